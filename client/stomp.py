@@ -5,18 +5,16 @@ middle of a frame, or may never answer. Each case raises a StompError that expla
 any size are sent and received in pieces; long ones are kept in an unnamed temporary file.
 """
 
-import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from tempfile import TemporaryFile
 from time import monotonic
 from typing import IO, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
+from daybook.client.endpoint import Endpoint, EndpointError
 from daybook.errors import DaybookError
 
-DEFAULT_URL: Final = "stomp://127.0.0.1:61613"
-DEFAULT_PORT: Final = 61613
 ANSWER_SECONDS: Final = 30.0
 HEAD_BYTES_MAX: Final = 1 << 20
 PIECE_BYTES: Final = 1 << 18
@@ -40,18 +38,6 @@ class Refused(StompError):
         super().__init__(text)
         self.code: Final = code
         self.receipt: Final = receipt
-
-
-class Endpoint(NamedTuple):
-    """Where to connect to, and the login to use."""
-
-    host: str
-    port: int
-    login: str
-    passcode: str
-
-    def __str__(self) -> str:
-        return f"stomp://{self.host}:{self.port}"
 
 
 class Content(NamedTuple):
@@ -136,28 +122,6 @@ class _Incoming:
         return self._frame
 
 
-def parse_url(url: str) -> Endpoint:
-    """Parse stomp://LOGIN:PASSCODE@HOST:PORT. Raises a ValueError that shows the right form."""
-    example = "write it like stomp://LOGIN:PASSCODE@127.0.0.1:61613"
-    try:
-        parts = urlsplit(url)
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise ValueError(
-            f"'{_without_login(url)}' is not an address to connect to ({error}); {example}"
-        ) from error
-    if parts.scheme != "stomp" or not parts.hostname or parts.path not in ("", "/"):
-        raise ValueError(f"'{_without_login(url)}' is not an address to connect to; {example}")
-    login = unquote(parts.username or "guest")
-    return Endpoint(parts.hostname, port, login, unquote(parts.password or "guest"))
-
-
-def _without_login(url: str) -> str:
-    """Hide what is before the @ of a URL, as it may contain a passcode."""
-    start, at, rest = url.rpartition("@")
-    return f"{start.partition('://')[0]}://...@{rest}" if at else url
-
-
 def escaped(text: str) -> str:
     """Escape a header's name or value as STOMP 1.2 requires."""
     return text.translate(_ESCAPES)
@@ -213,13 +177,9 @@ class StompClient:
         self._messages: deque[Frame] = deque()
         self._serial = 0
         try:
-            self._socket = socket.create_connection((endpoint.host, endpoint.port), timeout)
-        except OSError as error:
-            raise StompError(
-                f"cannot connect to {endpoint}: {error.strerror or error}; is a broker running "
-                "there? `daybook serve` starts one; otherwise name another URL"
-            ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = endpoint.connect(timeout)
+        except EndpointError as error:
+            raise StompError(str(error)) from error
         try:
             self._log_in(heart_beat_ms)
         except BaseException:
@@ -233,7 +193,8 @@ class StompClient:
                 raise StompError("a login or passcode cannot contain line breaks")
         headers = [("accept-version", "1.2"), ("host", "default")]
         headers += [("heart-beat", f"0,{heart_beat_ms}")]
-        headers += [("login", endpoint.login), ("passcode", endpoint.passcode)]
+        if endpoint.login or endpoint.passcode:
+            headers += [("login", endpoint.login), ("passcode", endpoint.passcode)]
         self._write(encode("CONNECT", headers))
         frame = self._frame(monotonic() + self._timeout)
         if frame is None:
@@ -398,7 +359,7 @@ class StompClient:
         self._socket.settimeout(seconds)
         try:
             data = self._socket.recv(PIECE_BYTES)
-        except (TimeoutError, BlockingIOError):
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
             return False
         except OSError as error:
             raise StompError(f"the connection to {self.endpoint} broke: {error}") from error

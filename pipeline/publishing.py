@@ -18,15 +18,8 @@ from uuid import uuid4
 
 import msgspec
 
-from daybook.client.stomp import (
-    PIECE_BYTES,
-    Content,
-    Endpoint,
-    Refused,
-    StompClient,
-    StompError,
-    encode,
-)
+from daybook.client.endpoint import Endpoint
+from daybook.client.stomp import PIECE_BYTES, Content, Refused, StompClient, StompError, encode
 from daybook.errors import DaybookError
 
 ROWS_MAX: Final = 1000

@@ -13,16 +13,8 @@ from typing import IO, Any, Final, Literal
 
 import click
 
-from daybook.client.stomp import (
-    DEFAULT_URL,
-    PIECE_BYTES,
-    Content,
-    Endpoint,
-    Frame,
-    StompClient,
-    StompError,
-    parse_url,
-)
+from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
+from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_json
 from daybook.tools.texts import body_fields, printable
@@ -56,8 +48,9 @@ def _pairs(
 url_option = click.option(
     "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
     callback=_endpoint, metavar="URL",
-    help="stomp://LOGIN:PASSCODE@HOST:PORT; also $DAYBOOK_URL, which keeps a passcode out of the "
-    "list of processes.",
+    help="stomp://LOGIN:PASSCODE@HOST:PORT, or with TLS stomps://LOGIN:PASSCODE@HOST:PORT?ca=FILE, "
+    "and &certificate=FILE&key=FILE instead of a login; also $DAYBOOK_URL, which keeps a passcode "
+    "out of the list of processes.",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from daybook.client.stomp import Endpoint
+from daybook.client.endpoint import Endpoint
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
 from daybook.tools.extras import needs_extra

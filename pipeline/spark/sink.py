@@ -31,7 +31,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from daybook.client.stomp import Endpoint, StompError, parse_url
+from daybook.client.endpoint import Endpoint, parse_url
+from daybook.client.stomp import StompError
 from daybook.pipeline.publishing import (
     BYTES_MAX,
     DEFAULT_PRIORITY,

@@ -5,6 +5,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
 
     DaybookError                    errors
         ControlError                client.control
+        EndpointError               client.endpoint
         StompError                  client.stomp
             Refused                 client.stomp
         UnknownFormat               engine.content

@@ -19,7 +19,7 @@ from daybook.recovery.readonly import journal_disk
 from tests.interop.test_logins import add_user
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.certificates import Authority
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -343,6 +343,32 @@ def test_metrics_over_tls(tmp_path: Path, authority: Authority) -> None:
             while data := wrapped.recv(65536):
                 answer += data
         assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_commands_connect_with_tls(tmp_path: Path, authority: Authority) -> None:
+    flags = ("client-certificates=optional", "certificate-login=cn")
+    with with_client_certificates(tmp_path, authority, *flags) as broker:
+        add_user(broker, "joe", "secret")
+        reload(broker)
+        mine = authority.issue("a@b.example", name="client", cn="joe")
+        where = f"localhost:{broker.port}"
+        ways = [f"stomps://joe:secret@{where}?ca={authority.ca}"]
+        ways += [f"stomps://{where}?ca={authority.ca}&certificate={mine}"]
+        large = "x" * 100_000
+        for url in ways:
+            assert "safe on disk" in command("send", "/queue/a", large, "--url", url)
+            assert large in command("receive", "/queue/a", "--count", "1", "--url", url)
+        untrusted = command("send", "/queue/a", "x", "--url", f"stomps://joe:secret@{where}")
+        assert "its certificate is not trusted" in untrusted
+        assert "name a file of certificates to trust" in untrusted
+        plain = command("send", "/queue/a", "x", "--url", f"stomp://joe:secret@{where}")
+        assert "this port speaks TLS" in plain
+
+
+def command(*words: str) -> str:
+    """What a command prints."""
+    done = subprocess.run([DAYBOOK, *words], capture_output=True, check=False, text=True)
+    return done.stdout + done.stderr
 
 
 def test_a_port_that_others_reach_needs_tls(tmp_path: Path, authority: Authority) -> None:

@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from daybook.client.control import ControlError, ask
-from daybook.client.stomp import Frame, StompClient, parse_url
+from daybook.client.endpoint import parse_url
+from daybook.client.stomp import Frame, StompClient
 from daybook.engine import reasons
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.jobs.replay import FROM_HEADER

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.client.stomp import Content, Endpoint, Refused, StompClient, StompError
+from daybook.client.endpoint import Endpoint
+from daybook.client.stomp import Content, Refused, StompClient, StompError
 from daybook.pipeline.publishing import (
     OVERHEAD_BYTES,
     Message,

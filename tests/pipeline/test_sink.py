@@ -22,7 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from daybook.client.stomp import Frame, StompClient, parse_url
+from daybook.client.endpoint import parse_url
+from daybook.client.stomp import Frame, StompClient
 from daybook.pipeline.publishing import PublishError
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.spark.sink import DaybookSink, SinkOptions, messages_of, read_options

@@ -14,7 +14,7 @@ import click
 import duckdb
 import msgspec
 
-from daybook.client.stomp import Endpoint
+from daybook.client.endpoint import Endpoint
 from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.replay import Report, Survey, replay, survey
 from daybook.pipeline.jobs.replay_state import (

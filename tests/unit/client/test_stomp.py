@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import (
     PIECE_BYTES,
     Content,
-    Endpoint,
     Refused,
     StompClient,
     StompError,
     encode,
     escaped,
-    parse_url,
     unescaped,
 )
 
@@ -49,28 +48,6 @@ def peer(
     finally:
         thread.join()
         listener.close()
-
-
-@pytest.mark.parametrize(
-    ("url", "endpoint"),
-    [
-        ("stomp://h", Endpoint("h", 61613, "guest", "guest")),
-        ("stomp://h:7/", Endpoint("h", 7, "guest", "guest")),
-        ("stomp://a%40b:p%3Aq@h:7", Endpoint("h", 7, "a@b", "p:q")),
-        ("stomp://[::1]:8", Endpoint("::1", 8, "guest", "guest")),
-    ],
-)
-def test_addresses(url: str, endpoint: Endpoint) -> None:
-    assert parse_url(url) == endpoint
-
-
-@pytest.mark.parametrize(
-    "url", ["", "localhost:61613", "http://h", "stomp://", "stomp://h:x", "stomp://h:99999",
-            "stomp://h/queue", "stomp://[::1"],
-)  # fmt: skip
-def test_what_is_no_address_is_said_so(url: str) -> None:
-    with pytest.raises(ValueError, match="write it like stomp://"):
-        parse_url(url)
 
 
 @given(st.text())
@@ -248,12 +225,6 @@ def test_a_refusal_is_heard_while_the_body_is_sent() -> None:
 def test_a_login_with_a_line_break_is_refused_before_it_is_sent() -> None:
     with peer() as endpoint, pytest.raises(StompError, match="line breaks"):
         StompClient(endpoint._replace(login="a\nb"))
-
-
-def test_an_address_that_is_none_is_shown_without_its_passcode() -> None:
-    with pytest.raises(ValueError, match=r"'stomp://\.\.\.@h:x' is not") as error:
-        parse_url("stomp://me:secret@h:x")
-    assert "secret" not in str(error.value)
 
 
 def test_a_refusal_says_for_programs_what_and_for_what() -> None:
