@@ -134,10 +134,23 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is closed."""
         self._acceptor.forget(self)
         self._unwatch()
+        self._let_go()
         peer, self._peer = self._peer, None
         if peer is not None:
             log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
             self._house.lost(peer)
+
+    def _let_go(self) -> None:
+        """Drop the layers and whatever refers to the peer: cycles would live until a collection of
+        all objects, which is rare.
+        """
+        self._take = self._decoded = _ignore
+        self._encode = _drop
+        if self._shell is not None:
+            self._shell.lost()
+        if self._web is not None:
+            self._web.lost()
+        self._shell = self._web = None
 
     def write(self, data: bytes) -> None:
         """Send bytes."""

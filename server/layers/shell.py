@@ -163,6 +163,10 @@ class Shell:
         self._is_ended = True
         return self._tls.farewell() if self._tls.is_open else b""
 
+    def lost(self) -> None:
+        """The socket is closed; a handshake that waits for its turn is not continued."""
+        self._is_ended = True
+
     @property
     def agreed(self) -> str:
         """Version and cipher, for people; "" before the end of the handshake."""

@@ -300,6 +300,10 @@ class WebSocket:
         """The socket is closed."""
         self._is_ended = True
         self._pending.clear()
+        # The library's object refers to itself by these.
+        self._protocol.parser.close()
+        for name in ("parser", "select_subprotocol"):
+            vars(self._protocol).pop(name, None)
 
 
 def _accepted(origins: Sequence[str]) -> list[Any] | None:

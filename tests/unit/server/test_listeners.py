@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +22,7 @@ from daybook.server.listeners import Acceptor
 from daybook.server.onlookers import Onlookers
 from daybook.server.peer import WRITE_HIGH_BYTES, Peer
 from daybook.server.peer_socket import Connection
+from tests.support.certificates import Authority
 
 NO_SIGHT: Any = None
 
@@ -72,7 +76,7 @@ async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> 
     )
     await acceptor.bind()
     await acceptor.start()
-    assert acceptor.url == f"stomp://127.0.0.1:{acceptor.port}"
+    assert acceptor.url == f"stomp{'s' * config.tls}://127.0.0.1:{acceptor.port}"
     return acceptor
 
 
@@ -110,6 +114,48 @@ def test_too_many_are_told_so(most: int, is_full: bool) -> None:
         acceptor.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+REQUEST = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("said", [b"", b"hello", REQUEST, REQUEST + b"\x82\x81\0\0\0\0x", b"\x16x"])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_nothing_is_left_of_a_connection(tmp_path: Path, said: bytes, is_encrypted: bool) -> None:
+    """Without a collection of garbage, which of old objects is rare."""
+
+    async def scenario() -> None:
+        hub = RememberingHub()
+        authority = Authority(tmp_path)
+        certificate = str(authority.issue("localhost"))
+        config = configuration(tls=is_encrypted, certificate=certificate)
+        acceptor = await listen(hub, config)
+        context = authority.trusting() if is_encrypted else None
+        name = "localhost" if is_encrypted else None
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", acceptor.port, ssl=context, server_hostname=name
+        )
+        writer.write(said)
+        await until(lambda: hub.peers)
+        await asyncio.sleep(0.1)
+        left = [weakref.ref(each) for each in acceptor.connections]
+        assert len(left) == 1
+        writer.transport.abort()
+        await until(lambda: not acceptor.connections)
+        hub.peers.clear()
+        hub.events.clear()
+        # Timers of a connection that failed end after a while.
+        await until(lambda: not any(ref() for ref in left))
+        acceptor.stop()
+
+    gc.disable()
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 20))
+    finally:
+        gc.enable()
 
 
 class Unready:
