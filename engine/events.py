@@ -410,7 +410,7 @@ EVENT_TYPES: Final = (
               "The consumers of the queue gave up the message group in the detail, or all groups:"
               " the next message of each goes to the consumer whose turn it is.",
               subject=life.QUEUE),
-    EventType(PERMISSION_REFUSED, "PermissionRefused", ("address", "queue", "connection"),
+    EventType(PERMISSION_REFUSED, "PermissionRefused", ("connection",),
               PermissionRefusedDetail,
               "A user asked for something that its permissions do not allow, and was refused."),
 )  # fmt: skip

@@ -32,7 +32,7 @@ SENDERS_MAX: Final = 10_000
 DENIALS_MAX: Final = 1_000
 """How many refusals are kept until the caller has looked at them; more are only counted there."""
 NAME_SHOWN_MAX: Final = 200
-RULES_SHIFT: Final = 4
+RULES_SHIFT: Final = 3
 """Looking for the rules within a pattern costs one unit for 2 to this power of them."""
 VERBS: Final = {
     SEND: "send to",
@@ -190,14 +190,8 @@ def record(core: Core, command: RecordDenial) -> int:
         queue=command.queue, peer=command.peer, count=command.count,
     )  # fmt: skip
     known = command.connection if command.connection in core.state.connections else 0
-    address = core.state.address_by_name.get(command.address)
-    queue = core.state.queue_by_name.get(command.queue)
+    # Names, not ids: the address may not exist, and its id may be another's by the time of reading.
     return core.emit(
-        events.row(
-            events.PERMISSION_REFUSED,
-            address=address.id if address is not None else 0,
-            queue=queue.id if queue is not None else 0,
-            connection=known, time=core.now,
-        ),
+        events.row(events.PERMISSION_REFUSED, connection=known, time=core.now),
         events.encode_detail(detail),
-    )  # fmt: skip
+    )

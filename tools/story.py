@@ -152,7 +152,7 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:
         parts.append(_format(row[FLAGS]))
-    if row[KIND] == events.CONNECTION_REFUSED:
+    if row[KIND] in (events.CONNECTION_REFUSED, events.PERMISSION_REFUSED):
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
 

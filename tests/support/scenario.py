@@ -16,6 +16,7 @@ from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
 from daybook.engine.names import temporary_name
+from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
@@ -389,6 +390,22 @@ def _drop_unlisted(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+_ALL: dict[str, tuple[str, ...]] = {permission: ("*",) for permission in PERMISSIONS}
+RULES: tuple[dict[str, dict[str, tuple[str, ...]]], ...] = (
+    {},
+    {"#": _ALL, "orders": {}},
+    {"#": {"send": ("*",), "consume": ("*",)}},
+    {"#": {name: who for name, who in _ALL.items() if name != "create-address"}},
+    {"#": _ALL, "news": {"consume": ("*",)}, "mails": {"send": ("*",)}},
+)
+
+
+def _permit(world: World, x: int, y: int, z: int) -> c.Command:
+    """Put other rules in force, and record something that they refuse."""
+    world.broker.permit(Permissions(RULES[x % 5]))
+    return c.RecordDenial(_connection(world, x), "u", "send", PLACES[y % 10])
+
+
 def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
     return c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)
 
@@ -406,10 +423,10 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
         ),
     ),
     (1, lambda w, x, y, z: c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no")),
-    (1, lambda w, x, y, z: c.RecordDenial(_connection(w, x), "u", "send", PLACES[y % 10])),
+    (1, _permit),
     (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
     (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
-    (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2])),
+    (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2], _connection(w, y))),
     (2, lambda w, x, y, z: c.Begin(_connection(w, x), NAMES[y % 2])),
     (2, lambda w, x, y, z: c.Commit(_connection(w, x), NAMES[y % 2])),
     (1, lambda w, x, y, z: c.Rollback(_connection(w, x), NAMES[y % 2])),
