@@ -11,6 +11,7 @@ from typing import Final
 from daybook.engine import details, events
 from daybook.engine.commands import Attach, RecordDenial, Send
 from daybook.engine.core import Core
+from daybook.engine.names import INTERNAL
 from daybook.engine.permissions import (
     BROWSE,
     CONSUME,
@@ -25,7 +26,7 @@ from daybook.engine.permissions import (
 )
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import Address, Consumer
+from daybook.engine.state import Consumer, State
 
 SENDERS_MAX: Final = 10_000
 """For how many connections and destinations it is remembered that sends are allowed."""
@@ -60,7 +61,7 @@ def check(
     peer = core.state.connections.get(connection)
     if permissions is None or peer is None or core.is_forwarding:
         return None
-    place = _place(core.state.address_by_name.get(address), permissions) or address
+    place = rules_place(core.state, permissions, address)
     if permissions.syntax.is_pattern(place):
         core.budget.spent += len(permissions.rules) >> RULES_SHIFT
     if permissions.allows(peer.user, permission, place, queue):
@@ -72,23 +73,36 @@ def check(
     return refusal(peer.user, permission, address, queue)
 
 
-def _place(address: Address | None, permissions: Permissions) -> str:
-    """Return what a wildcard address stands for whose characters are not those of the rules: every
-    name, because the rules do not know which names it matches. Empty for any other."""
+def rules_place(state: State, permissions: Permissions, name: str) -> str:
+    """Return what the name of an address stands for: itself, or every name.
+
+    Every name is meant by an address of the broker itself, which keeps what was sent to others, and
+    by a wildcard address whose characters are not those of the rules, because these do not know
+    which names it matches.
+    """
+    if name.startswith(INTERNAL):
+        return permissions.syntax.any_words
+    address = state.address_by_name.get(name)
     if address is None or not address.is_wildcard:
-        return ""
+        return name
     is_old = address.definition.syntax != permissions.syntax.of_names
-    return permissions.syntax.any_words if is_old else ""
+    return permissions.syntax.any_words if is_old else name
 
 
-def refused_consumer(permissions: Permissions, consumer: Consumer) -> Refusal | None:
-    """Return why a consumer may not consume, None if it may; for rules that are new."""
+def refused_consumer(
+    state: State, permissions: Permissions, consumer: Consumer, address: str = ""
+) -> Refusal | None:
+    """Return why a consumer may not consume, or browse; None if it may.
+
+    For rules that are new, or another address that its queue is to be bound to.
+    """
     queue = consumer.queue
-    user, address = consumer.connection.user, queue.address
-    place = _place(address, permissions) or address.name
-    if permissions.allows(user, CONSUME, place, queue.name):
+    name = address or queue.address.name
+    user = consumer.connection.user
+    permission = BROWSE if consumer.browses else CONSUME
+    if permissions.allows(user, permission, rules_place(state, permissions, name), queue.name):
         return None
-    return refusal(user, CONSUME, address.name, queue.name)
+    return refusal(user, permission, name, queue.name)
 
 
 def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
@@ -163,16 +177,11 @@ def check_rebinding(core: Core, connection: int, queue: Queue, target: str) -> R
         return None
     refused = check(core, connection, CONSUME, queue.address.name, queue.name)
     refused = refused or check_deletion(core, connection, queue)
-    for consumer in queue.consumers if refused is None else ():
+    for consumer in (*queue.consumers, *queue.browsers) if refused is None else ():
         core.budget.spent += 1
-        user = consumer.connection.user
-        place = _place(core.state.address_by_name.get(target), permissions) or target
-        if not permissions.allows(user, CONSUME, place, queue.name):
-            return Refusal(
-                Code.NOT_ALLOWED,
-                f"the subscription has a consumer of user '{user}', who may not consume from"
-                f" address '{_cut(target)}'",
-            )
+        why = refused_consumer(core.state, permissions, consumer, target)
+        if why is not None:
+            return Refusal(Code.NOT_ALLOWED, f"the subscription has another consumer: {why.text}")
     return refused
 
 

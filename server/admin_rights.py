@@ -21,7 +21,7 @@ from daybook.engine.permissions import (
     Denial,
     Permissions,
 )
-from daybook.engine.permitting import refusal
+from daybook.engine.permitting import refusal, rules_place
 from daybook.engine.queue_names import split
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
@@ -60,10 +60,9 @@ class AdminRights:
             return None
         address, queue = self._place(request, permissions)
         needed = self._needed(request)
-        allowed = all(
-            permissions.allows(self._user, MANAGE, address, queue)
-            or (each != MANAGE and permissions.allows(self._user, each, address, queue))
-            for each in needed
+        is_manager = self._has(permissions, MANAGE, address, queue)
+        allowed = (
+            is_manager or all(self._has(permissions, each, address, queue) for each in needed)
         ) and self._may_use(request, permissions)
         if allowed:
             return None
@@ -116,7 +115,13 @@ class AdminRights:
         target = getattr(request, "target", "")
         if not isinstance(target, str) or not target:
             return True
-        return permissions.allows(self._user, MANAGE, *self._place_of(target))
+        return self._has(permissions, MANAGE, *self._place_of(target))
+
+    def _has(
+        self, permissions: Permissions, permission: str, address: str, queue: str | None
+    ) -> bool:
+        place = rules_place(self._state, permissions, address)
+        return permissions.allows(self._user, permission, place, queue)
 
     def _definition(self, name: str) -> QueueDefinition | None:
         found = self._state.queue_by_name.get(split(name)[1])

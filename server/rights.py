@@ -68,7 +68,7 @@ def _forbidden(state: State, permissions: Permissions, ids: list[int]) -> Mappin
     for each in islice(ids, SLICE):
         consumer = state.consumers.get(each)
         if consumer is not None:
-            refusal = refused_consumer(permissions, consumer)
+            refusal = refused_consumer(state, permissions, consumer)
             if refusal is not None:
                 found[consumer.connection_id] = refusal.text
     return found

@@ -7,7 +7,7 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.permissions import PERMISSIONS, Permissions
-from daybook.engine.permitting import DENIALS_MAX, SENDERS_MAX
+from daybook.engine.permitting import DENIALS_MAX, SENDERS_MAX, refused_consumer
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.syntax import Syntax
 from tests.support.topology import create_queue
@@ -213,9 +213,46 @@ def test_nobody_gets_another_address_by_sharing_a_subscription() -> None:
     alice, root = place.connect("alice"), place.connect("root")
     consumer = place.world.attach(alice, "public", durable_name="d")
     refusal = place.world.refused(c.Attach(root, "secret", durable_name="d"))
-    assert "has a consumer of user 'alice'" in refusal.text
+    assert "has another consumer: user 'alice' may not consume" in refusal.text
     place.world.detach(consumer)
     place.world.attach(root, "secret", durable_name="d")
+
+
+def test_new_rules_are_asked_for_what_each_consumer_does() -> None:
+    place = Place()
+    place.world.ok(create_queue("a", "a"))
+    alice = place.connect("alice")
+    consumers = [
+        place.world.attach(alice, "a"),
+        place.world.attach(alice, "a", browses=True, listens=True),
+    ]
+
+    def refused(*granted: str) -> list[bool]:
+        rules = Permissions({"a": rule(*granted)}, {"alice": frozenset({"sales"})})
+        state = place.world.state
+        found = [refused_consumer(state, rules, state.consumers[each]) for each in consumers]
+        return [each is not None for each in found]
+
+    assert refused("consume", "browse") == [False, False]
+    assert refused("consume") == [False, True]
+    assert refused("browse") == [True, False]
+
+
+def test_what_the_broker_keeps_of_others_needs_the_permission_everywhere() -> None:
+    place = Place()
+    place.world.settings(
+        all={"retroactive-message-count": 3, "default-queue-routing-type": "ANYCAST"}
+    )
+    place.world.ok(create_queue("secret", "secret"))
+    place.world.send("secret", b"x")
+    kept = [queue for queue in place.world.state.queues.values() if queue.definition.keeps]
+    assert kept
+    alice = place.connect("alice")
+    place.permit({"#": rule("browse", "consume", "send"), "secret": {}})
+    for queue in kept:
+        browse = c.Attach(alice, queue.address.name, queue=queue.name, browses=True)
+        place.refused(browse, "browse")
+        place.refused(c.Send(alice, queue.address.name, b"", b"x", queue=queue.name), "send")
 
 
 def test_a_queue_that_is_named_alone_is_checked_where_it_is() -> None:
