@@ -341,6 +341,9 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
         events.encode_detail(detail),
     )  # fmt: skip
     core.held_changed = True
+    if "group_buckets" in values and queue.groups is not None:
+        # What waits for the consumers of groups may be for others now.
+        queue.groups.release_all(queue.consumers)
     core.touch(queue)
 
 

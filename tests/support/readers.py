@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from tests.support.shelves import Item, Shelf
 
 
+def is_choosy(consumer: Any) -> bool:
+    """Whether a consumer, by its detail, does not want every message of its queue."""
+    return bool(consumer.filter or consumer.first)
+
+
 class Readers:
     """The browsers of a journal: by id, the queue and the detail of each, and what it was shown."""
 

@@ -15,7 +15,7 @@ from daybook.engine import events, reasons
 from daybook.engine.setting_key import NO_LIMIT
 from daybook.engine.settings import AddressSettings, Settings
 from daybook.engine.syntax import syntax_of
-from tests.support.readers import Readers
+from tests.support.readers import Readers, is_choosy
 from tests.support.rulings import UNKNOWN, expires_by, group_of
 from tests.support.shelves import (
     FAILURES,
@@ -107,7 +107,7 @@ class Referee:
             return set()
         key = self._key_of(shelf, item)
         owner = shelf.bound.get(key, 0)
-        if owner and shelf.consumers[owner].filter:
+        if owner and is_choosy(shelf.consumers[owner]):
             # Perhaps it does not want it, and another one has what it does not want.
             return set()
         return {owner} if owner else set(shelf.consumers)
@@ -395,8 +395,8 @@ class Referee:
             if not item.closes:
                 shelf.bound[key] = consumer
             return
-        # Others have what a consumer with a filter does not want.
-        if not shelf.consumers[owner].filter:
+        # Others have what a choosy consumer does not want.
+        if not is_choosy(shelf.consumers[owner]):
             self.expect(owner == consumer, f"is of a group of {owner}", event)
         if item.closes and owner == consumer:
             del shelf.bound[key]

@@ -425,3 +425,14 @@ def test_scanning_a_long_queue_is_cut_by_the_budget() -> None:
     ack_all(world, slow)
     assert got(world, slow) == ["a1"]
     world.check()
+
+
+def test_without_groups_nothing_waits_for_the_consumer_of_a_group(world: World) -> None:
+    world.ok(create_queue("q", "q"))
+    busy, idle = *consumers(world, 1, credit=1), *consumers(world, 1)
+    send(world, "a1")
+    send(world, "a2")
+    assert got(world, busy, idle) == ["a1", ""]
+    world.ok(UpdateQueue("q", {"group_buckets": 0}))
+    assert got(world, busy, idle) == ["", "a2"]
+    world.check()
