@@ -30,6 +30,9 @@ OTHERS = 2
 MATCH = "k.#"
 DURABLE = {"durable": True, "auto_delete": False, "max_consumers": -1}
 """What is left to other simulated queues, and what would refuse clients."""
+STAYS = {*FIXED, *DURABLE, "filter", "enabled", "non_destructive"}
+"""What no administrator changes here. A consumer of a queue that is no longer non-destructive gets
+again what it was only shown, with the same id: a client cannot tell which of the two it settles."""
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "redelivery-delay": (0, 50, 2_000),
     "redelivery-delay-multiplier": (1.0, 2.0),
@@ -96,7 +99,7 @@ class MixedKinds:
         chance = self.chance
         roll = chance.random()
         if roll < 0.4:
-            key = chance.choice(sorted(set(KINDS) - {*FIXED, *DURABLE, "filter", "enabled"}))
+            key = chance.choice(sorted(set(KINDS) - STAYS))
             return UpdateQueue(name, {key: chance.choice(KINDS[key])})  # type: ignore[dict-item]
         if roll < 0.7:
             key = chance.choice(sorted(SETTINGS))
