@@ -86,6 +86,11 @@ TOPOLOGY: Final = changing({BROKER, CONNECTION, CONSUMER, ADDRESS, QUEUE}, {BEGI
 """Kinds that say what ids stand for, and where that begins and ends."""
 NAMING: Final = changing({ADDRESS, QUEUE}, {BEGINS, CHANGES})
 """Kinds that contain names of addresses and queues."""
+REFUSALS: Final = _where(
+    lambda event: event.has_field("user") and event.has_field("count") and not event.subject
+)
+"""Kinds that say who was refused, and how often."""
+
 MOVING_QUEUES: Final = changing({QUEUE}, {CHANGES, ENDS}) | changing({BROKER}, {BEGINS})
 """Kinds that affect all entries of a queue, or of all queues."""
 

@@ -32,7 +32,7 @@ from daybook.engine.events import (
 )
 from daybook.engine.formats import LINES, number_of
 from daybook.engine.headers import as_dict
-from daybook.engine.kinds import WITH_CHUNKS
+from daybook.engine.kinds import REFUSALS, WITH_CHUNKS
 from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.reasons import REASONS
 from daybook.history.names import Names
@@ -152,7 +152,7 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:
         parts.append(_format(row[FLAGS]))
-    if row[KIND] in (events.CONNECTION_REFUSED, events.PERMISSION_REFUSED):
+    if row[KIND] in REFUSALS:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
 
