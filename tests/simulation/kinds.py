@@ -13,12 +13,14 @@ from daybook.engine.commands import (
     ActOnMessages,
     Command,
     CreateDivert,
+    DeleteQueue,
     DeliverScheduled,
     PurgeQueue,
     SetSettings,
     UpdateQueue,
 )
 from daybook.engine.definitions import DivertDefinition
+from daybook.engine.names import INTERNAL
 from daybook.server.hub import Hub
 from tests.support.mixture import FIXED, KINDS
 from tests.support.topology import create_queue
@@ -26,6 +28,8 @@ from tests.support.topology import create_queue
 PREFIX = "k."
 MIXED = {f"{PREFIX}{name}": f"{PREFIX}{name}" for name in ("one", "two", "three")}
 """The queues, by name, with their address."""
+LATE = f"{PREFIX}late"
+"""A queue that administrators create and delete, on an address that may keep its history."""
 OTHERS = 2
 MATCH = "k.#"
 DURABLE = {"durable": True, "auto_delete": False, "max_consumers": -1}
@@ -41,12 +45,13 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "min-expiry-delay": (-1, 1_000),
     "max-expiry-delay": (-1, 10_000),
     "default-ring-size": (-1, -1, 2),
+    "retroactive-message-count": (0, 5, 40),
 }
 
 
 def is_mixed(name: str) -> bool:
-    """Whether a queue or address is one of these."""
-    return name.startswith(PREFIX)
+    """Whether a queue or address is one of these, or keeps their history."""
+    return name.startswith((PREFIX, INTERNAL))
 
 
 def with_mixed(queues: dict[str, str]) -> dict[str, str]:
@@ -62,7 +67,8 @@ class MixedKinds:
         self._attributes = {name: self._draw() for name in MIXED}
         self._is_diverted = chance.random() < 0.4
         self._settings = {
-            key: chance.choice(SETTINGS[key]) for key in ("redelivery-delay", "expiry-address")
+            key: chance.choice(SETTINGS[key])
+            for key in ("redelivery-delay", "expiry-address", "retroactive-message-count")
         }
         self._restless = chance.choice((0.0, 0.002, 0.01))
 
@@ -104,11 +110,15 @@ class MixedKinds:
         if roll < 0.7:
             key = chance.choice(sorted(SETTINGS))
             return SetSettings(MATCH, {key: chance.choice(SETTINGS[key])})
+        if roll < 0.74:
+            return DeleteQueue(LATE, force=True)
         if roll < 0.8:
             return DeliverScheduled(name, limit=chance.randint(1, 9))
         if roll < 0.9:
             other = chance.choice([each for each in MIXED if each != name])
             return ActOnMessages(name, "move", target=other, limit=chance.randint(1, 5))
+        if roll < 0.94:
+            return create_queue(LATE, f"{PREFIX}two", ring_size=chance.choice((-1, 4)))
         if roll < 0.97:
             return ActOnMessages(name, "priority", priority=chance.randrange(10), limit=3)
         return PurgeQueue(name)

@@ -156,7 +156,10 @@ class Shadow:
         chunks = events.chunk_lsns(detail)
         if chunks or not flags & events.BODY_OMITTED:
             self.needs[message] = min(chunks, default=lsn)
-        if row[events.REASON] == reasons.SENT:
+        reason = row[events.REASON]
+        if reason == reasons.HISTORY_ONLY:
+            reason = reasons.DIVERT if row[events.RELATED] else reasons.SENT
+        if reason == reasons.SENT:
             if detail.transaction:
                 self._in_transaction[lsn] = detail.transaction
             if bool(detail.chunks) != bool(flags & events.LARGE):
@@ -166,7 +169,7 @@ class Shadow:
                 flags &= ~events.BODY_OMITTED
             if not flags & events.BODY_OMITTED:
                 self._sent(lsn, row, detail, body)
-        elif row[events.REASON] == reasons.DIVERT:
+        elif reason == reasons.DIVERT:
             if row[events.RELATED] not in self.routed_ids:
                 raise Violation("P1", f"event {lsn}: a copy of nothing: {row}")
             if row[events.RELATED] in self._taken:
@@ -184,6 +187,16 @@ class Shadow:
             entry = Entry(row[events.PRIORITY], persistent)
             queue.entries[message] = entry
             queue.put(message, entry)
+
+    def _recalled(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """A message of before enters a queue that was created after it was sent."""
+        message = row[events.MESSAGE]
+        if message not in self.routed_ids:
+            raise Violation("P2", f"event {lsn} recalls message {message}, which was never sent")
+        queue = self.queues[row[events.QUEUE]]
+        entry = Entry(row[events.PRIORITY], bool(row[events.FLAGS] & events.PERSISTENT))
+        queue.entries[message] = entry
+        queue.put(message, entry)
 
     def _tag_of(self, message: int, row: events.Row) -> dict[int, int]:
         """A copy has the tag of the message that it was made from."""
@@ -526,6 +539,7 @@ _HANDLERS = {
     events.DIVERTED: Shadow._diverted,
     events.SHOWN: Shadow._shown,
     events.SEEN: Shadow._seen,
+    events.RECALLED: Shadow._recalled,
     events.CONNECTION_OPENED: Shadow._connection_opened,
     events.CONNECTION_CLOSED: Shadow._connection_closed,
     events.CONSUMER_ATTACHED: Shadow._attached,

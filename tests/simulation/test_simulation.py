@@ -145,7 +145,7 @@ def test_queues_of_all_kinds_are_used() -> None:
         ("Removed", reasons.REPLACED), ("Removed", reasons.RING_EVICTED),
         ("Removed", reasons.NO_CONSUMERS), ("Scheduled", reasons.DELIVERY_TIME),
         ("Scheduled", reasons.REDELIVERY_DELAY), ("Due", reasons.NO_REASON),
-        ("Shown", reasons.NO_REASON),
+        ("Shown", reasons.NO_REASON), ("Recalled", reasons.HISTORY),
         ("Routed", reasons.DIVERT),
         ("QueueUpdated", reasons.ADMINISTRATION), ("Moved", reasons.ADMINISTRATION),
         ("SettingsChanged", reasons.ADMINISTRATION),
