@@ -100,8 +100,8 @@ def test_filters_and_starts(ten: BrokerProcess) -> None:
 
 
 def oldest(broker: BrokerProcess) -> dict[str, Any]:
-    told = daybook(broker, "browse", HISTORY, "--json")
-    first: dict[str, Any] = msgspec.json.decode(told.splitlines()[0], type=dict[str, Any])
+    told = msgspec.json.decode(daybook(broker, "browse", HISTORY, "--json"), type=dict[str, Any])
+    first: dict[str, Any] = told["messages"][0]
     return first
 
 

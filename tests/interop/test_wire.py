@@ -143,7 +143,7 @@ def test_a_bare_colon_of_an_old_client(shared_broker: BrokerProcess) -> None:
 def test_an_error_is_logged_with_its_peer(shared_broker: BrokerProcess) -> None:
     with Wire(shared_broker.port) as wire:
         name = "{}:{}".format(*wire.socket.getsockname())
-        wire.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        wire.write(b"PUT / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert wire.read().command == "ERROR"
         assert wire.at_end()
     ended = [each for each in shared_broker.lines() if "ended by ERROR" in each["event"]]
