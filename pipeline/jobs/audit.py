@@ -20,7 +20,8 @@ has no opening, and its ready and in-flight messages are exactly those of the br
   before it: one more for a delivery, one less for a return whose attempt does not count;
 * `lost`: in a queue that was deleted, or in flight to a consumer that left, and not returned;
 * `no-copy`: the copy named by DeadLettered, Expired or Moved was never routed; `no-origin`: a
-  Routed names an original that was not dead-lettered, expired or moved as this copy;
+  Routed names an original that was not dead-lettered, expired or moved as this copy, or, for a
+  copy that a divert made, never sent;
 * `no-queue`, `no-consumer`, `no-connection`: an event of one that did not exist at that time (or of
   a consumer of another queue or connection); `not-detached`: a connection closed with a consumer;
 * `transaction`: a TransactionCommitted that does not directly follow the events that it names, or a
@@ -61,6 +62,7 @@ from daybook.pipeline.jobs.audit_lives import (
 )
 from daybook.pipeline.jobs.audit_tables import (
     COPIES,
+    DIVERTED,
     ENTRIES,
     ENTRY_EVENTS,
     EXTENT,
@@ -343,6 +345,13 @@ class _Auditor:
             elif not row["departures"] and lsn > span.first:
                 text = f"event {lsn} says that message {copy} is a copy of {origin}, "
                 text += "which was not dead-lettered or expired as that copy"
+                self._gather([Fault("no-origin", (lsn,), text, copy, queue, address)])
+        for row in self._rows(DIVERTED):
+            if row["origin"] >= span.first:
+                copy, origin, lsn = row["copy"], row["origin"], row["lsn"]
+                queue, address = self._lives.place(row["queue_id"])
+                text = f"event {lsn} says that message {copy} is a copy that a divert made of "
+                text += f"{origin}, which was never sent"
                 self._gather([Fault("no-origin", (lsn,), text, copy, queue, address)])
 
     def _rows(self, sql: str) -> Iterator[dict[str, Any]]:

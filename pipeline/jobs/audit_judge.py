@@ -8,12 +8,14 @@ queue, its consumer or the broker may have ended (`audit_lives`). Must never kno
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daybook.engine import events, reasons
+from daybook.engine import events
 from daybook.engine.core import DELIVERY_COUNT_MAX
 from daybook.engine.events import BY_NUMBER
 from daybook.engine.kinds import ENTERING, LEAVING, LIVES, outcome
 from daybook.engine.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.reasons import REASONS
+from daybook.engine.settlements import ATTEMPTED, ENDS, USUAL
+from daybook.engine.settlements import NEVER as COUNTS_NEVER
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
 UNKNOWN: Final = "unknown"
@@ -181,9 +183,11 @@ class _Judge:
         told = event.delivery_count
         if event.kind == events.DELIVERED:
             expected = min(self.count + 1, DELIVERY_COUNT_MAX)
-        elif event.kind == events.RETURNED and event.reason == reasons.CLOSED:
+        elif event.kind == events.RETURNED:
+            counts = ENDS.get(event.reason, USUAL).counts
             # A delivery that was only prefetched does not count, but no event records that.
-            expected = self.count if told == self.count else self.count - 1
+            if counts == COUNTS_NEVER or (counts == ATTEMPTED and told != self.count):
+                expected = self.count - 1
         if told == expected:
             return None
         return "delivery-count", f"its delivery count is {told} there and should be {expected}"

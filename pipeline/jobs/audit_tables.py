@@ -6,7 +6,7 @@ Only SQL that DuckDB understands, and Spark after translation. Must never know w
 from collections.abc import Iterable
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, TOPOLOGY
 
 
@@ -151,6 +151,9 @@ WHERE c.class = 'judged'
 ORDER BY e.message, e.queue_id, e.lsn
 """
 
+OF_DIVERTS: Final = f"{reasons.DIVERT}, {reasons.HISTORY_ONLY}"
+"""The reasons of copies that diverts make; the second one if only a history takes them."""
+
 COPIES: Final = f"""
 SELECT copy, origin, sum(departure) AS departures, sum(made) AS copies, min(lsn) AS lsn,
     max(queue_id) AS queue_id
@@ -159,13 +162,27 @@ FROM (
         CASE WHEN kind_id = {events.ROUTED} THEN message ELSE related END AS copy,
         CASE WHEN kind_id = {events.ROUTED} THEN related ELSE message END AS origin,
         CASE WHEN kind_id = {events.ROUTED} THEN 0 ELSE 1 END AS departure,
-        CASE WHEN kind_id = {events.ROUTED} THEN 1 ELSE 0 END AS made
+        CASE WHEN kind_id = {events.ROUTED} THEN 1 ELSE 0 END AS made,
+        CASE WHEN kind_id = {events.ROUTED} AND reason_id IN ({OF_DIVERTS}) THEN 1 ELSE 0 END
+            AS diverted
     FROM audited
     WHERE related <> 0
         AND kind_id IN ({listed(OF_TWO_MESSAGES)})
 ) AS sides
 GROUP BY copy, origin
-HAVING sum(departure) = 0 OR sum(made) = 0
+HAVING (sum(departure) = 0 AND sum(diverted) = 0) OR sum(made) = 0
 ORDER BY lsn
 """
-"""Copies whose original has no matching event, and originals without their copy."""
+"""Copies whose original has no matching event, and originals without their copy. Diverts make
+copies of messages that stay where they are."""
+
+DIVERTED: Final = f"""
+SELECT c.message AS copy, c.related AS origin, c.lsn AS lsn, c.queue_id AS queue_id
+FROM audited AS c LEFT JOIN (
+    SELECT DISTINCT message FROM audited WHERE kind_id IN ({events.ROUTED}, {events.DIVERTED})
+) AS o ON c.related = o.message
+WHERE c.kind_id = {events.ROUTED} AND c.reason_id IN ({OF_DIVERTS}) AND c.related <> 0
+    AND o.message IS NULL
+ORDER BY c.lsn
+"""
+"""Copies that diverts made of a message that no event of the span says was sent."""

@@ -3,7 +3,9 @@
 import functools
 import http.server
 import json
+import os
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -101,7 +103,8 @@ def page(tmp_path: Path) -> Iterator[Page]:
         browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank",
     ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=silent, stderr=silent, start_new_session=True) as process:
         try:
             file = profile / "DevToolsActivePort"
             wait_for(lambda: file.exists() and len(file.read_text().split()) > 1, "the browser")
@@ -113,7 +116,8 @@ def page(tmp_path: Path) -> Iterator[Page]:
             with connect(url, compression=None, max_size=None) as web:
                 yield Page(web)
         finally:
-            process.kill()
+            # What is installed may be a script that starts the browser.
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.fixture

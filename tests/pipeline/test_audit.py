@@ -1,5 +1,6 @@
 """The audit: right histories are clean, and planted faults are found exactly, on both engines."""
 
+import random
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import events
-from daybook.engine.commands import Attach, CreateAddress, OpenConnection, Send, Settle
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.commands import (
+    Attach,
+    CreateAddress,
+    CreateDivert,
+    OpenConnection,
+    Send,
+    Settle,
+)
+from daybook.engine.definitions import MULTICAST, DivertDefinition
 from daybook.engine.misfit import MisfitError
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
@@ -24,7 +32,7 @@ from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended, of_kind, without
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
-from tests.support.scenario import Step, play, steps
+from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import Event, World, fold
 
 if TYPE_CHECKING:
@@ -80,6 +88,32 @@ def test_whatever_clients_and_administrators_do_is_accounted_for(scenario: list[
     assert result.is_clean
     told = {each.queue_id: (each.ready, each.in_flight) for each in result.queues}
     assert {number: counts for number, counts in told.items() if any(counts)} == held(world.journal)
+
+
+@pytest.mark.parametrize("seed", [*range(6), 46])
+def test_long_stories_are_accounted_for(seed: int) -> None:
+    """With copies of diverts, recalls, and deliveries that are given back."""
+    draw = random.Random(seed)
+    world = World()
+    story: list[Step] = [
+        (draw.randint(0, RESTART), draw.randint(0, 20), draw.randint(0, 20), draw.randint(0, 20))
+        for _ in range(draw.randint(40, 120))
+    ]
+    play(world, story)
+    assert audit_of(world.journal).faults == []
+
+
+def test_a_copy_of_a_divert_needs_its_original() -> None:
+    world = World()
+    own = world.connect()
+    definition = DivertDefinition(name="d", address="news", forwarding_addresses=("copies",))
+    world.ok(CreateDivert(definition))
+    world.send("copies", b"other", own)
+    world.send("news", b"one", own)
+    original = next(each for each in world.events_named("Routed") if each.body == b"one")
+    assert audit_of(world.journal).faults == []
+    lost = without(world.journal, original)
+    assert "no-origin" in {fault.kind for fault in audit_of(lost).faults}
 
 
 @given(SEEDS, st.data())
