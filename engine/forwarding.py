@@ -74,10 +74,15 @@ def _check_paths(
     core.diverts.remove(wanted.name)
     if old is not None:
         core.diverts.add(old)
-    return Refusal(
-        Code.NOT_ALLOWED,
-        f"divert '{wanted.name}' would lead messages in a circle, or make more than {COPIES_MAX} "
-        f"copies of one (see divert '{bad}'); forward to another address",
+    return Refusal(Code.NOT_ALLOWED, f"divert '{wanted.name}' {would_come_back(bad)}")
+
+
+def would_come_back(bad: str) -> str:
+    """Say, behind its name, why a divert is not possible beside the others; `bad` is one of them
+    whose copies are too many."""
+    return (
+        f"would lead messages in a circle, or make more than {COPIES_MAX} copies of one (see divert"
+        f" '{bad}'); forward to another address"
     )
 
 

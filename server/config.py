@@ -14,7 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine import names, settings
+from daybook.engine.budget import Budget
 from daybook.engine.definitions import DivertDefinition, QueueDefinition
+from daybook.engine.diverts import Diverts
+from daybook.engine.filters.compiling import compile_filter
+from daybook.engine.forwarding import would_come_back
 from daybook.engine.forwarding import wrong_with as wrong_with_divert
 from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
@@ -419,6 +423,7 @@ class _Builder:
             self.check_name(block, "queue.name", queue.name)
             if address != queue.name:
                 self.check_name(block, "queue.address", address, may_match=True)
+            self.check_filter(block, "queue.filter", queue.definition.filter)
             routing_type = queue.definition.routing_type
             if routing_type not in types.get(queue.address, (routing_type,)):
                 where = block.values.get("routing-type", block).where
@@ -435,9 +440,32 @@ class _Builder:
             wrong = wrong_with_divert(divert, self.syntax) if divert.name else None
             if wrong:
                 self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
+            self.check_filter(block, "divert.filter", divert.filter)
             built.append(divert)
+        before = len(self.problems)
         self.unique(blocks, [divert.name for divert in built], "divert.name")
+        if len(self.problems) == before:
+            self.check_paths(blocks, built)
         return tuple(built)
+
+    def check_paths(self, blocks: Sequence[Block], built: Sequence[DivertDefinition]) -> None:
+        """Ask that no message comes back to a divert."""
+        together = Diverts({}, Budget())
+        for block, divert in zip(blocks, built, strict=True):
+            together.add(msgspec.structs.replace(divert, syntax=self.syntax.of_names))
+            bad = together.too_many()
+            if bad is not None:
+                together.remove(divert.name)
+                self.problem(block.where, f"divert {show(divert.name)} {would_come_back(bad)}")
+
+    def check_filter(self, block: Block, key: str, text: str) -> None:
+        """Ask that a filter can be understood."""
+        try:
+            if text:
+                compile_filter(text, str)
+        except ValueError as error:
+            where = block.values.get("filter", block).where
+            self.problem(where, f"{key} is {show(text)}: {error}")
 
     def address_settings(self, blocks: Sequence[Block]) -> Matches:
         built: Matches = {}

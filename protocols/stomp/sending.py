@@ -377,8 +377,8 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
 
 def ours(options: StompOptions) -> frozenset[str]:
     """Return the names of headers of messages that the broker alone may give."""
-    names = {VALIDATED_USER, options.add_user_header, options.add_timestamp_header}
-    return frozenset(names - {""})
+    added = {options.add_user_header, options.add_timestamp_header, options.add_redeliveries_header}
+    return frozenset({VALIDATED_USER, *added} - {""})
 
 
 def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:

@@ -62,7 +62,7 @@ def test_user_and_timestamp_are_those_of_the_broker(
 def test_redeliveries_are_counted(adding: BrokerProcess) -> None:
     with connected(adding) as wire:
         subscribed(wire)
-        sent(wire, "/queue/a", b"again")
+        sent(wire, "/queue/a", b"again", **MINE)
         for count in (None, "1", "2"):
             message = wire.expect("MESSAGE")
             assert message.headers.get("redeliveries") == count
