@@ -179,7 +179,7 @@ copies of messages that stay where they are."""
 DIVERTED: Final = f"""
 SELECT c.message AS copy, c.related AS origin, c.lsn AS lsn, c.queue_id AS queue_id
 FROM audited AS c LEFT JOIN (
-    SELECT DISTINCT message FROM audited WHERE kind_id IN ({events.ROUTED}, {events.DIVERTED})
+    SELECT DISTINCT message FROM audited WHERE kind_id IN ({listed(IN_TRANSACTIONS)})
 ) AS o ON c.related = o.message
 WHERE c.kind_id = {events.ROUTED} AND c.reason_id IN ({OF_DIVERTS}) AND c.related <> 0
     AND o.message IS NULL
