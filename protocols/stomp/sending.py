@@ -194,7 +194,7 @@ class Planner:
     """
 
     __slots__ = (
-        "_by_known_lines", "_connection", "_options", "_ours", "_ours_bytes", "_sender",
+        "_by_known_lines", "_connection", "_options", "_ours", "_sender",
         "_version", "held", "plans",
     )  # fmt: skip
 
@@ -207,8 +207,7 @@ class Planner:
         names += [options.add_user_header] if options.add_user_header else []
         self._sender: bytes = build([(name, user) for name in names if user])
         # Headers that are the broker's alone.
-        self._ours: frozenset[str] = ours(options)
-        self._ours_bytes: frozenset[bytes] = frozenset(name.encode() for name in self._ours)
+        self._ours: frozenset[bytes] = frozenset(name.encode() for name in ours(options))
         self._version: int = version
         self._options: StompOptions = options
         self._connection: int = connection
@@ -269,7 +268,7 @@ class Planner:
             if colon <= 0 or len(line) > longest:
                 return None
             name = line[:colon]
-            if name in self._ours_bytes:
+            if name in self._ours:
                 continue
             if name == _DUPLICATE_ID_BYTES:
                 # Each message has another one, so it does not tell plans apart.
