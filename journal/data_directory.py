@@ -38,5 +38,8 @@ BASE: Final = "base"
 """Folder of the state before the first segment, once segments have left."""
 BASE_DESCRIPTION: Final = "base.json"
 
+SNAPSHOTS: Final = "snapshots"
+"""Folder of copies of the tables at earlier events."""
+
 ARCHIVE: Final = "archive"
 """Default folder of the archive."""

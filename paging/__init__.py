@@ -49,6 +49,8 @@ Modules:
 - `records`: The records of the index for everything except ready entries: queues, peers, entries in
   flight.
 - `retiring`: Preparing segments to leave: finding queued messages, the archive, and the base.
+- `snapshots`: Snapshots: copies of the tables at earlier events, so that a fold need not begin at
+  the first one (ADR 63).
 - `store`: The store of the engine: entries from the index, content from its clusters and the
   journal.
 - `structure`: Checking the structure of tables without LMDB, which trusts it: damage there ends a

@@ -61,12 +61,13 @@ def describe(directory: Path, data_id: bytes) -> Base | None:
         raise BaseDamaged(
             _wrong(path, f"it is of journal {base.data_id}, and this one is {data_id.hex()}")
         )
-    if base.file != _name_of(base.lsn):
+    if base.file != name_of(base.lsn):
         raise BaseDamaged(_wrong(path, f"it says event {base.lsn} and names file {base.file}"))
     return base
 
 
-def _name_of(lsn: int) -> str:
+def name_of(lsn: int) -> str:
+    """Return the name of the file with a copy of the tables at an event."""
     return f"{lsn:020d}.mdb"
 
 
@@ -81,7 +82,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
     while True:
         if base is None:
             raise BaseDamaged(_wrong(directory / BASE_DESCRIPTION, "it is missing"))
-        wrong = _restore(directory, base, index)
+        wrong = restore_copy(directory, base, index)
         if not wrong:
             break
         before, base = base, describe(directory, data_id)
@@ -97,8 +98,11 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
     return base.lsn
 
 
-def _restore(directory: Path, base: Base, index: Path) -> str:
-    """Copy the file of a base; return what is wrong with it, empty if nothing is."""
+def restore_copy(directory: Path, base: Base, index: Path) -> str:
+    """Copy the file of a description; return what is wrong with it, empty if nothing is.
+
+    Raises OSError.
+    """
     partial = index / f"{TABLES}.partial"
     try:
         found, size = _copy(directory / base.file, partial)
@@ -205,11 +209,11 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
     """Make the description name the new copy, then remove the old one."""
-    name = _name_of(lsn)
+    name = name_of(lsn)
     with copied.open("rb") as file:
         os.fsync(file.fileno())
     copied.replace(directory / name)
-    found = _sha256(directory / name)
+    found = sha256_of(directory / name)
     base = Base(lsn, name, (directory / name).stat().st_size, found, data_id.hex())
     partial = directory / f"{BASE_DESCRIPTION}.partial"
     with partial.open("wb") as described:
@@ -227,12 +231,13 @@ def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
 def _is_sound(directory: Path, base: Base) -> bool:
     """Whether the file of a base matches its description."""
     try:
-        return _sha256(directory / base.file) == base.sha256
+        return sha256_of(directory / base.file) == base.sha256
     except OSError:
         return False
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

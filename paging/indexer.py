@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.block import Block
-from daybook.journal.data_directory import INDEX, JOURNAL, TABLES
+from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import Corruption, JournalError
 from daybook.journal.lifeline import end_with
@@ -30,6 +30,7 @@ from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
 from daybook.paging.ownership import owning_index
+from daybook.paging.snapshots import Snapshots
 from daybook.paging.tables import IndexDamaged, IndexUnwritable, Tables
 
 LOOK_SECONDS: Final = 0.05
@@ -45,8 +46,19 @@ NICENESS: Final = 5
 class Indexer:
     """One run: which blocks were read, and what was requested."""
 
-    def __init__(self, line: Line, index: Index, *, in_thread: bool = False) -> None:
+    def __init__(
+        self,
+        line: Line,
+        index: Index,
+        disk: RealDisk,
+        snapshots: Snapshots,
+        *,
+        in_thread: bool = False,
+    ) -> None:
         """`in_thread`: others use the tables, and the process does other things too."""
+        self._disk: Final = disk
+        self._snapshots: Final = snapshots
+        self._snapshot_every = 0
         self._in_thread: Final = in_thread
         self._line: Final = line
         self._index: Final = index
@@ -57,12 +69,12 @@ class Indexer:
         # When the reading of the current batch began.
         self._begun = 0.0
 
-    def run(self, disk: RealDisk) -> None:
+    def run(self) -> None:
         """Follow the journal until the broker closes the connection. Raises Ended and what reading
         raises."""
         self._tell()
         self._await_request(self._index.lsn + 1)
-        blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
+        blocks = read_blocks(self._disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
         for block in blocks:
             if block.last_lsn <= self._index.lsn:
                 continue
@@ -101,15 +113,19 @@ class Indexer:
             assert isinstance(message, Durable)
             self._durable_lsn = max(self._durable_lsn, message.lsn)
             self._digest = self._digest or message.digest
+            self._snapshot_every = message.snapshot_every
 
     def _commit(self) -> None:
         """Fold what was read, and report the commit."""
         self._listen(0.0)
         if not self._blocks:
             return
-        batch, self._blocks, self._bytes = self._blocks, [], 0
+        batch, self._blocks, size, self._bytes = self._blocks, [], self._bytes, 0
         self._advance(batch)
         self._tell(time.monotonic() - self._begun)
+        # After the answer, for which others wait.
+        if self._snapshots.follow(self._index, self._disk, size, self._snapshot_every):
+            self._tell()
         self._begun = time.monotonic()
         if not self._in_thread and mapped_bytes() > MAPPED_BYTES_MAX:
             self._index.close()
@@ -136,7 +152,12 @@ class Indexer:
         used = resource.getrusage(whose)
         size = (self._index.path / TABLES).stat().st_size
         processor = used.ru_utime + used.ru_stime
-        self._line.say(Indexed(self._index.lsn, digest, processor, size, seconds, commit_seconds))
+        self._line.say(
+            Indexed(
+                self._index.lsn, digest, processor, size, seconds, commit_seconds,
+                self._snapshots.lsn, self._snapshots.trouble,
+            )
+        )  # fmt: skip
 
 
 def mapped_bytes() -> int:
@@ -175,8 +196,9 @@ def index_journal(line: Line, data: Path, tables: Tables | None = None) -> int:
         with owning_index(data, lambda text: line.say(Trouble(text))):
             index = _open(line, data, tables)
             try:
-                indexer = Indexer(line, index, in_thread=tables is not None)
-                indexer.run(RealDisk(data / JOURNAL))
+                disk = RealDisk(data / JOURNAL)
+                snapshots = Snapshots(data / SNAPSHOTS, data_id_of(disk))
+                Indexer(line, index, disk, snapshots, in_thread=tables is not None).run()
             finally:
                 index.close()
     except Ended:

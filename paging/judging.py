@@ -48,23 +48,28 @@ def judge(path: Path, data_id: bytes, disk: Disk) -> Judgement:
             tables.close()
     except IndexDamaged as damage:
         return Judgement(False, 0, str(damage))
+    why = why_not_of(disk, lsn, block_hash)
+    return Judgement(not why, lsn, why)
+
+
+def why_not_of(disk: Disk, lsn: int, block_hash: bytes) -> str:
+    """Return why tables are not of a journal, "" if they are: they end with the event `lsn`, the
+    last of a block with this hash. Raises JournalError."""
     if lsn == 0:
-        return Judgement(True, 0, "")
+        return ""
     for block in read_blocks(disk, LAYOUT, from_lsn=lsn):
         if block.count and block.last_lsn == lsn and block.hash == block_hash:
-            return Judgement(True, lsn, "")
+            return ""
         if block.first_lsn == lsn + 1 and block.header.previous_hash == block_hash:
             # The block itself has left the journal; the next block identifies it.
-            return Judgement(True, lsn, "")
+            return ""
         if block.first_lsn <= lsn <= block.last_lsn:
-            why = (
+            return (
                 f"it is of another journal: its block that ends with event {lsn} is not this one's"
             )
-            return Judgement(False, lsn, why)
         if block.count:
-            why = f"it ends with event {lsn}, and the journal begins with {block.first_lsn}"
-            return Judgement(False, lsn, why)
-    return Judgement(False, lsn, f"it ends with event {lsn}, which the journal does not have")
+            return f"it ends with event {lsn}, and the journal begins with {block.first_lsn}"
+    return f"it ends with event {lsn}, which the journal does not have"
 
 
 def check_apart(path: Path, journal: Path | None = None) -> str:

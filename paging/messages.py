@@ -17,10 +17,11 @@ _READ_BYTES: Final = 64 * 1024
 
 class Durable(msgspec.Struct, tag="durable", array_like=True):
     """Broker: everything up to `lsn` is durable, and to be committed now. `digest`: also report the
-    digest."""
+    digest. `snapshot_every` is how many bytes are to be between two snapshots, 0 for none."""
 
     lsn: int
     digest: bool = False
+    snapshot_every: int = 0
 
 
 class Indexed(msgspec.Struct, tag="indexed", array_like=True):
@@ -28,7 +29,8 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
 
     `processor_seconds` is the processor time of the process since its start, `map_bytes` the size
     of the tables, `digest_seconds` how long the digest took, while nothing was indexed, and
-    `seconds` how long the commit took by the clock.
+    `seconds` how long the commit took by the clock. `snapshot_lsn` is the newest snapshot, and
+    `snapshot_trouble` says why the last one could not be written.
     """
 
     lsn: int
@@ -37,6 +39,8 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     map_bytes: int = 0
     digest_seconds: float = 0.0
     seconds: float = 0.0
+    snapshot_lsn: int = 0
+    snapshot_trouble: str = ""
 
 
 class Trouble(msgspec.Struct, tag="trouble", array_like=True):
@@ -103,6 +107,7 @@ class Line:
             message = Durable(
                 max(waiting.lsn, message.lsn),
                 waiting.digest or message.digest,
+                message.snapshot_every,
             )
         self._next = message
         self.flush()

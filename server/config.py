@@ -117,6 +117,7 @@ class JournalConfig(msgspec.Struct, frozen=True):
     retention_scan_period: int  # milliseconds
     archive_directory: str
     checkpoint_period: int  # milliseconds
+    snapshot_every: int
     idle_mark_delay: int  # milliseconds
 
 

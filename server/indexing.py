@@ -72,6 +72,7 @@ class Indexing:
         store: IndexStore | None,
         process: IndexerHandle | None,
         checkpoint_us: int,
+        snapshot_every: int,
         timeout_us: int,
         on_failure: Callable[[Exception], None],
         on_damage: Callable[[str], None],
@@ -89,6 +90,7 @@ class Indexing:
         self._on_failure: Final = on_failure
         self._on_damage: Final = on_damage
         self.checkpoint_us = checkpoint_us
+        self.snapshot_every = snapshot_every
         self.timeout_us = timeout_us
         # An indexer that was dropped or killed, and has not ended yet: no other may begin before.
         self._leaving: IndexerHandle | None = None
@@ -228,7 +230,7 @@ class Indexing:
         if wants_digest:
             self._is_asked = True
             self._next_digest = now + self.checkpoint_us
-        self._process.tell(durable, digest=wants_digest)
+        self._process.tell(durable, digest=wants_digest, snapshot_every=self.snapshot_every)
 
     def hurry(self) -> bool:
         """Request that all durable events are indexed now; return whether they already are."""
@@ -253,6 +255,8 @@ class Indexing:
             "indexer_processor_seconds": round(self._last.processor_seconds, 2),
             "indexer_restarts": self._restarts,
             "index_bytes": self._last.map_bytes,
+            "snapshot_lsn": self._last.snapshot_lsn,
+            "snapshot_trouble": self._last.snapshot_trouble,
             "indexer_silent_seconds": round(self._silent_us / 1_000_000, 1),
             "index_trouble": self._trouble,
             "journal_damage": self._damage,

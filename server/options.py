@@ -391,6 +391,15 @@ JOURNAL: Final = (
         live=True,
     ),
     Option(
+        "snapshot-every",
+        size(0, 1024 * GIB),
+        "64MiB",
+        "How many bytes of journal are to be between two snapshots of the state, from which"
+        " `journal inspect --at` and others begin; 0: none are taken. Together they take at most"
+        " a tenth of the journal.",
+        live=True,
+    ),
+    Option(
         "idle-mark-delay",
         duration(1),
         200,

@@ -206,6 +206,7 @@ class Service:
             store=recovered.store,
             process=recovered.indexer,
             checkpoint_us=self.config.journal.checkpoint_period * 1000,
+            snapshot_every=self.config.journal.snapshot_every,
             timeout_us=self.config.broker.indexer_timeout * 1000,
             on_failure=self._index_failed,
             on_damage=self._journal_damaged,
@@ -477,6 +478,7 @@ class Service:
         self.hub.configure(hub_options(self.config))
         self.disk.judge()
         self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
+        self.indexing.snapshot_every = self.config.journal.snapshot_every
         self.indexing.timeout_us = self.config.broker.indexer_timeout * 1000
         self._guard.stop_seconds = self.config.broker.stop_timeout / 1000
         self.retention.config = self.config.journal

@@ -18,6 +18,9 @@ from daybook.server.pacing import EARLY_BYTES, PERIOD_US
 SECOND = 1_000_000
 
 
+SNAPSHOT_EVERY = 4096
+
+
 class FakeProcess:
     """An indexer that says what a test wants."""
 
@@ -36,7 +39,8 @@ class FakeProcess:
     def fileno(self) -> int:
         return 99
 
-    def tell(self, lsn: int, *, digest: bool = False) -> None:
+    def tell(self, lsn: int, *, digest: bool = False, snapshot_every: int = 0) -> None:
+        assert snapshot_every == SNAPSHOT_EVERY
         self.told.append((lsn, digest))
 
     def hear(self) -> list[Any]:
@@ -149,6 +153,7 @@ class Scene:
             store=self.store,  # type: ignore[arg-type]
             process=self.process,  # type: ignore[arg-type]
             checkpoint_us=10 * SECOND,
+            snapshot_every=SNAPSHOT_EVERY,
             timeout_us=60 * SECOND,
             on_failure=self.failures.append,
             on_damage=self.damages.append,
