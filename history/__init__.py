@@ -4,7 +4,8 @@ Shared by the command line and the pipeline. Must never know how answers are sho
 
 Modules:
 
-- `beginning`: The state at the start of a journal whose first segments left, expressed as events.
+- `beginning`: The state before some event of a journal, expressed as events.
+- `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
 - `scan`: Finding events in a journal without reading more of it than needed.
 """

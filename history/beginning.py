@@ -1,11 +1,12 @@
-"""The state at the start of a journal whose first segments left, expressed as events.
+"""The state before some event of a journal, expressed as events.
 
-Retention writes the base in place of the segments that it removes. The base gives the addresses,
-queues, connections and consumers of that moment, and the queues that held one message, so that
-readers of the remaining journal find no unknown id. Reads only, from a copy of its own.
+Retention writes the base in place of the segments that it removes, and the indexer leaves snapshots
+(ADR 63). Both give the addresses, queues, connections and consumers of a moment, and the queues
+that held one message, so that readers of what follows find no unknown id, and need not begin at the
+first event. Reads only, from a copy of its own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
@@ -18,10 +19,11 @@ from daybook.engine.events import KIND
 from daybook.engine.message import Entry
 from daybook.engine.state import Consumer, State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
-from daybook.journal.data_directory import BASE, BASE_DESCRIPTION
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
 from daybook.journal.segment import data_id_of, first_lsn_of
 from daybook.paging.base import restore
+from daybook.paging.snapshots import restore_nearest
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
 
@@ -41,20 +43,34 @@ EVERYTHING: Final = Beginning()
 """The beginning of a journal that still has its first event."""
 
 
-def beginning(directory: Path, disk: Disk, message: int = 0) -> Beginning:
-    """Return the state before the first event of a data directory's journal.
+def beginning(
+    directory: Path,
+    disk: Disk,
+    message: int = 0,
+    *,
+    until: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> Beginning:
+    """Return a state to begin reading a data directory's journal at.
 
-    It includes the entries of one `message`, if not 0. `disk` has the segments of the directory,
-    and maybe those of its archive. The result is EVERYTHING if no segment left, or if there is no
-    base. Raises BaseDamaged, IndexDamaged, StoreError and OSError.
+    That is the state before its first event, or a later one, of a snapshot that is not behind the
+    event `until`. It includes the entries of one `message`, if not 0. `disk` has the segments of
+    the directory, and maybe those of its archive. The result is EVERYTHING if there is no snapshot
+    and no segment left, or no base. `note` is called with a sentence about a damaged snapshot.
+    Raises BaseDamaged, IndexDamaged, StoreError, JournalError and OSError.
     """
-    first = first_lsn_of(disk)
-    if first == 1 or not (directory / BASE / BASE_DESCRIPTION).exists():
-        return EVERYTHING
-    data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
-        lsn = restore(directory / BASE, data_id, Path(folder), first)
-        store = IndexStore(open_for_reading(Path(folder), data_id), disk, map_bytes=0)
+        data_id = data_id_of(disk)
+        path = Path(folder) / INDEX
+        lsn = 0
+        if until:
+            lsn = restore_nearest(directory / SNAPSHOTS, disk, data_id, until, path, note)
+        if not lsn:
+            first = first_lsn_of(disk)
+            if first == 1 or not (directory / BASE / BASE_DESCRIPTION).exists():
+                return EVERYTHING
+            lsn = restore(directory / BASE, data_id, path, first)
+        store = IndexStore(open_for_reading(path, data_id), disk, map_bytes=0)
         try:
             state = store.checkpoint()
             found = _entries(state, store, message)

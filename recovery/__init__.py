@@ -9,6 +9,8 @@ Modules:
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
 - `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
   all of it.
+- `moments`: The state of a data directory at any event of its history: for readers, without a lock
+  (ADR 63).
 - `readonly`: The state of a data directory for other processes than its broker: read-only, without
   a lock.
 - `starting`: The first command of a broker, which depends on how the broker before it ended.

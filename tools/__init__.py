@@ -16,6 +16,7 @@ Modules:
 - `demo_clients`: The clients of the demo: producers and consumers on stomp.py, and what they saw.
 - `demo_proof`: Checks the demo: the records of the clients must be consistent, and agree with the
   journal.
+- `difference`: Running `journal diff`: what changed between two moments.
 - `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
@@ -36,9 +37,12 @@ Modules:
   it.
 - `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
+- `moments`: Moments on the command line: an LSN, or a time.
 - `numbers`: Ids and LSNs on the command line: numbers as commands print them, with or without
   separators.
 - `opening`: Opening the input of commands: the live journal of a data directory, and its archive.
+- `past`: The broker as it was after an event: `journal inspect --at`, and what `journal diff`
+  compares.
 - `paths`: Paths on a command line: checks before anything is opened.
 - `pipeline`: `daybook pipeline`: the jobs of the pipeline as commands.
 - `pipeline_demo`: The demo of the pipeline: queries the history of a broker that was killed twice,
@@ -48,6 +52,8 @@ Modules:
   `copy`, `retry` and so on. They complete the group `queue`.
 - `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
+- `snapshot_verification`: Verifying the snapshots of a data directory against the fold of the
+  journal at their events.
 - `sql`: The command `journal sql`.
 - `story`: Describing an event: as a line for people, as an object for programs.
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for

@@ -13,7 +13,7 @@ import msgspec
 
 from daybook.client.control import is_running
 from daybook.engine.events import KIND, SKIPPED
-from daybook.history.beginning import beginning
+from daybook.history.beginning import EVERYTHING, Beginning, beginning
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.journal.disk import Disk
@@ -23,6 +23,7 @@ from daybook.journal.segment import segment_names
 from daybook.journal.stat import stat
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged
+from daybook.tools import past
 from daybook.tools.failures import Failure
 from daybook.tools.inspection import Inspection, Question, parse_kinds
 from daybook.tools.opening import history
@@ -35,9 +36,15 @@ FOLLOW_SECONDS: Final = 0.1
 
 def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     """Print the events that the flags select. Raises Failure, click.UsageError, JournalError."""
+    if flags["at"] is not None:
+        _check_alone(flags)
+        disk, _, _ = history(ctx, path, flags)
+        past.run(path, disk, flags["at"], flags)
+        return
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
-    inspection = Inspection(question, _known_before(path, disk))
+    known = _known_before(path, disk, question.from_lsn - 1)
+    inspection = Inspection(question, known.events, known.lsn)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(disk, proven=is_running(path), follow=follow)
     told = 0
@@ -57,6 +64,22 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         raise Failure(_never_was(inspection, question))
     if not told:
         _explain_silence(disk, question)
+
+
+def _check_alone(flags: dict[str, Any]) -> None:
+    """Refuse what chooses events where a state is asked for. Raises click.UsageError."""
+    options = {
+        "from_lsn": "--from", "to_lsn": "--to", "since": "--since", "until": "--until",
+        "address": "--address", "message": "--message", "kinds": "--kind",
+        "connection": "--connection", "follow": "--follow",
+    }  # fmt: skip
+    for flag, option in options.items():
+        if flags[flag]:
+            raise click.UsageError(
+                f"--at shows a state and {option} chooses events: give one of them"
+            )
+    if not flags["queue"] and (flags["bodies"] or flags["limit"]):
+        raise click.UsageError("with --at, --bodies and --limit are for the messages of a --queue")
 
 
 def _runs(found: Iterator[Event], *, whole: bool) -> Iterator[tuple[Event, int]]:
@@ -92,14 +115,14 @@ def _up_to(event: Event, last_lsn: int) -> str:
     )
 
 
-def _known_before(path: Path, disk: Disk) -> tuple[Event, ...]:
-    """Return events that give the meaning of ids at the beginning of the journal; report a damaged
-    base."""
+def _known_before(path: Path, disk: Disk, lsn: int) -> Beginning:
+    """Return events that give the meaning of ids at the beginning of the journal, or at a snapshot
+    up to an event; report a damaged base."""
     try:
-        return beginning(path, disk).events
+        return beginning(path, disk, until=lsn)
     except (BaseDamaged, IndexDamaged) as error:
         click.echo(f"some names are missing: {error}", err=True)
-        return ()
+        return EVERYTHING
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:
@@ -161,4 +184,7 @@ def _never_was(inspection: Inspection, question: Question) -> str:
     name = question.queue if what == "queue" else question.address
     names = inspection.known(what)
     shown = ", ".join(repr(each) for each in names[:10]) + (", ..." if len(names) > 10 else "")
-    return f"up to here there never was the {what} '{name}'; there were: {shown or 'none'}"
+    since = f"since event {inspection.known_lsn} there was no" if inspection.known_lsn else ""
+    return f"{since or 'up to here there never was the'} {what} '{name}'; there were: " + (
+        shown or "none"
+    )

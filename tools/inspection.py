@@ -73,10 +73,12 @@ def kind_called(number: int) -> str:
 class Inspection:
     """One reading of the journal. `names` are as of the last event that was returned.
 
-    `known` are events that give the meaning of ids at the beginning of the journal.
+    `known` are events that give the meaning of ids after the event `known_lsn`, or at the beginning
+    of the journal.
     """
 
-    def __init__(self, question: Question, known: Iterable[Event] = ()) -> None:
+    def __init__(self, question: Question, known: Iterable[Event] = (), known_lsn: int = 0) -> None:
+        self.known_lsn = known_lsn
         self.names = Names()
         self._question = question
         self._mask = kinds_mask(TOPOLOGY)
@@ -95,7 +97,7 @@ class Inspection:
         `read_blocks`.
         """
         question = self._question
-        if question.from_lsn > 1:
+        if question.from_lsn > self.known_lsn + 1:
             self._learn_before(disk)
         blocks = (
             wanted_blocks(
@@ -125,9 +127,14 @@ class Inspection:
 
     def _learn_before(self, disk: Disk) -> None:
         last = self._question.from_lsn - 1
-        blocks = wanted_blocks(disk, lambda entry: bool(entry.kinds & self._mask), to_lsn=last)
+        known = self.known_lsn
+        blocks = wanted_blocks(
+            disk, lambda entry: bool(entry.kinds & self._mask), from_lsn=known + 1, to_lsn=last
+        )
         for block in blocks:
-            chosen = events_of(block, lambda lsn, row: lsn <= last and row[KIND] in TOPOLOGY)
+            chosen = events_of(
+                block, lambda lsn, row: known < lsn <= last and row[KIND] in TOPOLOGY
+            )
             for event in chosen:
                 self._learn(event)
                 self.names.forget(event.row)

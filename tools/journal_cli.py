@@ -16,6 +16,7 @@ from daybook.tools.history_options import (
     history_options,
     json_option,
 )
+from daybook.tools.moments import MOMENT
 from daybook.tools.numbers import NUMBER
 from daybook.tools.paths import DIRECTORY, chosen
 from daybook.tools.times import time_option
@@ -47,6 +48,13 @@ def cli() -> None:
     "--since", metavar="TIME", callback=time_option, help="From this time on (UTC, or 10m for ago)."
 )
 @click.option("--until", metavar="TIME", callback=time_option, help="Up to this time.")
+@click.option(
+    "--at",
+    type=MOMENT,
+    metavar="LSN|TIME",
+    help="Show the broker as it was after this event, or at this time; with --queue the messages "
+    "that were in it, in order, and who had them.",
+)
 @click.option("--address", default="", help="Of this address only.")
 @click.option("--queue", default="", help="Of this queue only.")
 @click.option("--message", type=NUMBER, metavar="ID", help="About this message only.")
@@ -66,6 +74,29 @@ def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **
     from daybook.tools import inspecting  # noqa: PLC0415 (slow to import)
 
     inspecting.run(ctx, chosen(ctx, directory, data), flags)
+
+
+@cli.command("diff")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] FROM TO")
+@data_option
+@history_options
+@json_option
+@click.pass_context
+def diff_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Show what changed between two moments, each an LSN or a time.
+
+    Addresses, queues, connections, consumers and settings that began, ended or changed, and for
+    each queue how many messages came and went.
+    """
+    if len(words) not in (2, 3):
+        raise click.UsageError(f"give two moments, such as 4711 14:05; got {' '.join(words)!r}")
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 3 else None
+    first, second = (MOMENT.convert(each, None, ctx) for each in words[-2:])
+    from daybook.tools import difference  # noqa: PLC0415 (slow to import)
+
+    difference.run(ctx, chosen(ctx, directory, data), first, second, flags)
 
 
 @cli.command("trail")
@@ -112,7 +143,8 @@ def trail_command(
     "with_index",
     is_flag=True,
     help="Check the index, too (and the base, if there is one): all of it by itself, then what it "
-    "holds at its event against the fold, and its clusters against the journal. Reads what is "
+    "holds at its event against the fold, its clusters against the journal, and every snapshot at "
+    "its event. Reads what is "
     "carried or in clusters once more, and needs room for a copy of the index in TMPDIR.",
 )
 @json_option

@@ -60,7 +60,13 @@ def follow(disk: Disk, message: int, directory: Path) -> Trail:
     """
     root, missing = _root(disk, message)
     teller = _Teller(root)
-    teller.begin(beginning(directory, disk, root if missing else 0))
+    if missing:
+        teller.begin(beginning(directory, disk, root))
+    else:
+        start = beginning(directory, disk, until=root - 1)
+        teller.begin(start)
+        # Of the message itself nothing was before.
+        teller.first_lsn = start.lsn + 1
     told = teller.tell(disk)
     if missing and not told.steps and not teller.places():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
@@ -95,11 +101,12 @@ def _root(disk: Disk, message: int) -> tuple[int, str]:
 
 
 class _Teller:
-    """Reads the journal once, from its beginning because of names, and collects the family's
-    steps."""
+    """Reads the journal once, from `first_lsn` on because of names, and collects the family's
+    steps, until the whole family has left all queues."""
 
     def __init__(self, root: int) -> None:
         self.root = root
+        self.first_lsn = 1
         self.family = [root]
         self.names = Names()
         self.state = State()
@@ -119,14 +126,29 @@ class _Teller:
         self.folded_lsn = start.lsn
 
     def tell(self, disk: Disk) -> Trail:
-        for block in wanted_blocks(disk, self._may_matter):
+        for block in wanted_blocks(disk, self._may_matter, from_lsn=self.first_lsn):
+            count = len(self.steps)
             for event in events_of(block, self._wants):
                 self._take(event)
+            if len(self.steps) > count and self._is_gone(block.last_lsn):
+                break
         steps = [
             step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
             for step in self.steps
         ]
         return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
+
+    def _is_gone(self, lsn: int) -> bool:
+        """Whether the family has left all queues, so that no event after this one is about it.
+
+        Whatever becomes of a message begins with an entry in a queue, and what a command decides is
+        in one block.
+        """
+        return lsn > self.folded_lsn and not any(
+            message in queue.entries
+            for queue in self.state.queues.values()
+            for message in self.family
+        )
 
     def _may_matter(self, entry: FooterEntry) -> bool:
         return bool(entry.kinds & ALWAYS_MATTER) or any(

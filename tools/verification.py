@@ -31,6 +31,7 @@ from daybook.paging.loading import load_state
 from daybook.paging.tables import IndexDamaged
 from daybook.tools.index_verification import IndexCopy
 from daybook.tools.printing import adding_up
+from daybook.tools.snapshot_verification import SnapshotCheck
 
 
 class Verdict(msgspec.Struct):
@@ -42,6 +43,7 @@ class Verdict(msgspec.Struct):
     digest: str = ""
     folded_lsn: int = 0
     index_lsn: int | None = None
+    snapshots_compared: int = 0
 
     @property
     def ok(self) -> bool:
@@ -61,6 +63,7 @@ def verify_data(
     one_by_one: bool = False,
     base: Path | None = None,
     index: IndexCopy | None = None,
+    snapshots: Path | None = None,
 ) -> Verdict:
     """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
@@ -68,6 +71,7 @@ def verify_data(
     event, which takes about ten times as long and must have the same result. `base` is the
     directory with the state before the first event, if retention removed segments. `index` is a
     copy of the index that was made before the call; `index_lsn` is where it was compared.
+    `snapshots` is the directory of snapshots to compare, each at its event.
 
     Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
     """
@@ -93,7 +97,8 @@ def verify_data(
     if index is not None and index.wrong:
         verdict.wrong.append(index.wrong)
         index = None
-    _fold(disk, verdict, advance, one_by_one, known, index)
+    taken = SnapshotCheck(snapshots, data_id_of(disk)) if snapshots is not None else None
+    _fold(disk, verdict, advance, one_by_one, known, index, taken)
     return verdict
 
 
@@ -113,8 +118,9 @@ def _fold(
     one_by_one: bool,
     base: Path | None,
     copy: IndexCopy | None,
+    snapshots: SnapshotCheck | None,
 ) -> None:
-    """Fold everything; compare every recorded digest and the copy of the index.
+    """Fold everything; compare every recorded digest, the copy of the index, and the snapshots.
 
     Entries are kept in a separate index, so memory does not grow with the backlog. A running broker
     keeps writing meanwhile: the fold ends where the check of the bytes ended.
@@ -134,6 +140,7 @@ def _fold(
                 verdict.wrong += copy.check_base(Path(folder))
         index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
         ends = {*recorded, *([copy.lsn] if copy is not None else [])}
+        ends |= snapshots.events if snapshots is not None else set()
         try:
             if copy is not None and not index.lsn <= copy.lsn <= last_lsn:
                 verdict.wrong.append(copy.out_of(index.lsn, last_lsn))
@@ -142,6 +149,9 @@ def _fold(
                 if copy is not None and index.lsn == copy.lsn:
                     verdict.wrong += copy.compare(index, disk)
                     verdict.index_lsn = copy.lsn
+                if snapshots is not None:
+                    verdict.wrong += snapshots.compare(index)
+                    verdict.snapshots_compared = snapshots.compared
                 for said in recorded.get(index.lsn, ()):
                     _compare(said, index.digest(), verdict)
                 advance(sum(block.header.block_bytes for block in batch))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.journal.data_directory import BASE
+from daybook.journal.data_directory import BASE, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
 from daybook.tools.failures import EXIT_WRONG
@@ -26,8 +26,9 @@ def run(
         disk, _, total = history(ctx, path, flags)
         with progress("verifying", 2 * total) as advance:
             verdict = verify_data(
-                disk, advance, one_by_one=one_by_one, base=path / BASE, index=index
-            )
+                disk, advance, one_by_one=one_by_one, base=path / BASE, index=index,
+                snapshots=path / SNAPSHOTS if with_index else None,
+            )  # fmt: skip
     if verdict.report.ok and (foreign := why_foreign(path, data_id_of(disk).hex())):
         verdict.wrong.append(foreign)
     if flags["as_json"]:
@@ -72,4 +73,6 @@ def _show_verdict(verdict: Verdict) -> None:
         )
         if verdict.index_lsn is not None:
             click.echo(f"the index at event {verdict.index_lsn} agrees with the journal")
+        if verdict.snapshots_compared:
+            click.echo(f"snapshots: {verdict.snapshots_compared} compared, all equal")
         click.secho("intact", fg="green")

@@ -1,0 +1,83 @@
+"""Moments of history: the last event that is not younger than a time.
+
+Footers and headers of blocks are searched by halves, as if times never went back. Where the clock
+was set back, one of the possible events is found; the answer names it, so that one can ask for
+another. Must never know what a state is.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from daybook.engine.events import TIME
+from daybook.journal.disk import Disk
+from daybook.journal.format import Damage, segment_first_lsn
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import first_lsn_of, open_segment, segment_names
+from daybook.paging.layout import LAYOUT
+
+
+def last_lsn(disk: Disk) -> int:
+    """Return the last event of a journal, 0 if it has none. Raises JournalError."""
+    names = segment_names(disk)
+    found = 0
+    for name in reversed(names):
+        begin = segment_first_lsn(name) or 1
+        for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False):
+            found = max(found, block.last_lsn if block.count else 0)
+        if found:
+            break
+    return found
+
+
+def lsn_at(disk: Disk, time: int) -> int:
+    """Return the last event until a time, in microseconds since 1970. Raises JournalError.
+
+    If all events are younger, that is the one before the first event of the journal.
+    """
+    names = segment_names(disk)
+    number = bisect_right(names, time, key=lambda name: _first_time(disk, name)) - 1
+    if number < 0:
+        return first_lsn_of(disk) - 1
+    begin = segment_first_lsn(names[number]) or 1
+    found = begin - 1
+    for first_lsn, first_time in _beginnings(disk, names[number], begin):
+        if first_time > time:
+            break
+        found = first_lsn
+    return _last_within(disk, found, time) if found >= begin else found
+
+
+def _first_time(disk: Disk, name: str) -> int:
+    """Return the time of the first event of a segment; one without events lies in the future."""
+    begin = segment_first_lsn(name) or 1
+    return next((time for _, time in _beginnings(disk, name, begin)), 1 << 63)
+
+
+def _beginnings(disk: Disk, name: str, begin: int) -> Iterator[tuple[int, int]]:
+    """Yield the first event of each block of a segment, with its time."""
+    segment = open_segment(disk, name, LAYOUT)
+    try:
+        entries = list(segment.footer().entries())
+    except Damage:
+        entries = []
+    finally:
+        segment.close()
+    for entry in entries:
+        if entry.event_count:
+            yield entry.first_lsn, entry.time_min
+    if entries:
+        return
+    for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False):
+        if block.segment != name:
+            return
+        if block.count:
+            yield block.first_lsn, int(block.columns()[TIME][0])
+
+
+def _last_within(disk: Disk, first_lsn: int, time: int) -> int:
+    """Return the last event until a time in the block that begins with an event."""
+    for block in read_blocks(disk, LAYOUT, from_lsn=first_lsn, heaps=False):
+        if block.count:
+            times = block.columns()[TIME]
+            return block.first_lsn + max(bisect_right(times, time), 1) - 1
+    return first_lsn

@@ -1,0 +1,105 @@
+"""The state of a data directory at any event of its history: for readers, without a lock (ADR 63).
+
+Data flow: the newest sound snapshot that is not behind the event is copied, or the base, or nothing
+if the journal has its first event; the indexer's fold advances the copy over all whole blocks;
+`apply` does the events of the last block up to the event. Works while a broker runs on the
+directory. Writes only to a temporary directory.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from daybook.engine.state import State
+from daybook.journal.block import Block
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
+from daybook.journal.disk import Disk
+from daybook.journal.errors import NoJournal
+from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.paging.base import describe, restore
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.snapshots import restore_nearest
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import open_for_reading
+from daybook.recovery.fold import fold_block
+
+
+@contextmanager
+def state_at(
+    directory: Path,
+    disk: Disk,
+    lsn: int,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[State]:
+    """Yield the state after an event, whose queues read their entries from a temporary index.
+
+    `disk` has the segments of the directory, maybe after those of its archive. `note` is called
+    with a sentence about a damaged snapshot, `progress` with how many events of how many were
+    folded. Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError
+    and OSError.
+    """
+    data_id = data_id_of(disk)
+    with TemporaryDirectory(prefix="daybook-read-") as folder:
+        path = Path(folder) / INDEX
+        _restore(directory, disk, data_id, lsn, path, note)
+        rest = _advance(path, disk, data_id, lsn, progress)
+        tables = open_for_reading(path, data_id)
+        store = IndexStore(tables, disk, map_bytes=0)
+        try:
+            state = store.checkpoint()
+            if rest is not None:
+                fold_block(rest, state, lsn)
+            yield state
+        finally:
+            store.close()
+
+
+def _restore(
+    directory: Path, disk: Disk, data_id: bytes, lsn: int, path: Path, note: Callable[[str], None]
+) -> None:
+    """Put the nearest state before an event into a new index, which stays empty if there is
+    none."""
+    if restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note):
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    first_lsn = first_lsn_of(disk)
+    base = describe(directory / BASE, data_id) if _has_base(directory) else None
+    if base is not None and base.lsn <= lsn and base.lsn + 1 >= first_lsn:
+        restore(directory / BASE, data_id, path, first_lsn)
+    elif first_lsn > 1:
+        raise NoJournal(
+            f"the journal in {directory} begins with event {first_lsn}, and nothing here knows the "
+            f"state at {lsn}: add --with-archive if the events before it were archived"
+        )
+
+
+def _has_base(directory: Path) -> bool:
+    return (directory / BASE / BASE_DESCRIPTION).exists()
+
+
+def _advance(
+    path: Path,
+    disk: Disk,
+    data_id: bytes,
+    lsn: int,
+    progress: Callable[[int, int], None] | None,
+) -> Block | None:
+    """Fold all whole blocks up to an event into an index; return the block that has more, if
+    any."""
+    index = Index(path, data_id, clusters=False)
+    try:
+        begun = index.lsn
+        for batch in batches(disk, begun, lsn):
+            whole = [block for block in batch if block.last_lsn <= lsn]
+            index.advance(whole)
+            if progress is not None:
+                progress(index.lsn - begun, lsn - begun)
+            if len(whole) < len(batch):
+                return batch[-1]
+        return None
+    finally:
+        index.close()

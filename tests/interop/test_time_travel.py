@@ -1,0 +1,93 @@
+"""The broker as it was: asked while it serves, after kills, from snapshots that it took."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.using import connected, daybook, sent
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+JOURNAL = str(Path(DAYBOOK).with_name("journal"))
+CONFIG = """
+[journal]
+snapshot-every = "16KiB"
+"""
+FIGURES = ("queue", "messages", "ready", "in_flight", "added", "acknowledged", "consumers")
+
+
+def journal(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
+    command = [JOURNAL, *words, "--data", str(broker.data), "--json"]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def queues_now(broker: BrokerProcess) -> list[dict[str, Any]]:
+    (listed,) = [json.loads(daybook(broker, "queue", "list", "--json"))]
+    rows = listed["queues"] if isinstance(listed, dict) else listed
+    return [{key: row[key] for key in FIGURES} for row in rows]
+
+
+def queues_at(broker: BrokerProcess, lsn: int) -> list[dict[str, Any]]:
+    (told,) = journal(broker, "inspect", "--at", str(lsn))
+    return [{key: row[key] for key in FIGURES} for row in told["list_of_queues"]]
+
+
+def quiet_moment(broker: BrokerProcess) -> tuple[int, list[dict[str, Any]]]:
+    """Return an event and the queues as they are after it: nothing was decided meanwhile."""
+
+    def lsn() -> int:
+        return int(json.loads(daybook(broker, "status", "--json"))["durable_lsn"])
+
+    while True:
+        before, rows, after = lsn(), queues_now(broker), lsn()
+        if before == after:
+            return after, rows
+
+
+def test_what_was_shown_then_is_what_is_told_later(tmp_path: Any) -> None:
+    with BrokerProcess(tmp_path / "data", config=CONFIG) as broker:
+        broker.start()
+        remembered: list[tuple[int, list[dict[str, Any]]]] = []
+        for number in range(4):
+            with connected(broker) as wire, connected(broker) as consumer:
+                consumer.send(
+                    "SUBSCRIBE", id="s", destination=f"/queue/q{number}", ack="client", receipt="s"
+                )
+                consumer.expect("RECEIPT")
+                for body in range(60):
+                    sent(wire, f"/queue/q{number}", b"%d" % body * 200)
+                    sent(wire, "/queue/kept", b"%d" % body)
+                for _ in range(20):
+                    last = consumer.expect("MESSAGE")
+                consumer.send("ACK", id=last.headers["ack"], receipt="a")
+                while consumer.read().command != "RECEIPT":
+                    pass
+
+                remembered.append(quiet_moment(broker))
+            broker.kill()
+            broker.start()
+        folder = broker.data / "snapshots"
+        wait_for(lambda: len(list(folder.glob("*.mdb"))) > 2, "snapshots")
+        for lsn, rows in remembered:
+            assert queues_at(broker, lsn) == rows
+        lsn = remembered[1][0]
+        queue, *messages = journal(broker, "inspect", "--at", str(lsn), "--queue", "q1")
+        assert queue["in_queue"] == 40
+        assert len(messages) == 40
+        assert all("guest" in row["held_by"] for row in messages)
+        (change,) = journal(broker, "diff", str(remembered[0][0]), str(remembered[2][0]))
+        assert [row["queue"] for row in change["queues"]["new"]] == ["q1", "q2"]
+        assert broker.stop() == 0
+        # It is the same when nobody serves, and all snapshots agree with the journal.
+        for lsn, rows in remembered:
+            assert queues_at(broker, lsn) == rows
+        verify = [JOURNAL, "verify", "--index", str(broker.data)]
+        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        assert "snapshots: " in done.stdout

@@ -1,0 +1,70 @@
+"""The state at any event, from whatever snapshot, is the fold of all events up to it."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybook.engine.digest import digest
+from daybook.engine.invariants import check
+from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
+from daybook.journal.disk import RealDisk
+from daybook.paging import fold, snapshots
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.recovery.moments import state_at
+from tests.support.histories import HISTORY_ID, write_history
+from tests.support.scenario import Step, play, steps
+from tests.support.world import World
+from tests.support.world import fold as fold_events
+
+
+def index_with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]:
+    """Index a history in batches that end at these events, with a snapshot after each; return
+    where they are."""
+    disk = RealDisk(data / JOURNAL)
+    index = Index(data / INDEX, HISTORY_ID)
+    taken = Snapshots(data / SNAPSHOTS, HISTORY_ID)
+    with patch.object(snapshots, "SHARE", 0), patch.object(snapshots, "FREE_TIMES", 0):
+        for batch in batches(disk, 0, last_lsn, ends):
+            index.advance(batch)
+            assert taken.follow(index, disk, 1, 1)
+            assert not taken.trouble
+    index.close()
+    return [each.lsn for each in known_snapshots(data / SNAPSHOTS, HISTORY_ID)]
+
+
+@given(
+    scenario=steps,
+    cuts=st.lists(st.integers(1, 300), max_size=12),
+    asked=st.lists(st.integers(1, 400), min_size=1, max_size=6),
+)
+def test_the_state_at_an_event_is_the_fold_up_to_it(
+    scenario: list[Step], cuts: list[int], asked: list[int]
+) -> None:
+    world = World()
+    play(world, scenario)
+    world.turn()
+    journal = world.journal
+    wrong: list[str] = []
+    with TemporaryDirectory() as folder, patch.object(fold, "PLAIN_MIN", 1):
+        data = write_history(Path(folder), journal, cuts=cuts)
+        known = index_with_snapshots(data, len(journal), set(cuts))
+        assert known
+        disk = RealDisk(data / JOURNAL)
+        # Also exactly at each snapshot, and around it.
+        near = {lsn + step for lsn in known for step in (-1, 0, 1)}
+        for lsn in sorted(near | {min(each, len(journal)) for each in asked}):
+            if not 0 < lsn <= len(journal):
+                continue
+            with state_at(data, disk, lsn, note=wrong.append) as state:
+                expected = fold_events(journal[:lsn])
+                assert digest(state) == digest(expected)
+                assert check(state) == []
+                for queue in expected.queues.values():
+                    shown = [each.message.id for each in state.queues[queue.id].standing()]
+                    assert shown == [each.message.id for each in queue.standing()]
+    assert not wrong
