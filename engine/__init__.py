@@ -119,6 +119,7 @@ Modules:
 - `regrouping`: Deciding that consumers give up message groups because an administrator asked for
   it.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
+- `retaining`: Deciding about retained messages: one of each address, for queues to come (ADR 59).
 - `retroactive`: Deciding about the history that an address keeps for queues to come (ADR 49).
 - `retroactive_keys`: The keys of address settings about the history that an address keeps for
   queues to come.

@@ -29,7 +29,9 @@ def recall_started(
     """A queue is to get messages of before."""
     decoded = cast(details.RecallStartedDetail, events.decode_detail(events.RECALL_STARTED, detail))
     queue = state.queues[row[QUEUE]]
-    queue.recall = Recall(decoded.after, decoded.until)
+    queue.recall = Recall(decoded.after, decoded.until, retained=decoded.retained)
+    if decoded.retained:
+        queue.retained_until = decoded.until
     state.recalling[queue.id] = queue
 
 

@@ -16,6 +16,12 @@ NO_HISTORY: Final = (1 << 63) - 1
 """An LSN after which no message ever came."""
 
 
+RETAIN_SET: Final = 1
+"""The address of a message remembers it for queues to come, instead of the one before."""
+RETAIN_REMOVE: Final = 2
+"""The address forgets the message that it remembers."""
+
+
 class Command(msgspec.Struct, gc=False):
     """Base of all commands."""
 
@@ -149,8 +155,10 @@ class Send(Command):
     `body_bytes` its whole length, and `body` is empty. `duplicate_id` is the id by which its sender
     wants duplicates detected, or empty; chunks whose answer was 0 were not stored, because the
     address had the message before. `due` is the time before which the message is not delivered, in
-    milliseconds since 1970, 0 for none. A copy that diverts made has `copied_from`, the id of
-    the message; `diverts` are names of those that take this one. Clients set neither.
+    milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for a message with
+    the routing type MULTICAST, or 0 (`engine.retaining`). A copy that diverts made has
+    `copied_from`, the id of the message; `diverts` are names of those that take this one. Clients
+    set neither.
     """
 
     connection: int
@@ -170,6 +178,7 @@ class Send(Command):
     due: int = 0
     copied_from: int = 0
     diverts: tuple[str, ...] = ()
+    retain: int = 0
 
 
 class SendToAll(Command, gc=True):
@@ -393,6 +402,12 @@ class DropUnlisted(Command, gc=True):
 
 class ClearDuplicateIds(Command):
     """Make an address forget the ids of the messages that it had."""
+
+    address: str
+
+
+class ForgetRetained(Command):
+    """Make an address forget the message that it remembers for queues to come."""
 
     address: str
 

@@ -21,6 +21,8 @@ from typing import (
 
 import msgspec
 
+from daybook.engine.names import RETAINED_PLACE
+
 RoutingType: TypeAlias = Literal["anycast", "multicast"]
 ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
@@ -72,8 +74,9 @@ class QueueDefinition(Detail, frozen=True):
     `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
     that stays is counted. `configuration_managed` is as in `AddressDefinition`. With `no_local` it
     takes no messages of its owner, or if it stays, of connections with this `client_id`.
-    that stays is counted. `keeps` is the address whose history a queue of the broker itself is
-    (`engine.retroactive`), empty for all others.
+    `keeps` is the address whose history a queue of the broker itself is (`engine.retroactive`),
+    empty for all others; the queue of the retained messages of all addresses
+    (`engine.retaining`) names its own.
     """
 
     name: str = ""
@@ -218,6 +221,11 @@ class QueueDefinition(Detail, frozen=True):
     client_id: str = ""
 
     keeps: str = ""
+
+    @property
+    def retains(self) -> bool:
+        """Whether it has the retained messages of all addresses."""
+        return self.keeps == RETAINED_PLACE
 
     @property
     def keyed_by(self) -> str:

@@ -188,10 +188,15 @@ class ScheduledDetail(Detail, frozen=True):
 
 
 class RecallStartedDetail(Detail, frozen=True):
-    """Which messages the queue gets: those after an event, and up to another one."""
+    """Which messages the queue gets: those after an event, and up to another one.
+
+    `retained` is the queue with the retained messages, if the queue gets those of them that fit,
+    whatever they came after; 0 if it does not.
+    """
 
     after: int = 0
     until: int = 0
+    retained: int = 0
 
 
 class RecalledDetail(Detail, frozen=True):

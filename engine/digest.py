@@ -18,6 +18,7 @@ from daybook.engine.events import REDELIVERED
 from daybook.engine.id_cache import IdCache
 from daybook.engine.message import HELD_LEVEL, SCHEDULED_LEVEL, Entry
 from daybook.engine.queues import Queue
+from daybook.engine.recall import recalls_of
 from daybook.engine.state import Address, Connection, Consumer, State
 
 if TYPE_CHECKING:
@@ -206,12 +207,6 @@ def _queue(q: Queue) -> list[object]:
     )
 
 
-def recalls_of(queue: Queue) -> list[int]:
-    """Return how many messages came from history, and how far the recall is, if it is not done."""
-    values = queue.recall.values() if queue.recall is not None else ()
-    return [queue.recalled, *values] if queue.recalled or values else []
-
-
 def queue_row(
     number: int,
     address: int,
@@ -226,7 +221,7 @@ def queue_row(
 ) -> list[object]:
     """Return the row of a queue; `figures` are whether it is paused, and its four counters,
     `times` when it was created and when its last consumer left, and `counts` how many messages were
-    replaced, and evicted from a ring; `recalls` is as `recalls_of` returns it."""
+    replaced, and evicted from a ring; `recalls` is as `recall.recalls_of` returns it."""
     name, *attributes = msgspec.structs.astuple(definition)[:QUEUE_ATTRIBUTES]
     user = definition.user
     return [

@@ -1,8 +1,9 @@
 """Handing an entry to a consumer: makes one delivery."""
 
-from daybook.engine.content import codec_of
+from daybook.engine.content import codec_of, view_of
 from daybook.engine.core import DELIVERY_COUNT_MAX, Core
 from daybook.engine.events import PERSISTENT
+from daybook.engine.headers import RETAIN, RETAIN_ASKED, RETAINED
 from daybook.engine.message import Entry, Message
 from daybook.engine.reasons import AUTOMATIC
 from daybook.engine.state import Connection, Consumer
@@ -69,6 +70,15 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
     core.effects.append((consumer, message, delivery_count, redelivered, lsn))
+    if message.id <= consumer.queue.retained_until:
+        mark_if_retained(core, message)
+
+
+def mark_if_retained(core: Core, message: Message) -> None:
+    """Mark the delivery that was made last if the sender had asked to retain its message, which was
+    sent before the queue existed."""
+    if view_of(message).get(RETAIN) in RETAIN_ASKED:
+        mark_last(core, RETAINED)
 
 
 def mark_last(core: Core, name: str) -> None:

@@ -16,6 +16,13 @@ from typing import Final
 
 from daybook.engine.formats import LINES, Standard, Value
 
+RETAIN: Final = "retain"
+"""The header by which the sender of a message asks that its address remembers it ..."""
+RETAIN_ASKED: Final = ("set", "true")
+"""... with one of these values."""
+RETAINED: Final = "retained"
+"""The header that is true where a message was remembered, and sent before there was the queue."""
+
 _BACKSLASH: Final = b"\\"
 
 

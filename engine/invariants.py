@@ -34,6 +34,7 @@ def check(state: State) -> list[str]:
         *_temporaries(state),
         *_remembered(state),
         *_histories(state),
+        *_retained(state),
         *_weights(state),
     ]
     for queue in state.queues.values():
@@ -135,6 +136,19 @@ def _histories(state: State) -> Iterator[str]:
             yield f"queue '{queue.name}' has history from after its creation"
         if queue.definition.keeps and queue.in_flight_count:
             yield f"queue '{queue.name}' is a history, and something of it is in flight"
+
+
+def _retained(state: State) -> Iterator[str]:
+    """An address retains one message at most, and none that does not exist."""
+    queues = [each for each in state.histories.values() if each.definition.retains]
+    if queues != ([state.retained] if state.retained is not None else []):
+        yield "the queue of retained messages that is listed is not the one that there is"
+    for queue in queues:
+        found = [entry.message.address_id for entry in queue.entries.values()]
+        if len(found) != len(set(found)):
+            yield "an address retains more than one message"
+        if any(number not in state.addresses for number in found):
+            yield "a message is retained for an address that does not exist"
 
 
 def _peers(state: State) -> Iterator[str]:

@@ -27,11 +27,19 @@ def keys_of(message: Message, queues: list[Queue]) -> dict[int, str]:
     them."""
     found = {}
     for queue in queues:
+        if queue.definition.retains:
+            found[queue.id] = key_of_address(message.address_id)
+            continue
         name = queue.definition.keyed_by
         value = view_of(message).get(name) if name else None
         if value is not None:
             found[queue.id] = text_of(value)
     return found
+
+
+def key_of_address(address: int) -> str:
+    """Return the key of the message that an address, named by its id, retains."""
+    return str(address)
 
 
 def older_ones(core: Core, keys: dict[int, str]) -> list[tuple[Queue, int]]:

@@ -37,6 +37,9 @@ ID_DIGITS_MAX: Final = 20
 INTERNAL: Final = "$.artemis.internal."
 """The prefix of the names of addresses and queues that the broker itself has, as in Artemis."""
 
+RETAINED_PLACE: Final = f"{INTERNAL}retained"
+"""The name of the address, and of the queue, with the retained messages of all addresses."""
+
 WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
 

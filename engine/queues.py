@@ -38,7 +38,6 @@ PRUNE_GONE_MIN: Final = 1024
 PAST_ALL: Final = (1 << 63) - 1
 """An id above that of every message."""
 
-
 Due: TypeAlias = tuple[int, int, int]
 """A timer: when to look at an entry, in milliseconds since 1970, its message id and queue id."""
 
@@ -129,13 +128,13 @@ class Queue:
 
     __slots__ = (
         "acknowledged", "added", "address", "binding", "browsers", "bytes", "consumers",
-        "created_at",
-        "dead_lettered", "definition", "deleting", "entries", "evicted", "expired", "gap_count",
-        "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id", "latest",
-        "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied", "paused",
-        "prioritized_count", "ready_count", "recall", "recalled", "recalled_lsn", "replaced",
-        "returned", "scheduled_count", "selective_count", "store", "transient_count",
-        "transients_from", "trimmed", "waits_since", "weight", "window", "withheld",
+        "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
+        "gap_count", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
+        "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
+        "paused", "prioritized_count", "ready_count", "recall", "recalled", "recalled_lsn",
+        "replaced", "retained_until", "returned", "scheduled_count", "selective_count", "store",
+        "transient_count", "transients_from", "trimmed", "waits_since", "weight", "window",
+        "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -173,8 +172,9 @@ class Queue:
         self.dead_lettered = 0
         self.expired = 0
         self.replaced = self.evicted = 0
-        # How many came from history, the last such event, and, until all of it came, how far it is.
-        self.recalled = self.recalled_lsn = 0
+        # How many came from history, the last such event, until all of it came, how far it is, and
+        # up to which message those that were retained are older than the queue.
+        self.recalled = self.recalled_lsn = self.retained_until = 0
         self.recall: Recall | None = None
         # Derived, of last value queues: the newest message for each key; None if there is none.
         self.latest: Latest | None = None

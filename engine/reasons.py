@@ -67,6 +67,9 @@ RETROACTIVE_MAX_AGE: Final = 101
 RETROACTIVE_BYTES: Final = 102
 NOT_RETROACTIVE: Final = 103
 HISTORY_ONLY: Final = 110
+# From 135 on: reasons about retained messages.
+RETAINED: Final = 135
+FORGOTTEN: Final = 136
 
 REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_REASON: ("", "the kind says it all"),
@@ -132,5 +135,10 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     RETROACTIVE_MAX_AGE: ("retroactive-max-age", "the history keeps messages for so long"),
     RETROACTIVE_BYTES: ("retroactive-bytes", "the history is full by its bytes"),
     NOT_RETROACTIVE: ("not-retroactive", "the address no longer keeps its history"),
-    HISTORY_ONLY: ("history-only", "no queue of its address took it, only its history did"),
+    HISTORY_ONLY: (
+        "history-only",
+        "no queue of its address took it, only what the broker keeps for queues to come",
+    ),
+    RETAINED: ("retained", "it has the retained messages of all addresses"),
+    FORGOTTEN: ("forgotten", "its address is no longer to remember it for queues to come"),
 }

@@ -4,7 +4,10 @@ Part of the state, except for the attributes marked *volatile*. Must never know 
 found (`engine.recalling`).
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from daybook.engine.queues import Queue
 
 NOTHING_YET: Final = 0
 
@@ -23,14 +26,21 @@ ALL_OF_IT: Final = Start()
 class Recall:
     """A queue gets the messages with after < id <= until; `position` in `history` was the last.
 
-    Histories are read in the order of their ids, each from its first message on.
+    Histories are read in the order of their ids, each from its first message on. One of them may be
+    the queue of retained messages, `retained` (0 for none); there `after` means nothing.
     """
 
-    __slots__ = ("after", "ahead", "histories", "history", "position", "seen", "until")
+    __slots__ = ("after", "ahead", "histories", "history", "position", "retained", "seen", "until")
 
     def __init__(
-        self, after: int, until: int, history: int = NOTHING_YET, position: int = NOTHING_YET
+        self,
+        after: int,
+        until: int,
+        history: int = NOTHING_YET,
+        position: int = NOTHING_YET,
+        retained: int = 0,
     ) -> None:
+        self.retained = retained
         self.after = after
         self.until = until
         self.history = history
@@ -52,6 +62,31 @@ class Recall:
             return max(self.after, self.seen)
         return max(self.after, self.position) if history == self.history else self.after
 
-    def values(self) -> tuple[int, int, int, int]:
+    def values(self) -> tuple[int, ...]:
         """Return what is part of the state, in the order of the parameters."""
-        return self.after, self.until, self.history, self.position
+        first = self.after, self.until, self.history, self.position
+        return (*first, self.retained) if self.retained else first
+
+
+def recalls_of(queue: "Queue") -> list[int]:
+    """Return how many messages came from history, and how far the recall is, if it is not done.
+
+    If it is done, the message follows up to which they may have been retained, if some were asked
+    for. Nothing for a queue without a recall.
+    """
+    if queue.recall is not None:
+        return [queue.recalled, *queue.recall.values()]
+    if queue.retained_until:
+        return [queue.recalled, queue.retained_until]
+    return [queue.recalled] if queue.recalled else []
+
+
+def set_recalls(queue: "Queue", recalls: list[int]) -> None:
+    """Set what `recalls_of` returned."""
+    queue.recalled, *values = recalls
+    if len(values) == 1:
+        queue.retained_until = values[0]
+    elif values:
+        queue.recall = Recall(*values)
+        if queue.recall.retained:
+            queue.retained_until = queue.recall.until

@@ -10,7 +10,8 @@ messages leave a history.
 from heapq import merge
 from typing import Final
 
-from daybook.engine import details, events, last_values, reasons
+from daybook.engine import details, events, last_values, reasons, retaining
+from daybook.engine.commands import NO_HISTORY
 from daybook.engine.core import Core
 from daybook.engine.id_cache import key_of
 from daybook.engine.level import position_of
@@ -44,25 +45,36 @@ def begin(core: Core, queue: Queue, start: Start) -> None:
         return
     if definition.no_local and not definition.owner:
         return
-    after = start.after
-    if start.since:
-        after = max(after, core.state.times.before(start.since * 1000, core.now))
-    if not queue.address.is_wildcard:
-        history = queue.address.histories.get(definition.routing_type)
-        if history is None or not is_kept(core, queue.address):
-            return
-        trim(core, history)
-        core.touch(history)
-        after = max(after, _surplus(core, history))
-        if not _next(history, max(after, too_old(core, queue.address.name))):
-            return
+    retained = retaining.number_for(core, queue) if start.after != NO_HISTORY else 0
+    after = _from_history(core, queue, start)
+    if after == NO_HISTORY and not retained:
+        return
     until = core.next_lsn - 1
     if definition.no_local:
         # Nobody knows who sent them; but its own are not older than its connection.
         until = min(until, definition.owner)
-    detail = details.RecallStartedDetail(after=after, until=until)
+    detail = details.RecallStartedDetail(after=after, until=until, retained=retained)
     _emit(core, queue, events.RECALL_STARTED, events.encode_detail(detail))
     go_on(core, queue)
+
+
+def _from_history(core: Core, queue: Queue, start: Start) -> int:
+    """Return after which message a new queue gets those of histories, NO_HISTORY if there are
+    none."""
+    after = start.after
+    if start.since:
+        after = max(after, core.state.times.before(start.since * 1000, core.now))
+    if queue.address.is_wildcard:
+        return after if histories_of(core, queue) else NO_HISTORY
+    history = queue.address.histories.get(queue.definition.routing_type)
+    if history is None or not is_kept(core, queue.address):
+        return NO_HISTORY
+    trim(core, history)
+    core.touch(history)
+    after = max(after, _surplus(core, history))
+    if not _next(history, max(after, too_old(core, queue.address.name))):
+        return NO_HISTORY
+    return after
 
 
 def _emit(core: Core, queue: Queue, kind: int, detail: bytes = b"") -> None:
@@ -139,7 +151,9 @@ def _history(core: Core, queue: Queue, recall: Recall) -> Queue | None:
     """Return the history to read next, None if all were read."""
     if recall.histories is None:
         # In the order of ids, beginning with the one where a broker before ended.
-        chosen = histories_of(core, queue)
+        chosen = histories_of(core, queue) if recall.after != NO_HISTORY else []
+        if recall.retained:
+            chosen.append(recall.retained)
         recall.histories = sorted((n for n in chosen if n >= recall.history), reverse=True)
         is_known = bool(recall.histories) and recall.histories[-1] == recall.history
         recall.seen = recall.position if is_known else NOTHING_PASSED
@@ -154,7 +168,9 @@ def _history(core: Core, queue: Queue, recall: Recall) -> Queue | None:
 
 
 def _is_for(core: Core, history: Queue, queue: Queue) -> bool:
-    """Whether messages of a history would have entered a queue."""
+    """Whether messages of a history would have entered a queue; of retained ones, perhaps some."""
+    if history.definition.retains:
+        return True
     kept_for = core.state.address_by_name.get(history.definition.keeps)
     if kept_for is None or history.definition.routing_type != queue.definition.routing_type:
         return False
@@ -181,14 +197,22 @@ def _next(history: Queue, position: int) -> list[Entry]:
 
 def _go_on_in(core: Core, queue: Queue, recall: Recall, history: Queue) -> bool:
     """Recall some messages of a history; return whether it has more."""
-    position = max(recall.after, recall.seen, too_old(core, history.definition.keeps))
-    entries = _next(history, position)
+    is_retained = history.definition.retains
+    if is_retained and not queue.address.is_wildcard:
+        entries = retaining.after(core, queue.address, recall.seen)
+    elif is_retained:
+        entries = _next(history, recall.seen)
+    else:
+        position = max(recall.after, recall.seen, too_old(core, history.definition.keeps))
+        entries = _next(history, position)
     for number, entry in enumerate(entries):
         if entry.position > recall.until:
             return False
         if not number & ((1 << LOOK_SHIFT) - 1):
             core.budget.spent += 1
         recall.seen = entry.position
+        if is_retained and not retaining.is_for(core, entry.message, queue):
+            continue
         try:
             _recall_one(core, queue, history, entry)
         except ContentError as error:
@@ -204,7 +228,8 @@ def _go_on_in(core: Core, queue: Queue, recall: Recall, history: Queue) -> bool:
 def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
     """Put a message of a history into a queue, unless it does not belong there."""
     message = entry.message
-    if 0 < message.expires * 1000 <= core.now:
+    if 0 < message.expires * 1000 <= core.now or queue.find(message.id) is not None:
+        # It may be in a history, and be retained.
         return
     binding = queue.binding
     assert binding is not None

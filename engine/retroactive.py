@@ -67,37 +67,44 @@ def _create(core: Core, address: Address, routing_type: str) -> Queue:
     name = f"{INTERNAL}{address.name}.address.retro"
     place = core.state.address_by_name.get(name)
     if place is None:
-        place = _create_place(core, name, routing_type)
+        place = create_place(core, name, routing_type, reasons.HISTORY)
     if routing_type not in place.definition.routing_types:
         wanted = (*place.definition.routing_types, routing_type)
         detail = details.AddressDetail(
             name=name, routing_types=tuple(sorted(wanted)), changed=("routing_types",)
         )
-        _emit(core, events.ADDRESS_UPDATED, place.id, 0, detail)
+        emit_of_broker(core, events.ADDRESS_UPDATED, place.id, 0, detail, reasons.HISTORY)
     number = core.state.next_queue
     definition = QueueDefinition(
         name=f"{INTERNAL}{address.name}.queue.{routing_type}.retro",
         routing_type=routing_type, max_consumers=0, keeps=address.name,
     )  # fmt: skip
-    _emit(core, events.QUEUE_CREATED, place.id, number, definition)
+    emit_of_broker(core, events.QUEUE_CREATED, place.id, number, definition, reasons.HISTORY)
     return core.state.queues[number]
 
 
-def _create_place(core: Core, name: str, routing_type: str) -> Address:
+def create_place(core: Core, name: str, routing_type: str, reason: int) -> Address:
+    """Create an address of the broker itself."""
     number = core.state.next_address
     # Whatever the characters of patterns are, the name is none.
     definition = AddressDefinition(
         host=HOST, name=name, routing_types=(routing_type,), syntax=UNROUTED
     )
-    _emit(core, events.ADDRESS_CREATED, number, 0, definition)
+    emit_of_broker(core, events.ADDRESS_CREATED, number, 0, definition, reason)
     return core.state.addresses[number]
 
 
-def _emit(
-    core: Core, kind: int, address: int, queue: int, detail: AddressDefinition | QueueDefinition
+def emit_of_broker(
+    core: Core,
+    kind: int,
+    address: int,
+    queue: int,
+    detail: AddressDefinition | QueueDefinition,
+    reason: int,
 ) -> None:
+    """Record that an address or a queue of the broker itself is created or changed."""
     core.emit(
-        events.row(kind, reason=reasons.HISTORY, address=address, queue=queue, time=core.now),
+        events.row(kind, reason=reason, address=address, queue=queue, time=core.now),
         events.encode_detail(detail),
     )
 
@@ -106,13 +113,20 @@ def histories_of(core: Core, queue: Queue) -> list[int]:
     """Return the ids of the histories from which a queue may get messages; of a queue with
     wildcards, those of all addresses."""
     if queue.address.is_wildcard:
-        return list(core.state.histories)
+        histories = core.state.histories
+        return [number for number, each in histories.items() if each is not core.state.retained]
     history = queue.address.histories.get(queue.definition.routing_type)
     return [history.id] if history is not None else []
 
 
 def refuse_use(queue: Queue) -> Refusal:
     """Refuse what only the broker does with a history."""
+    if queue.definition.retains:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' has the retained messages of all addresses; it can be listed, "
+            "browsed and purged, and `daybook address forget` removes that of one address",
+        )
     return Refusal(
         Code.NOT_ALLOWED,
         f"queue '{queue.name}' is the history of address '{queue.definition.keeps}'; it can be "

@@ -18,9 +18,10 @@ from daybook.engine import (
     limits,
     quotas,
     reasons,
+    retaining,
     retroactive,
 )
-from daybook.engine.commands import Send
+from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.diverts import Divert
@@ -63,7 +64,7 @@ def send(core: Core, command: Send) -> int | Refusal:
             if refusal is not None:
                 return refusal
     address = core.state.address_by_name.get(command.address)
-    if address is None or command.queue is not None:
+    if address is None or command.queue is not None or command.retain:
         return _send_on_demand(core, command)
     queue = address.open_queue
     if (
@@ -201,8 +202,9 @@ def check_send(core: Core, command: Send) -> Refusal | None:
             f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "
             "are for subscriptions",
         )
-    if _is_lost(core, command):
-        return None
+    refusal = retaining.check(command) if command.retain else None
+    if refusal is not None or _is_lost(core, command):
+        return refusal
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         return check_queue(core, command.queue, command.address, routing_type, command.connection)
@@ -458,6 +460,22 @@ def _send_to_several(
     flags: int,
     full: dict[Address, int],
 ) -> int:
+    """Do what `_send_to_each` does, and let the address forget what it retained if the sender asks
+    for it."""
+    forgotten = 0
+    if command.retain == RETAIN_REMOVE and command.queue is None:
+        forgotten = retaining.forget(core, address, reasons.FORGOTTEN, command.connection)
+    return max(_send_to_each(core, command, address, others, flags, full), forgotten)
+
+
+def _send_to_each(
+    core: Core,
+    command: Send,
+    address: Address,
+    others: tuple[Address, ...],
+    flags: int,
+    full: dict[Address, int],
+) -> int:
     """Route to queues of an address and of the wildcard addresses that it matches.
 
     `full` says why some of these addresses take nothing. Each drops the message for its own queues.
@@ -465,6 +483,8 @@ def _send_to_several(
     histories: list[Queue] = []
     if command.queue is None and address not in full:
         histories = retroactive.histories_for(core, address, command.routing_type)
+        if command.retain == RETAIN_SET:
+            histories = [*histories, retaining.require_queue(core)]
         if any(each.address.paging for each in histories):
             flags &= ~events.BODY_OMITTED
     message = _message(core, command, address, flags)

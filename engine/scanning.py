@@ -37,6 +37,15 @@ def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -
     return _in_gap(queue, number, level.gap, position, most) or _in_run(level.end, position, most)
 
 
+def is_there(queue: Queue, message_id: int) -> bool:
+    """Whether a queue has a message, in memory or in the store."""
+    if message_id in queue.entries:
+        return True
+    if queue.store is None or not queue.gap_count or message_id in queue.gone:
+        return False
+    return queue.store.find(queue, message_id) is not None
+
+
 def _in_run(run: Run, position: int, most: int) -> list[Entry]:
     run.settle_if_short()
     found = _in_line(run.line, position, most)

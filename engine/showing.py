@@ -18,7 +18,7 @@ from daybook.engine.core import Core
 from daybook.engine.departing import expire
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry import is_expired
-from daybook.engine.handing import can_take
+from daybook.engine.handing import can_take, mark_if_retained
 from daybook.engine.message import PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import behind
@@ -164,6 +164,8 @@ def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
     elif not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
     core.effects.append((consumer, message, 1, False, lsn))
+    if message.id <= queue.retained_until:
+        mark_if_retained(core, message)
 
 
 def end_showing(core: Core, entry: Entry, reason: int) -> int:

@@ -7,7 +7,7 @@ before the broker ends is looked at by the first scan of the next one.
 
 from typing import Final
 
-from daybook.engine import reasons
+from daybook.engine import reasons, retaining
 from daybook.engine.commands import DeleteUnused
 from daybook.engine.core import Core
 from daybook.engine.lifetime import is_address_over, is_over
@@ -55,6 +55,9 @@ def _look_at_address(core: Core, number: int) -> None:
     if address is None or not is_unused(core, address):
         return
     settings = core.state.settings.resolve(address.name)
-    if is_address_over(address, settings, core.now):
+    if not is_address_over(address, settings, core.now):
+        return
+    # Looked up last, because that may cost a look into the index.
+    if not retaining.message_of(core, address):
         core.budget.spent += DELETE_UNITS
         delete_address(core, address, reasons.AUTO_DELETE, 0)

@@ -9,7 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import details, events, names, permitting, quotas, reasons, recalling
+from daybook.engine import (
+    details,
+    events,
+    names,
+    permitting,
+    quotas,
+    reasons,
+    recalling,
+    retaining,
+)
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
@@ -556,7 +565,8 @@ def is_unused(core: Core, address: Address) -> bool:
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:
-    """Delete an address without queues, and its history."""
+    """Delete an address without queues, with its history and the message that it retains."""
+    retaining.forget(core, address, reasons.QUEUE_REMOVED, connection)
     for history in list(address.histories.values()):
         delete_queue(core, history, reasons.NOT_RETROACTIVE, connection)
     core.emit(

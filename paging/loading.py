@@ -12,7 +12,7 @@ from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.events import PERSISTENT
 from daybook.engine.message import IN_FLIGHT, PRIORITIES
 from daybook.engine.queues import Queue, Store
-from daybook.engine.recall import Recall
+from daybook.engine.recall import set_recalls
 from daybook.engine.settings import Settings
 from daybook.engine.state import Address, Connection, Consumer, State
 from daybook.engine.syntax import syntax_of
@@ -132,8 +132,7 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     queue.evicted = record.evicted
     queue.waits_since = record.waits_since
     if record.recalls:
-        queue.recalled, *values = record.recalls
-        queue.recall = Recall(*values) if values else None
+        set_recalls(queue, record.recalls)
     for level in record.levels:
         gap = queue.level(level.priority).open_gap(0, until)
         gap.count = level.count

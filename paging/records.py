@@ -20,7 +20,6 @@ from daybook.engine.definitions import (
     values_beyond,
     with_changes,
 )
-from daybook.engine.digest import recalls_of
 from daybook.engine.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
 from daybook.engine.message import (
     PRIORITIES,
@@ -31,6 +30,7 @@ from daybook.engine.message import (
     message_without_content,
 )
 from daybook.engine.queues import Queue
+from daybook.engine.recall import recalls_of
 from daybook.engine.setting_keys import Matches
 from daybook.engine.state import Address, Connection, Consumer, State
 from daybook.paging.checked import IndexDamaged
@@ -76,7 +76,7 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
 
     `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has the levels that
     are not empty. `more` has, by name, the attributes of its definition that are no fields here and
-    differ from their default. `recalls` is as `digest.recalls_of` returns it.
+    differ from their default. `recalls` is as `recall.recalls_of` returns it.
     """
 
     id: int

@@ -30,6 +30,7 @@ from daybook.engine.commands import (
     DeleteAddress,
     DeleteQueue,
     DeliverScheduled,
+    ForgetRetained,
     PauseQueue,
     PurgeQueue,
     RecordRequest,
@@ -257,14 +258,24 @@ class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_fie
         return ClearDuplicateIds(self.address)
 
 
+class RetainedForgetting(msgspec.Struct, frozen=True, tag="forget-retained", tag_field="do"):
+    """Make an address forget the message that it retains."""
+
+    address: str
+
+    def command(self) -> Command:
+        """Return the command for this request."""
+        return ForgetRetained(self.address)
+
+
 Reading = (
     Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf
     | RightsOf
 )  # fmt: skip
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
-    | AddressCreation | AddressDeletion | IdCacheClearing | DivertCreation | DivertDeletion
-    | GroupsReset | Changing
+    | AddressCreation | AddressDeletion | IdCacheClearing | RetainedForgetting | DivertCreation
+    | DivertDeletion | GroupsReset | Changing
 )  # fmt: skip
 Request = (
     Reading | QueuePurge | QueueRelease | QueueDelivery | MessagesAction | ConnectionClosing

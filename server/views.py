@@ -21,6 +21,7 @@ from daybook.engine.message import Entry, Filter, Message
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.retaining import retained_at
 from daybook.engine.sizes import size_of
 from daybook.engine.state import State
 from daybook.engine.topology import check_address_name
@@ -110,6 +111,7 @@ def addresses(
                 "routed": address.routed,
                 "unrouted": address.unrouted,
                 "remembered_ids": remembered(address),
+                "retained": retained_at(state.retained, address) or None,
                 "blocked_producers": blocked(address.name),
             }
         )

@@ -85,11 +85,13 @@ ADDRESS_COLUMNS: Final = (
     "blocked_producers",
 )  # fmt: skip
 MORE_ADDRESS_COLUMNS: Final = (
-    "routed", "unrouted", "remembered_ids", "max_size_bytes", "max_size_messages", "auto_created",
-    "paused",
+    "routed", "unrouted", "remembered_ids", "retained", "max_size_bytes", "max_size_messages",
+    "auto_created", "paused",
 )  # fmt: skip
 """The columns that a narrow terminal may omit."""
-IDEMPOTENT: Final = ("update-queue", "update-address", "set-settings", "reset-groups")
+IDEMPOTENT: Final = (
+    "update-queue", "update-address", "set-settings", "reset-groups", "forget-retained",
+)  # fmt: skip
 """Requests whose answer may say that it is so already, by the LSN 0."""
 MODES: Final = ("anycast", "multicast")
 NOTHING_TO_DO: Final = {
@@ -428,6 +430,18 @@ def address_clear_id_cache(name: str, data: Path, as_json: bool) -> None:
     change(
         data, f"address '{name}' has forgotten all duplicate ids", as_json, do="clear-id-cache",
         address=name,
+    )  # fmt: skip
+
+
+@address.command("forget")
+@click.argument("name")
+@broker_option
+@json_option
+def address_forget(name: str, data: Path, as_json: bool) -> None:
+    """Remove the message that an address retains for subscriptions to come."""
+    change(
+        data, f"address '{name}' has forgotten the message that it retained", as_json,
+        do="forget-retained", address=name,
     )  # fmt: skip
 
 

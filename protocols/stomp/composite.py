@@ -26,7 +26,7 @@ def send_to_all(session: "Conversation", plan: SendPlan, send: Send, now: int) -
     for each in plan.also:
         other = msgspec.structs.replace(
             send, address=each.address, queue=each.queue, routing_type=each.routing_type,
-            headers=each.headers + timed,
+            headers=each.headers + timed, retain=each.retain,
         )  # fmt: skip
         sends.append(other)
     if plan.transaction is None:

@@ -53,7 +53,6 @@ _ATTRIBUTES: Final[dict[str, Foreign]] = {
 
 ON_SEND: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
-    **_named("retained messages are", SEND_WITHOUT, ("false",), "retain"),
     **_named(
         "repeated deliveries are", SEND_WITHOUT, (),
         "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",

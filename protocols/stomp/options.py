@@ -20,7 +20,7 @@ RESERVED: Final = frozenset(
     (
         "destination", "message-id", "subscription", "ack", "redelivered", "delivery-count",
         "content-length", "content-type", "persistent", "priority", "expires", "ttl", "expiration",
-        "transaction", "receipt", "reply-to", "correlation-id",
+        "transaction", "receipt", "reply-to", "correlation-id", "retain", "retained",
     )
 )  # fmt: skip
 """Headers of SEND and MESSAGE that no option can be the name of."""

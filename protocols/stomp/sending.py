@@ -7,9 +7,18 @@ the session that uses it.
 from collections.abc import Iterable
 from typing import Final
 
+from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET
+from daybook.engine.definitions import MULTICAST
 from daybook.engine.events import GROUPED
 from daybook.engine.formats import LINES
-from daybook.engine.headers import build, explicit_line, without
+from daybook.engine.headers import (
+    RETAIN,
+    RETAIN_ASKED,
+    RETAINED,
+    build,
+    explicit_line,
+    without,
+)
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import (
     TEMPORARY_PREFIXES,
@@ -30,6 +39,7 @@ NOT_STORED: Final = frozenset(
     (
         "receipt", RECEIPT_OUTCOME, "transaction", "message-id", "subscription", "ack",
         "redelivered", "delivery-count", "ttl", "expiration", "heart-beat", "AMQ_SCHEDULED_DELAY",
+        RETAINED,
     )
 )  # fmt: skip
 """Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
@@ -55,6 +65,12 @@ _GROUPS_BYTES: Final = frozenset(name.encode() for name in _GROUPS)
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
+_RETAIN: Final = {
+    **dict.fromkeys(RETAIN_ASKED, RETAIN_SET),
+    "remove": RETAIN_REMOVE,
+    "false": 0,
+}
+"""What the header `retain` says, by its values."""
 
 
 # Everything but these is of no concern to the broker, byte for byte.
@@ -62,7 +78,7 @@ _KNOWN: Final = frozenset(
     name.encode()
     for name in (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        REPLY_TO, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
+        REPLY_TO, RETAIN, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
         *foreign.ON_SEND,
     )
 )  # fmt: skip
@@ -82,15 +98,14 @@ class SendPlan:
     `delay` likewise say when it may be delivered, 0 for at once; `length` is the content-length or
     UNTIL_NUL. `duplicate_id` is empty if there is none. `tells_outcome` asks that the receipt says
     where the message went. `format` is as in `commands.Send`. `also` are plans for the other
-    destinations of the message, which differ in address, queue, routing type and headers.
-    `is_special` says that a frame needs
-    more than what is here.
+    destinations of the message, which differ in address, queue, routing type and headers. `retain`
+    is as in `commands.Send`. `is_special` says that a frame needs more than what is here.
     """
 
     __slots__ = (
         "address", "also", "delay", "due", "duplicate_id", "expires", "format", "headers",
-        "is_special", "length",
-        "persistent", "priority", "queue", "routing_type", "tells_outcome", "transaction", "ttl",
+        "is_special", "length", "persistent", "priority", "queue", "retain", "routing_type",
+        "tells_outcome", "transaction", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +127,7 @@ class SendPlan:
         format_flags: int = LINES,
     ) -> None:
         self.format: int = format_flags
+        self.retain: int = 0
         self.also: tuple[SendPlan, ...] = ()
         self.tells_outcome: bool = tells_outcome
         self.is_special: bool = tells_outcome or ttl > 0 or due > 0 or delay > 0
@@ -128,6 +144,19 @@ class SendPlan:
         self.length: int = length
         self.headers: bytes = headers
         self.duplicate_id: str = duplicate_id
+
+    def retain_at_topics(self, retain: int) -> bool:
+        """Make the topics among the destinations remember or forget a message; return whether there
+        are any."""
+        plans = [
+            plan
+            for plan in (self, *self.also)
+            if plan.queue is None and plan.routing_type == MULTICAST
+        ]
+        for plan in plans:
+            plan.retain = retain
+        self.is_special = True
+        return bool(plans)
 
     def send_also(self, others: Iterable[tuple[Target, bytes]]) -> None:
         """Send the same message elsewhere too: to targets, each with its own headers."""
@@ -176,7 +205,30 @@ def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
         plan.send_also(
             (other, _sent_to(name, headers)) for name, other in zip(names[1:], others, strict=True)
         )
+    if RETAIN in values:
+        _set_retain(plan, values[RETAIN])
     return plan
+
+
+def _set_retain(plan: SendPlan, value: str) -> None:
+    """Do what the header `retain` says. Raises StompError."""
+    retain = _RETAIN.get(value)
+    if retain is None:
+        raise StompError(
+            f"{RETAIN} is {shortened(value)}", "write set (or true), remove, or no such header"
+        )
+    if not retain:
+        return
+    if not plan.retain_at_topics(retain):
+        raise StompError(
+            f"{RETAIN} is {value}, and only a topic remembers a message",
+            "send it to /topic/NAME, or with destination-type:MULTICAST, or without the header",
+        )
+    if plan.due or plan.delay:
+        raise StompError(
+            f"{RETAIN} is {value}, and the message has a delivery time",
+            "send it at that time, or without the header",
+        )
 
 
 def _sent_to(destination: str, headers: bytes) -> bytes:
@@ -291,7 +343,7 @@ class Planner:
         if core is None:
             core = self._prepared(known_key)
             self._remember(self._by_known_lines, known_key, core)
-        if core.ttl or core.delay or core.also:
+        if core.ttl or core.delay or core.also or core.retain:
             return None
         kept.append(b"")
         headers = b"\n".join(kept) + self._sender

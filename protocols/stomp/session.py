@@ -452,7 +452,7 @@ class Session(Conversation):
         return Send(
             self.connection, plan.address, headers, body, plan.routing_type, plan.queue,
             plan.priority, plan.persistent, expires, plan.transaction, (), 0, plan.duplicate_id,
-            plan.format, due,
+            plan.format, due, retain=plan.retain,
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:

@@ -174,7 +174,7 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nttl:soon", "ttl is 'soon'"),
         ("destination:/queue/a\nttl:" + "9" * 5000, "ttl is"),
         ("destination:/queue/a\ntransaction:", "SEND without transaction"),
-        ("destination:/queue/a\nretain:set", "retained messages are not supported"),
+        ("destination:/queue/a\nretain:set", "only a topic remembers"),
         ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
         ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:soon", "AMQ_SCHEDULED_DELAY is 'soon'"),
         ("destination:/queue/a\nAMQ_SCHEDULED_TIME:-1", "AMQ_SCHEDULED_TIME is '-1'"),
