@@ -184,11 +184,10 @@ def _gives_credit_back(
     session: "Conversation", subscription: Subscription, command: str, message: int, now: int
 ) -> bool:
     """Handle an ACK of a delivery that was acknowledged when sent: it only returns its credit."""
-    owed = subscription.owed
-    if owed is None or message not in owed or command != "ACK":
+    size = subscription.give_back(message) if command == "ACK" else None
+    if size is None:
         return False
-    size = owed.pop(message)
-    if not subscription.is_over:
+    if size >= 0 and not subscription.is_over:
         session.do(Credit(subscription.consumer, 1, size), now)
     return True
 
@@ -205,7 +204,7 @@ def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscr
     known = [session.by_consumer[each] for each in holders if each in session.by_consumer]
     if not known:
         # The delivery may have been acknowledged when sent, and wait only for its credit.
-        known = [each for each in session.by_consumer.values() if each.owed]
+        known = [each for each in session.by_consumer.values() if each.owed or each.forgotten]
         session.broker.budget.spent += len(session.by_consumer) >> 5
     # If several have the message, the one with the last MESSAGE comes first.
     return sorted(known, key=lambda each: each is not session.latest)

@@ -3,6 +3,7 @@
 Must never know queues or decide anything: a delivery that arrives here was decided.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.content import text_of, view_of
@@ -28,6 +29,12 @@ _IN_LINES: Final = frozenset(
 """Flags of messages whose headers are lines."""
 _NONE: Final[frozenset[int]] = frozenset()
 
+OWED_MAX: Final = 65_536
+"""For how many deliveries of `ack:auto` with a credit an ACK still gives credit back; when there
+are more, the older half is forgotten."""
+_OWED_BYTES: Final = 128
+"""Bytes of memory for each of them."""
+
 
 class Subscription:
     """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
@@ -36,13 +43,14 @@ class Subscription:
     UNSUBSCRIBE and after the end of the session: later deliveries are not written. `is_over` says
     that the broker has ended it, because a browser has read all of its queue. `owed` are bytes
     of bodies by message for which an ACK gives credit back though it acknowledges nothing
-    (`ack:auto` with a credit); None where there is no such thing.
+    (`ack:auto` with a credit); None where there is no such thing. `forgotten` is the latest message
+    that left `owed` without an ACK.
     """
 
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
-        "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name", "id", "is_open",
-        "is_over", "key", "owed", "serial", "session",
+        "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name", "forgotten", "id",
+        "is_open", "is_over", "key", "owed", "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -55,6 +63,7 @@ class Subscription:
         self.acknowledges: bool = request.ack_mode != AUTO
         self.cumulative: bool = request.ack_mode == CLIENT
         self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None
+        self.forgotten: int = 0
         self.durable_name: str | None = request.durable_name
         self.is_open: bool = True
         self.is_over: bool = False
@@ -78,7 +87,33 @@ class Subscription:
     def keys_bytes(self) -> int:
         """Bytes of memory that its names take, here and in the broker."""
         names = len(self.key[1]) + len(self.durable_name or "")
-        return 6 * names + 4 * len(self._destination_line)
+        owed = _OWED_BYTES * len(self.owed) if self.owed else 0
+        return 6 * names + 4 * len(self._destination_line) + owed
+
+    def owe(self, message: int, size: int) -> None:
+        """Remember that an ACK of a delivery gives credit back."""
+        owed = self.owed
+        if owed is None:
+            return
+        if len(owed) >= OWED_MAX:
+            for each in list(islice(owed, OWED_MAX // 2)):
+                del owed[each]
+                self.forgotten = max(self.forgotten, each)
+            self.session.keys_bytes -= OWED_MAX // 2 * _OWED_BYTES
+        if message not in owed:
+            self.session.keys_bytes += _OWED_BYTES
+        owed[message] = size
+
+    def give_back(self, message: int) -> int | None:
+        """Return the bytes of credit that an ACK of a delivery gives back, once; -1 if it gives
+        none because it was forgotten, and None if there is no such delivery."""
+        if self.owed is None:
+            return None
+        size = self.owed.pop(message, None)
+        if size is not None:
+            self.session.keys_bytes -= _OWED_BYTES
+            return size
+        return -1 if 0 < message <= self.forgotten else None
 
     def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
         """Write MESSAGE for the count-th attempt; it waits until LSN `gate` is durable.
@@ -99,7 +134,7 @@ class Subscription:
             headers = self._redeliveries(count) + headers
         number = message.id
         if self.owed is not None:
-            self.owed[number] = message.body_bytes
+            self.owe(number, message.body_bytes)
         if message.chunks:
             gate = max(gate, self._deliver_large(message, headers))
         elif self._after_id:

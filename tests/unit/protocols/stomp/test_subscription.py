@@ -5,6 +5,7 @@ import pytest
 from daybook.engine import headers
 from daybook.engine.events import PERSISTENT
 from daybook.engine.formats import Value
+from daybook.protocols.stomp import subscription
 from tests.support import second_format as maps
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
 
@@ -180,3 +181,27 @@ def test_headers_that_are_the_same_object_in_two_formats_are_told_apart() -> Non
             patch.setattr(maps.MapsCodec, "_read", lambda *_: ({}, {"a": "b"}))
             subscription.deliver(FakeMessage(2, b"", flags=maps.MAPS), 1, False, 0)
         assert b"\na:b\n" in peer.taken()
+
+
+def test_credit_owed_is_bounded_and_on_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A client that never sends an ACK, and whose window of bytes empty bodies do not use up.
+    monkeypatch.setattr(subscription, "OWED_MAX", 100)
+    peer = connected("1.2")
+    peer.send(b"SUBSCRIBE\nid:s\ndestination:/queue/a\nack:auto\ncredit:0,10\n\n\0")
+    before = peer.session.keys_bytes
+    for number in range(1, 1_001):
+        peer.subscribed().deliver(FakeMessage(number, STORED, b""), 1, False, 0)
+    assert 50 * 128 <= peer.session.keys_bytes - before <= 100 * 128
+    peer.taken()
+    given = len(peer.broker.commands)
+    for number, returns in ((1_000, 1), (950, 2), (1, 2)):
+        assert not peer.send(b"ACK\nid:1-%d\n\n\0" % number)
+        assert len(peer.broker.commands) - given == returns
+    assert b"no such delivery" in peer.send(b"ACK\nid:1-1000\n\n\0")
+    assert peer.session.keys_bytes == 0
+
+
+def test_an_ack_of_what_was_forgotten_is_none_of_a_delivery_to_come() -> None:
+    peer = connected("1.2")
+    peer.send(b"SUBSCRIBE\nid:s\ndestination:/queue/a\nack:auto\ncredit:5\n\n\0")
+    assert b"no such delivery" in peer.send(b"ACK\nid:1-0\n\n\0")
