@@ -58,6 +58,8 @@ Modules:
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.
 - `holding`: Deciding about held messages: trying to move them again, or delivering them again (ADR
   25).
+- `host_limits`: The limits of a virtual host, as the configuration says them (ADR 58).
+- `hosts`: Deciding whether a virtual host may have more, and whether there is one (ADR 58).
 - `id_cache`: The ids of messages that an address remembers: the last ones, as many as its
   id-cache-size.
 - `in_flight`: Finding deliveries in flight without a walk over all of them. Derived and volatile.

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daybook.engine import events, reasons
+from daybook.engine import events, hosts, reasons
 from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
@@ -14,6 +14,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Core
 from daybook.engine.definitions import ROUTING_TYPES
+from daybook.engine.names import host_and_name
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
@@ -43,7 +44,7 @@ from daybook.engine.updating import conform
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     """Create an address, or add routing types to it."""
     wrong = _check_types(command.routing_types) or check_address_name(
-        command.address, command.routing_types, core.state.settings.syntax
+        hosts.local(core, command.address), command.routing_types, core.state.settings.syntax
     )
     if wrong is not None:
         return wrong
@@ -132,10 +133,11 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     wanted = command.definition
     syntax = core.state.settings.syntax
     wrong = (
-        check_name("queue", wanted.name, syntax)
+        check_name("queue", hosts.local(core, wanted.name), syntax)
         or _check_types((wanted.routing_type,))
-        or check_address_name(command.address, (wanted.routing_type,), syntax)
+        or check_address_name(hosts.local(core, command.address), (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
+        or _check_host(wanted.name, command.address)
     )
     if wrong is not None:
         return wrong
@@ -160,6 +162,14 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         wanted = msgspec.structs.replace(wanted, configuration_managed=True)
     create_queue(core, address, wanted, 0, _reason(command), Start(command.after, command.since))
     return core.next_lsn - 1
+
+
+def _check_host(queue: str, address: str) -> Refusal | None:
+    if host_and_name(queue)[0] == host_and_name(address)[0]:
+        return None
+    return Refusal(
+        Code.INVALID, f"queue '{queue}' and address '{address}' are not on one virtual host"
+    )
 
 
 def _check_unused(queue: Queue, force: bool) -> Refusal | None:

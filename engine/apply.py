@@ -353,6 +353,7 @@ def broker_started(
                     _leave(lsn, queue, entry)
     state.connections.clear()
     state.connections_of.clear()
+    state.connections_on.clear()
 
 
 APPLY: Final[dict[int, Apply]] = {

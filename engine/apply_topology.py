@@ -36,7 +36,9 @@ def connection_opened(
 ) -> None:
     """A connection appears."""
     decoded = cast(details.ConnectionDetail, events.decode_detail(events.CONNECTION_OPENED, detail))
-    connection = Connection(row[CONNECTION], decoded.protocol, decoded.peer, decoded.user)
+    connection = Connection(
+        row[CONNECTION], decoded.protocol, decoded.peer, decoded.user, decoded.host
+    )
     connection.client_id = decoded.client_id
     state.add_connection(connection)
 
@@ -49,6 +51,7 @@ def connection_closed(
     if connection.consumers:
         raise MisfitError(f"event {lsn}: connection {connection.id} closed with consumers")
     count_down(state.connections_of, connection.user)
+    count_down(state.connections_on, connection.host)
 
 
 def consumer_attached(

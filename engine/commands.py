@@ -30,7 +30,8 @@ class OpenConnection(Command):
     """A peer logged in. Answered with the connection's id.
 
     `room` is how many bytes of deliveries may be on their way between engine and socket.
-    `finds_holders` is for protocols that settle by a message's id alone (`Broker.holders`).
+    `finds_holders` is for protocols that settle by a message's id alone (`Broker.holders`). `host`
+    is the virtual host; names in commands of the connection are full names on it (ADR 58).
     """
 
     protocol: str
@@ -39,6 +40,7 @@ class OpenConnection(Command):
     client_id: str = ""
     room: int = 1 << 20
     finds_holders: bool = False
+    host: str = "default"
 
 
 class RefuseConnection(Command):

@@ -25,7 +25,7 @@ from daybook.engine.transactions import end
 
 def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     """Open a connection; its id is the LSN of the event."""
-    refusal = quotas.check_connection(core, command.user)
+    refusal = quotas.check_connection(core, command.user, command.host)
     if refusal is not None:
         return refusal
     detail = details.ConnectionDetail(
@@ -33,6 +33,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
         peer=command.peer,
         user=command.user,
         client_id=command.client_id,
+        host=command.host,
     )
     lsn = core.next_lsn
     core.emit(

@@ -6,7 +6,7 @@ it.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import error as StructError
 from typing import Final
 
@@ -20,8 +20,10 @@ from daybook.engine.diverts import Diverts
 from daybook.engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, Row
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
+from daybook.engine.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.line import Line
 from daybook.engine.message import Entry, Filter, Message
+from daybook.engine.names import plain
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.permissions import Denial, Permissions
@@ -56,7 +58,7 @@ class Options(msgspec.Struct):
     limits of the broker, 0 or less for none; so is `max_transactions_memory`, the limit of all open
     transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
     messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
-    skips.
+    skips. `hosts` are the virtual hosts that the configuration lists, with their limits.
     """
 
     persist_delivery_count_before_delivery: bool = True
@@ -72,6 +74,7 @@ class Options(msgspec.Struct):
     disk_full_policy: str = BLOCK
     persist_id_cache: bool = True
     lsns_reserved: int = LSNS_RESERVED
+    hosts: Mapping[str, HostLimits] = NO_HOSTS
 
 
 class Closing:
@@ -355,9 +358,9 @@ class Core:
         return matcher is None or matcher.matches(message)
 
     def address_name(self, number: int) -> str | None:
-        """Return the name of an address by its id, None if it does not exist."""
+        """Return the name of an address on its host by its id, None if it does not exist."""
         address = self.state.addresses.get(number)
-        return address.name if address is not None else None
+        return plain(address.name) if address is not None else None
 
     def skip(self, count: int) -> None:
         """Skip LSNs: clients may have learned them before a crash lost them."""

@@ -9,7 +9,7 @@ never know why a message goes there.
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from daybook.engine import names, reasons
+from daybook.engine import hosts, names, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.settings import CUT_MARK, AddressSettings
@@ -88,7 +88,8 @@ def home(core: Core, target: str, origin: str, resources: Resources) -> Address 
     """
     # With nothing around it the name would be that of the address, whose own queue may need it.
     if resources.wanted and (resources.prefix or resources.suffix):
-        return _home_of(core, target, origin, queue_name(resources, origin))
+        name = queue_name(resources, names.plain(origin))
+        return _home_of(core, target, origin, names.beside(origin, name))
     address = find_address(core, target)
     bound = address.queues() if address is not None else []
     if all(queue.definition.temporary for queue in bound):
@@ -111,11 +112,11 @@ def _home_of(core: Core, target: str, origin: str, name: str) -> Address | str:
     address = find_address(core, target)
     syntax = core.state.settings.syntax
     # Not a new name in the sense of `check_name`: the address has it already.
-    wrong = names.wrong_to_spell(name, syntax)
+    wrong = names.wrong_to_spell(names.plain(name), syntax)
     if wrong is not None:
         return f"'{name}' is no name for a queue: {wrong}"
     if address is None:
-        refusal = check_address_name(target, (MULTICAST,), syntax)
+        refusal = check_address_name(hosts.local(core, target), (MULTICAST,), syntax)
         if refusal is not None:
             return refusal.text
     if address is None:
@@ -124,7 +125,8 @@ def _home_of(core: Core, target: str, origin: str, name: str) -> Address | str:
         types = tuple(sorted((*address.definition.routing_types, MULTICAST)))
         update_routing_types(core, address, types, 0, reasons.ON_DEMAND)
     definition = QueueDefinition(
-        name=name, routing_type=MULTICAST, filter=origin_filter(origin), auto_created=True
-    )
+        name=name, routing_type=MULTICAST, filter=origin_filter(names.plain(origin)),
+        auto_created=True,
+    )  # fmt: skip
     create_queue(core, address, definition, 0, reasons.ON_DEMAND)
     return address

@@ -49,7 +49,7 @@ class CheckpointDetail(Detail, frozen=True):
 class ConnectionDetail(Detail, frozen=True):
     """The peer that connected or tried to: protocol with version, peer address, user, client id.
 
-    `count` is how many refusals the event stands for.
+    `count` is how many refusals the event stands for. `host` is the virtual host of a connection.
     """
 
     protocol: str = ""
@@ -58,6 +58,7 @@ class ConnectionDetail(Detail, frozen=True):
     client_id: str = ""
     text: str = ""
     count: int = 1
+    host: str = "default"
 
 
 class PermissionRefusedDetail(Detail, frozen=True):

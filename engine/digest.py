@@ -17,6 +17,7 @@ from daybook.engine.definitions import AddressDefinition, QueueDefinition, value
 from daybook.engine.events import REDELIVERED
 from daybook.engine.id_cache import IdCache
 from daybook.engine.message import HELD_LEVEL, SCHEDULED_LEVEL, Entry
+from daybook.engine.names import HOST
 from daybook.engine.queues import Queue
 from daybook.engine.recall import recalls_of
 from daybook.engine.state import Address, Connection, Consumer, State
@@ -239,7 +240,9 @@ def queue_row(
 
 
 def _connection(c: Connection) -> list[object]:
-    return [c.id, c.protocol, c.peer, c.user, c.client_id]
+    # The host only where it is set: digests from before it existed stay the same.
+    host = [c.host] if c.host != HOST else []
+    return [c.id, c.protocol, c.peer, c.user, c.client_id, *host]
 
 
 def _consumer(c: Consumer) -> list[object]:

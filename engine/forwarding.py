@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import details, events, limits, names, reasons
+from daybook.engine import details, events, hosts, limits, names, reasons
 from daybook.engine.commands import CreateDivert, DeleteDivert, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import DivertDefinition
@@ -39,6 +39,8 @@ def create_divert(core: Core, command: CreateDivert) -> int | Refusal:
         command.definition, syntax=syntax.of_names, configuration_managed=command.configured
     )
     wrong = wrong_with(wanted, syntax)
+    if wrong is None and names.DIVIDER in hosts.local(core, wanted.address):
+        wrong = f"address is '{wanted.address}': there is no such virtual host"
     if wrong is not None:
         return Refusal(Code.INVALID, f"divert '{wanted.name}': {wrong}")
     matcher = compile_filter(core, wanted.filter)
@@ -106,17 +108,22 @@ def remove_divert(core: Core, name: str, reason: int) -> int:
 
 def wrong_with(definition: DivertDefinition, syntax: Syntax = DEFAULT) -> str | None:
     """Return what is wrong with the definition of a divert; None if nothing is."""
-    wrong = names.wrong_with(definition.name, syntax)
+    wrong = names.wrong_with(names.plain(definition.name), syntax)
     if wrong:
         return f"the name is wrong: {wrong}"
-    wrong = names.wrong_with_wildcards(definition.address, syntax)
+    wrong = names.wrong_with_wildcards(names.plain(definition.address), syntax)
     if wrong:
         return f"address is '{definition.address}': {wrong}"
     targets = definition.forwarding_addresses
+    host = names.host_and_name(definition.address)[0]
+    if names.host_and_name(definition.name)[0] != host:
+        return f"address is '{definition.address}', which is on another virtual host"
     if not 0 < len(targets) <= TARGETS_MAX:
         return f"it must have 1 to {TARGETS_MAX} forwarding addresses"
     for target in targets:
-        wrong = names.wrong_with(target, syntax)
+        if names.host_and_name(target)[0] != host:
+            return f"forwarding-addresses has '{target}', which is not on virtual host '{host}'"
+        wrong = names.wrong_with(names.plain(target), syntax)
         if wrong:
             return f"forwarding-addresses has '{target}': {wrong}"
     return _wrong_with_properties(definition)

@@ -19,9 +19,9 @@ from daybook.engine.message import (
     SCHEDULED_LEVEL,
     Entry,
 )
-from daybook.engine.names import HOST
+from daybook.engine.names import host_and_name
 from daybook.engine.queues import PAST_ALL, Queue
-from daybook.engine.state import SHOWN_BYTES, Consumer, State, key_of
+from daybook.engine.state import SHOWN_BYTES, Consumer, State
 
 
 def check(state: State) -> list[str]:
@@ -47,7 +47,7 @@ def check(state: State) -> list[str]:
 
 def _names(state: State) -> Iterator[str]:
     """Maps by name hold exactly what the maps by id hold, and the counters are ahead of all ids."""
-    addresses = {key_of(address): address for address in state.addresses.values()}
+    addresses = {address.name: address for address in state.addresses.values()}
     if addresses != state.address_by_name or len(addresses) != len(state.addresses):
         yield "the addresses by name are not the addresses by id"
     named = [queue for queue in state.queues.values() if not queue.deleting]
@@ -62,9 +62,13 @@ def _names(state: State) -> Iterator[str]:
     if state.without_own.keys() != refusing:
         yield "the list of queues without messages of their own connection is wrong"
     for number, address in state.addresses.items():
-        if address.id != number or address.host != HOST or not address.definition.routing_types:
+        if address.host != host_and_name(address.name)[0]:
+            yield f"address '{address.name}' is on host {address.host}"
+        if address.id != number or not address.definition.routing_types:
             yield f"address {number} is kept as '{address.name}', id {address.id}, incomplete"
     for number, queue in state.queues.items():
+        if queue.address.host != host_and_name(queue.name)[0]:
+            yield f"queue '{queue.name}' is on address '{queue.address.name}' of another host"
         if queue.id != number:
             yield f"queue {number} is kept under the id {queue.id}"
 
@@ -360,6 +364,14 @@ def _weights(state: State) -> Iterator[str]:
         yield "the counts of queues by user are not those of the queues there are"
     if state.connections_of != Counter(peer.user for peer in state.connections.values()):
         yield "the counts of connections by user are not those of the connections there are"
+    on_hosts = (
+        (state.connections_on, Counter(peer.host for peer in state.connections.values())),
+        (state.addresses_on, Counter(address.host for address in state.addresses.values())),
+        (state.queues_on, Counter(queue.address.host for queue in queues)),
+    )
+    for counted, found in on_hosts:
+        if counted != found:
+            yield f"counts of virtual hosts are {counted}, not {dict(found)}"
     for queue in state.queues.values():
         weight = sum(entry.message.weight for entry in queue.entries.values())
         if queue.weight != weight:

@@ -1,12 +1,15 @@
 """Which matches cover an address, the most specific first: of address settings and permissions.
 
 Matches are patterns (`engine.patterns`), names, or names that are marked as literal
-(`Syntax.literal`). Must never know what belongs to a match.
+(`Syntax.literal`). A match may be for one virtual host alone (`HOST::MATCH`, also for the default
+one): for names on that host such matches come before all others, because who runs the host decides
+about it. Must never know what belongs to a match.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
+from daybook.engine.names import DIVIDER, host_and_name
 from daybook.engine.patterns import Path, PatternTrie, covers, overlap, path_of
 from daybook.engine.syntax import DEFAULT, Syntax
 
@@ -24,11 +27,25 @@ def _specificity(match: str, syntax: Syntax) -> tuple[bool, int, list[bool], str
     return any_words, -length, [word == syntax.one_word for word in words], match
 
 
+def _on(host: str, matches: list[str]) -> list[str]:
+    """Return matches as they were given, for one host alone."""
+    return [f"{host}{DIVIDER}{match}" for match in matches]
+
+
 class Covering:
     """A set of matches, which does not change."""
 
     def __init__(self, matches: Iterable[str], syntax: Syntax = DEFAULT) -> None:
-        self._matches: Final = frozenset(matches)
+        of_hosts: dict[str, list[str]] = {}
+        of_all = []
+        for match in matches:
+            host, divider, rest = match.partition(DIVIDER)
+            if divider:
+                of_hosts.setdefault(host, []).append(rest)
+            else:
+                of_all.append(match)
+        self._of_hosts: Final = {host: Covering(own, syntax) for host, own in of_hosts.items()}
+        self._matches: Final = frozenset(of_all)
         self._syntax: Final = syntax
         self._by_pattern: Final[PatternTrie[str]] = PatternTrie(syntax)
         self._literal: Final[dict[str, str]] = {}
@@ -41,7 +58,15 @@ class Covering:
                 self._literal[name] = match
 
     def of(self, address: str) -> list[str]:
-        """Return the matches that cover an address, the most specific first."""
+        """Return the matches that cover an address, those of its host first, the most specific
+        first."""
+        host, name = host_and_name(address)
+        own = self._of_hosts.get(host)
+        covering = self._of_name(name)
+        return covering if own is None else [*_on(host, own._of_name(name)), *covering]
+
+    def _of_name(self, address: str) -> list[str]:
+        """Do the same with the name of an address on its host."""
         syntax = self._syntax
         found = self._by_pattern.matching(address)
         covering = sorted(found, key=lambda match: _specificity(match, syntax))
@@ -59,6 +84,19 @@ class Covering:
         There may be more than these, never fewer. Also return whether there certainly is one for
         each such name. The work grows with the number of matches.
         """
+        host, name = host_and_name(pattern)
+        own = self._of_hosts.get(host)
+        if own is None:
+            return self._within(name)
+        found, is_complete = own.within(name)
+        found = _on(host, found)
+        if is_complete:
+            return found, True
+        others, is_complete = self._within(name)
+        return found + others, is_complete
+
+    def _within(self, pattern: str) -> tuple[list[str], bool]:
+        """Do the same with a pattern without its host."""
         path = path_of(pattern, self._syntax)
         found = [
             match

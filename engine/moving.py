@@ -24,6 +24,7 @@ from daybook.engine.message import (
     Filter,
     Message,
 )
+from daybook.engine.names import beside
 from daybook.engine.origins import ORIGIN_PROPERTIES, address_in, queue_in, routing_type_in
 from daybook.engine.placing import route, select
 from daybook.engine.queue_names import find_queue
@@ -90,6 +91,11 @@ def _check(core: Core, queue: Queue, command: ActOnMessages) -> Refusal | None:
             return refuse_use(target)
         if target is queue:
             return Refusal(Code.INVALID, f"queue '{queue.name}' is the target itself")
+        if target.address.host != queue.address.host:
+            return Refusal(
+                Code.INVALID,
+                f"queue '{target.name}' is on another virtual host than '{queue.name}'",
+            )
     if command.action == PRIORITY and command.priority not in range(PRIORITIES):
         return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
     if command.matcher is None and command.filter:
@@ -273,6 +279,8 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     routing_type = routing_type_in(codec, message.headers)
     if not address_name:
         return False
+    address_name = beside(queue.name, address_name)
+    queue_name = beside(queue.name, queue_name) if queue_name else ""
     origin = _origin(core, address_name, queue_name, routing_type or ANYCAST)
     headers = codec.copied(message.headers, ORIGIN_PROPERTIES, {})
     again = _again(core, message, headers)

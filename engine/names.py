@@ -13,7 +13,8 @@ NAME_BYTES_MAX: Final = 4096
 """Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
 
 DIVIDER: Final = "::"
-"""Separates address and queue where both are named."""
+"""Separates address and queue where both are named; and a virtual host from a name on it. No name
+contains it."""
 
 RESERVED: Final = "{},"
 """Wildcards of other brokers, and separators of several names. Those of the syntax of names come
@@ -23,13 +24,16 @@ FOREIGN: Final = "&?> "
 """What some protocol or client cannot spell in a name (naming requirements of Artemis)."""
 
 HOST: Final = "default"
-"""The one virtual host there is; part of the identity of every address."""
+"""The virtual host whose names are spelled without it."""
+
+HOST_LENGTH_MAX: Final = 64
 
 TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
 
-OWNED: Final = f"{TEMPORARY}{HOST}."
-"""What the names of temporary destinations begin with; the id of their connection follows."""
+OWNED: Final = f"{TEMPORARY}default."
+"""What the names of temporary destinations begin with, on every virtual host: the id of the broker,
+as Apollo says it. The id of their connection follows."""
 
 ID_DIGITS_MAX: Final = 20
 """Digits of the id of a connection, at most."""
@@ -42,6 +46,42 @@ RETAINED_PLACE: Final = f"{INTERNAL}retained"
 
 WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""
+
+
+def qualified(host: str, name: str) -> str:
+    """Return the full name of something on a virtual host (ADR 58)."""
+    return name if host == HOST else f"{host}{DIVIDER}{name}"
+
+
+def host_and_name(full: str) -> tuple[str, str]:
+    """Return the virtual host of a full name, and the name on that host."""
+    host, divider, name = full.partition(DIVIDER)
+    return (host, name) if divider else (HOST, full)
+
+
+def plain(full: str) -> str:
+    """Return the name on its virtual host of a full name."""
+    return host_and_name(full)[1]
+
+
+def beside(full: str, name: str) -> str:
+    """Return the full name of something on the virtual host of another full name."""
+    host, divider, _ = full.partition(DIVIDER)
+    return f"{host}{DIVIDER}{name}" if divider else name
+
+
+def wrong_with_host(host: str) -> str | None:
+    """Return what is wrong with the name of a virtual host; None if nothing is.
+
+    It has only characters that mean nothing in any syntax of names.
+    """
+    fits = host.isascii() and host.replace("-", "").isalnum() and len(host) <= HOST_LENGTH_MAX
+    if not fits or host[0] == "-":
+        return (
+            f"it must have 1 to {HOST_LENGTH_MAX} letters, digits and hyphens, and not begin with a"
+            " hyphen"
+        )
+    return None
 
 
 def length(name: str) -> int:
@@ -118,6 +158,7 @@ def temporary_name(connection: int, name: str) -> str:
 
 def owner_of(name: str) -> int:
     """Return the connection that owns a temporary destination; 0 for a name of another kind."""
+    name = plain(name)
     if not name.startswith(OWNED):
         return 0
     number, _, rest = name[len(OWNED) :].partition(".")

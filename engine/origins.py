@@ -8,6 +8,7 @@ from typing import Final
 
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.formats import Codec, Value
+from daybook.engine.names import plain
 
 ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
 QUEUE: Final = "_AMQ_ORIG_QUEUE"
@@ -30,7 +31,7 @@ def origin(
 ) -> dict[str, Value]:
     """Return the properties; without the id of an original that never was a message, and without a
     routing type that nobody gave it."""
-    found: dict[str, Value] = {ADDRESS: address, QUEUE: queue}
+    found: dict[str, Value] = {ADDRESS: plain(address), QUEUE: plain(queue)}
     if message:
         found[MESSAGE_ID] = message
     if routing_type is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 from daybook.engine import details, events
 from daybook.engine.events import KIND, QUEUE, REASON
+from daybook.engine.names import plain
 from daybook.engine.pending import Pending
 from daybook.engine.reasons import REASONS, SENT
 from daybook.engine.rows import unpack_wide
@@ -39,7 +40,7 @@ def outcome_of(state: State, pending: Pending, since: int) -> Outcome | None:
             ids: tuple[int, ...] = (row[QUEUE],)
             if not row[QUEUE]:
                 ids = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
-            queues += [state.queues[number].name for number in ids]
+            queues += [plain(state.queues[number].name) for number in ids]
     if queues:
         return Outcome(tuple(queues))
     return Outcome((), reason) if reason is not None else None

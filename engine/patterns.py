@@ -4,11 +4,13 @@ Names are words divided by the delimiter of a syntax (`engine.syntax`), by defau
 `*` stands for exactly one word, and `#` as the last word for any number of them, also none; a
 syntax may have other characters for them. Invariants: a trie has nodes for the patterns in it and
 no others; the work for a name depends on its words and on the patterns that begin like it, never
-on how many patterns or names there are. Must never know what the patterns belong to.
+on how many patterns or names there are. A pattern matches names of its own virtual host only: the
+host is a first word that no wildcard stands for. Must never know what the patterns belong to.
 """
 
 from typing import Final, Generic, TypeAlias, TypeVar
 
+from daybook.engine.names import DIVIDER
 from daybook.engine.syntax import DEFAULT, Syntax
 
 _V = TypeVar("_V")
@@ -62,17 +64,27 @@ def path_of(pattern: str, syntax: Syntax) -> Path:
 
     None is the wildcard for one word.
     """
-    words = pattern.split(syntax.delimiter)
+    host, divider, name = pattern.rpartition(DIVIDER)
+    words = name.split(syntax.delimiter)
     has_below = words[-1] == syntax.any_words
     if has_below:
         words.pop()
-    return [None if word == syntax.one_word else word for word in words], has_below
+    path = [None if word == syntax.one_word else word for word in words]
+    return [host + DIVIDER, *path] if divider else path, has_below
+
+
+def _host_of(words: list[str | None]) -> str:
+    """Return the virtual host of a path, empty for that whose names are spelled without it."""
+    first = words[0] if words else None
+    return first if first is not None and first.endswith(DIVIDER) else ""
 
 
 def overlap(one: Path, other: Path) -> bool:
     """Whether any name matches both of two patterns."""
     words, has_below = one
     others, other_below = other
+    if _host_of(words) != _host_of(others):
+        return False
     for word, its in zip(words, others, strict=False):
         if not (word == its or (word is None and its) or (its is None and word)):
             return False
@@ -85,6 +97,8 @@ def covers(wide: Path, pattern: Path) -> bool:
     """Whether every name that matches `pattern` matches `wide` too."""
     words, has_below = wide
     others, other_below = pattern
+    if _host_of(words) != _host_of(others):
+        return False
     if len(others) < len(words) or (not has_below and (other_below or len(others) > len(words))):
         return False
     return all(
@@ -139,7 +153,15 @@ class PatternTrie(Generic[_V]):
         `a.#` matches `a` too; `*` never matches an empty word.
         """
         found: list[_V] = []
-        places = [self._root]
+        root = self._root
+        if DIVIDER in name:
+            host, _, name = name.partition(DIVIDER)
+            on_host = root.next.get(host + DIVIDER)
+            if on_host is None:
+                self.visited = 0
+                return found
+            root = on_host
+        places = [root]
         visited = 0
         for word in name.split(self._delimiter):
             following: list[_Node[_V]] = []

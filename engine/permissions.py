@@ -2,14 +2,16 @@
 
 A rule belongs to a match over names, like address settings (`engine.matching`), or to exactly one
 queue (`ADDRESS::QUEUE`). Rules do not merge: the most specific one alone decides, and what it does
-not grant is refused, as is everything where no rule applies. Without any rule every user may do
-everything. Pure functions of the rules: must never know a connection, a clock or the journal.
+not grant is refused, as is everything where no rule applies. A rule may be for one virtual host
+alone; such rules come before those for all hosts. Without any rule every user may do everything.
+Pure functions of the rules: must never know a connection, a clock or the journal.
 """
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.matching import Covering
+from daybook.engine.names import DIVIDER, host_and_name, plain
 from daybook.engine.settings import check_match
 from daybook.engine.syntax import DEFAULT, Syntax
 
@@ -108,9 +110,16 @@ class Permissions:
         rules: Rules,
         roles: Mapping[str, frozenset[str]] | None = None,
         syntax: Syntax = DEFAULT,
+        of_hosts: Mapping[str, Rules] | None = None,
     ) -> None:
-        """Accept rules that were checked before; `roles` are those of each user."""
+        """Accept rules that were checked before; `roles` are those of each user, `of_hosts` rules
+        for one virtual host each."""
         self.rules: Final = rules
+        self._of_hosts: Final = {
+            host: Permissions(own, roles, syntax) for host, own in (of_hosts or {}).items()
+        }
+        # How many there are, for all hosts and for one alone.
+        self.count: Final[int] = len(rules) + sum(map(len, (of_hosts or {}).values()))
         self.syntax: Final = syntax
         self._roles: Final = dict(roles or {})
         self._covering: Final = Covering(
@@ -139,15 +148,24 @@ class Permissions:
 
     def explain(self, user: str, permission: str, address: str, queue: str | None = None) -> Right:
         """Return whether a user has a permission, and which rules decide it."""
-        if not self.rules:
+        if not self.count:
             return Right(permission, True, (), "")
-        matches, is_complete = self._deciding(address, queue)
+        host, name = host_and_name(address)
+        queue = plain(queue) if queue is not None else None
+        own = self._of_hosts.get(host)
+        shown: list[str] = []
+        is_complete = False
         by = ""
-        for match in matches:
-            by = self._grants(match, user, permission)
-            if not by:
-                return Right(permission, False, (match,), "")
-        return Right(permission, is_complete, tuple(matches), by if is_complete else "")
+        for rules, prefix in ((own, host + DIVIDER), (self, "")):
+            if rules is None or is_complete:
+                continue
+            matches, is_complete = rules._deciding(name, queue)
+            for match in matches:
+                by = rules._grants(match, user, permission)
+                if not by:
+                    return Right(permission, False, (prefix + match,), "")
+                shown.append(prefix + match)
+        return Right(permission, is_complete, tuple(shown), by if is_complete else "")
 
     def _deciding(self, address: str, queue: str | None) -> tuple[list[str], bool]:
         """Return the matches whose rules decide about a place, and whether there is one for every

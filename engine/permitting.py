@@ -11,7 +11,7 @@ from typing import Final
 from daybook.engine import details, events
 from daybook.engine.commands import Attach, RecordDenial, Send
 from daybook.engine.core import Core
-from daybook.engine.names import INTERNAL
+from daybook.engine.names import INTERNAL, beside, plain
 from daybook.engine.permissions import (
     BROWSE,
     CONSUME,
@@ -49,7 +49,7 @@ VERBS: Final = {
 
 def put_in_force(core: Core, permissions: Permissions | None) -> None:
     """Use other rules, None for none: then every user may do everything."""
-    core.permissions = permissions if permissions is not None and permissions.rules else None
+    core.permissions = permissions if permissions is not None and permissions.count else None
     core.senders.clear()
 
 
@@ -63,7 +63,7 @@ def check(
         return None
     place = rules_place(core.state, permissions, address)
     if permissions.syntax.is_pattern(place):
-        core.budget.spent += len(permissions.rules) >> RULES_SHIFT
+        core.budget.spent += permissions.count >> RULES_SHIFT
     if permissions.allows(peer.user, permission, place, queue):
         return None
     if len(core.denials) < DENIALS_MAX:
@@ -80,13 +80,14 @@ def rules_place(state: State, permissions: Permissions, name: str) -> str:
     by a wildcard address whose characters are not those of the rules, because these do not know
     which names it matches.
     """
-    if name.startswith(INTERNAL):
-        return permissions.syntax.any_words
+    everything = beside(name, permissions.syntax.any_words)
+    if plain(name).startswith(INTERNAL):
+        return everything
     address = state.address_by_name.get(name)
     if address is None or not address.is_wildcard:
         return name
     is_old = address.definition.syntax != permissions.syntax.of_names
-    return permissions.syntax.any_words if is_old else name
+    return everything if is_old else name
 
 
 def refused_consumer(

@@ -1,17 +1,19 @@
 """Deciding whether a client may create more: connections, queues, addresses, subscriptions, ids.
 
-Each takes memory for as long as it exists, so each has a limit: some per user, all together by
-memory (`Core.objects_full`, `Core.objects_over`: sentences set by the code that measures memory).
-The configuration and administrators have no limit here. Must never know how memory is measured.
+Each takes memory for as long as it exists, so each has a limit: some per user, some per virtual
+host (`engine.hosts`), all together by memory (`Core.objects_full`, `Core.objects_over`: sentences
+set by the code that measures memory). The configuration and administrators have no limit here. Must
+never know how memory is measured.
 """
 
+from daybook.engine import hosts
 from daybook.engine.core import Core
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
 
 
-def check_connection(core: Core, user: str) -> Refusal | None:
-    """Return why a user gets no further connection, None if one is allowed."""
+def check_connection(core: Core, user: str, host: str) -> Refusal | None:
+    """Return why a user gets no further connection to a virtual host, None if one is allowed."""
     limit = core.options.max_connections_per_user
     if 0 < limit <= core.state.connections_of.get(user, 0):
         return Refusal(
@@ -19,7 +21,7 @@ def check_connection(core: Core, user: str) -> Refusal | None:
             f"user '{user}' has {limit} connections (max-connections-per-user); close some, or "
             "raise the limit",
         )
-    return None
+    return hosts.check_connection(core, host)
 
 
 def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None:
@@ -36,14 +38,25 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
             f"user '{peer.user}' has made {limit} queues (max-queues-per-user); delete some, or "
             "raise the limit",
         )
-    return None
+    return hosts.check_queue(core, peer.host, planned)
 
 
 def check_address(core: Core, connection: int) -> Refusal | None:
     """Return why no further address is created for a client, None if one is allowed."""
     if core.objects_full and connection in core.state.connections:
         return Refusal(Code.LIMIT, core.objects_full)
-    return None
+    peer = core.state.connections.get(connection)
+    return hosts.check_address(core, peer.host) if peer is not None else None
+
+
+def check_subscription(core: Core, connection: int) -> Refusal | None:
+    """Return why a client gets no queue that ends with it, None if it does."""
+    peer = core.state.connections.get(connection)
+    if peer is None:
+        return None
+    if core.objects_full:
+        return Refusal(Code.LIMIT, core.objects_full)
+    return hosts.check_queue(core, peer.host)
 
 
 def check_consumer(core: Core) -> Refusal | None:

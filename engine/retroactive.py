@@ -14,7 +14,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.message import LEVELS, Entry
-from daybook.engine.names import HOST, INTERNAL, TEMPORARY
+from daybook.engine.names import INTERNAL, TEMPORARY, beside, host_and_name, plain
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -37,7 +37,8 @@ def is_kept(core: Core, address: Address) -> bool:
     if not settings.keeps_history or address.is_wildcard:
         return False
     name = address.name
-    return settings.resolve(name).is_retroactive() and not name.startswith((INTERNAL, TEMPORARY))
+    is_usual = not plain(name).startswith((INTERNAL, TEMPORARY))
+    return is_usual and settings.resolve(name).is_retroactive()
 
 
 def histories_for(core: Core, address: Address, routing_type: str | None) -> list[Queue]:
@@ -64,23 +65,29 @@ def histories_for(core: Core, address: Address, routing_type: str | None) -> lis
 
 
 def _create(core: Core, address: Address, routing_type: str) -> Queue:
-    name = f"{INTERNAL}{address.name}.address.retro"
+    name = _internal(address, "address.retro")
     place = core.state.address_by_name.get(name)
     if place is None:
         place = create_place(core, name, routing_type, reasons.HISTORY)
     if routing_type not in place.definition.routing_types:
         wanted = (*place.definition.routing_types, routing_type)
         detail = details.AddressDetail(
-            name=name, routing_types=tuple(sorted(wanted)), changed=("routing_types",)
-        )
+            host=place.host, name=name, routing_types=tuple(sorted(wanted)),
+            changed=("routing_types",),
+        )  # fmt: skip
         emit_of_broker(core, events.ADDRESS_UPDATED, place.id, 0, detail, reasons.HISTORY)
     number = core.state.next_queue
     definition = QueueDefinition(
-        name=f"{INTERNAL}{address.name}.queue.{routing_type}.retro",
+        name=_internal(address, f"queue.{routing_type}.retro"),
         routing_type=routing_type, max_consumers=0, keeps=address.name,
     )  # fmt: skip
     emit_of_broker(core, events.QUEUE_CREATED, place.id, number, definition, reasons.HISTORY)
     return core.state.queues[number]
+
+
+def _internal(address: Address, rest: str) -> str:
+    """Return the name of something of the broker itself about an address, on the same host."""
+    return beside(address.name, f"{INTERNAL}{plain(address.name)}.{rest}")
 
 
 def create_place(core: Core, name: str, routing_type: str, reason: int) -> Address:
@@ -88,7 +95,7 @@ def create_place(core: Core, name: str, routing_type: str, reason: int) -> Addre
     number = core.state.next_address
     # Whatever the characters of patterns are, the name is none.
     definition = AddressDefinition(
-        host=HOST, name=name, routing_types=(routing_type,), syntax=UNROUTED
+        host=host_and_name(name)[0], name=name, routing_types=(routing_type,), syntax=UNROUTED
     )
     emit_of_broker(core, events.ADDRESS_CREATED, number, 0, definition, reason)
     return core.state.addresses[number]
@@ -113,8 +120,12 @@ def histories_of(core: Core, queue: Queue) -> list[int]:
     """Return the ids of the histories from which a queue may get messages; of a queue with
     wildcards, those of all addresses."""
     if queue.address.is_wildcard:
-        histories = core.state.histories
-        return [number for number, each in histories.items() if each is not core.state.retained]
+        host = queue.address.host
+        return [
+            number
+            for number, each in core.state.histories.items()
+            if each is not core.state.retained and each.address.host == host
+        ]
     history = queue.address.histories.get(queue.definition.routing_type)
     return [history.id] if history is not None else []
 

@@ -142,6 +142,10 @@ assert AddressSettings.__struct_fields__ == tuple(key.name.replace("-", "_") for
 
 def check_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
     """Return what is wrong with a match and what would be right; None if nothing is."""
+    host, match = names.host_and_name(match) if names.DIVIDER in match else ("", match)
+    wrong = names.wrong_with_host(host) if host else None
+    if wrong:
+        return f"the virtual host of match {match!r} is wrong: {wrong}"
     if not match:
         return f"the match is empty; '{syntax.any_words}' matches every address"
     if match != match.strip() or not match.isprintable():
@@ -246,6 +250,18 @@ def merged(
     return found
 
 
+def _on_host_of(address: str, settings: AddressSettings) -> AddressSettings:
+    """Return settings whose addresses are on the virtual host of an address."""
+    return msgspec.structs.replace(
+        settings,
+        **{
+            field: names.beside(address, getattr(settings, field))
+            for field in ("dead_letter_address", "expiry_address")
+            if getattr(settings, field)
+        },
+    )
+
+
 class _DeadEnd(NamedTuple):
     """One of DEAD_ENDS, with everything that may stand around a name there."""
 
@@ -333,7 +349,8 @@ class Settings:
         return key in self.live.get(match, {})
 
     def resolve(self, address: str) -> AddressSettings:
-        """Return the settings in force for an address. Cached for a bounded number of addresses."""
+        """Return the settings in force for an address, with full names of other addresses on its
+        virtual host. Cached for a bounded number of addresses."""
         found = self._resolved.get(address)
         if found is None:
             layers = tuple(self._covering.of(address))
@@ -344,8 +361,10 @@ class Settings:
                 if len(self._of_layers) >= CACHED_ADDRESSES_MAX:
                     self._of_layers.clear()
                 self._of_layers[layers] = found
-            if address.startswith(names.INTERNAL):
+            if names.plain(address).startswith(names.INTERNAL):
                 found = msgspec.structs.replace(found, **OF_INTERNAL)
+            if names.DIVIDER in address:
+                found = _on_host_of(address, found)
             if len(self._resolved) >= CACHED_ADDRESSES_MAX:
                 self._resolved.clear()
             self._resolved[address] = found
@@ -354,12 +373,14 @@ class Settings:
     def kept_for(self, name: str) -> str:
         """Return the address for whose dead letters or expired messages the name of a queue is
         kept, empty if it is not."""
+        full = name
+        name = names.plain(full)
         for end in self._dead_ends:
             for prefix, suffix in product(end.prefixes, end.suffixes):
                 origin = name[len(prefix) : len(name) - len(suffix)]
                 if origin in ("", name) or f"{prefix}{origin}{suffix}" != name:
                     continue
-                settings = self.resolve(origin)
+                settings = self.resolve(names.beside(full, origin))
                 made = [getattr(settings, f"{end.kind}_queue_{affix}") for affix in AFFIXES]
                 target: str = getattr(settings, end.target)
                 wanted = getattr(settings, f"auto_create_{end.kind}_resources")
@@ -369,6 +390,7 @@ class Settings:
 
     def may_be_cut(self, name: str) -> bool:
         """Whether a name could be that of a queue for dead letters whose full name is too long."""
+        name = names.plain(name)
         # Only whole characters are cut, and the longest has four bytes.
         if names.length(name) <= names.NAME_BYTES_MAX - 4 or CUT_MARK not in name:
             return False

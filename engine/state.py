@@ -120,7 +120,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The name of the address on that host; neither ever changes."""
+        """The full name of the address, with its host; neither ever changes."""
         return self.definition.name
 
     def bind(self, queue: Queue) -> None:
@@ -171,11 +171,6 @@ class Address:
         found = [binding.queue for binding in self.anycast]
         found += [binding.queue for binding in self.multicast]
         return found
-
-
-def key_of(address: Address) -> str:
-    """Return the key of an address: its name, on another host with that host."""
-    return address.name if address.host == HOST else f"{address.host}\0{address.name}"
 
 
 class Consumer:
@@ -300,6 +295,7 @@ class Connection:
         "client_id",
         "consumers",
         "holders",
+        "host",
         "id",
         "peer",
         "protocol",
@@ -312,11 +308,14 @@ class Connection:
         "user",
     )
 
-    def __init__(self, connection_id: int, protocol: str, peer: str, user: str) -> None:
+    def __init__(
+        self, connection_id: int, protocol: str, peer: str, user: str, host: str = HOST
+    ) -> None:
         self.id = connection_id
         self.protocol = protocol
         self.peer = peer
         self.user = user
+        self.host = host
         self.client_id = ""
         self.consumers: dict[int, Consumer] = {}
         self.unacked_bytes = 0
@@ -328,6 +327,11 @@ class Connection:
         self.sated = False
         self.transactions: dict[str, Any] = {}
         self.holders: dict[int, list[Consumer]] | None = None
+
+
+def count_up(counts: dict[_K, int], key: _K) -> None:
+    """Increase the count of a key."""
+    counts[key] = counts.get(key, 0) + 1
 
 
 def count_down(counts: dict[_K, int], key: _K) -> None:
@@ -342,7 +346,7 @@ class State:
 
     def __init__(self, store: Store | None = None) -> None:
         self.addresses: dict[int, Address] = {}
-        # By name on the one virtual host; see `key_of`.
+        # By full name (`names.qualified`), as are queues and diverts.
         self.address_by_name: dict[str, Address] = {}
         self.queues: dict[int, Queue] = {}
         self.queue_by_name: dict[str, Queue] = {}
@@ -351,6 +355,10 @@ class State:
         # Derived: how many connections a user has, and how many queues that stay it has made.
         self.connections_of: dict[str, int] = {}
         self.queues_of: dict[str, int] = {}
+        # Derived: how many connections, addresses and queues a virtual host has.
+        self.connections_on: dict[str, int] = {}
+        self.addresses_on: dict[str, int] = {}
+        self.queues_on: dict[str, int] = {}
         # Derived: the temporary destinations of each connection, by id.
         self.temporaries: dict[int, dict[int, Address]] = {}
         # Derived: the length of all names of addresses and queues.
@@ -435,9 +443,9 @@ class State:
         if queue.recall is not None:
             self.recalling[queue.id] = queue
         self.names_length += len(queue.name)
+        count_up(self.queues_on, queue.address.host)
         if queue.definition.user:
-            user = queue.definition.user
-            self.queues_of[user] = self.queues_of.get(user, 0) + 1
+            count_up(self.queues_of, queue.definition.user)
 
     def _add_history(self, queue: Queue) -> None:
         self.histories[queue.id] = queue
@@ -469,6 +477,7 @@ class State:
             self._remove_history(queue)
         del self.queue_by_name[queue.name]
         self.names_length -= len(queue.name)
+        count_down(self.queues_on, queue.address.host)
         queue.address.unbind(queue)
         if queue.definition.user:
             count_down(self.queues_of, queue.definition.user)
@@ -482,16 +491,18 @@ class State:
     def add_address(self, address: Address) -> None:
         """Add a new address."""
         self.addresses[address.id] = address
-        self.address_by_name[key_of(address)] = address
+        self.address_by_name[address.name] = address
         self.names_length += len(address.name)
+        count_up(self.addresses_on, address.host)
         if address.owner:
             self.temporaries.setdefault(address.owner, {})[address.id] = address
 
     def remove_address(self, address: Address) -> None:
         """Forget an address."""
         del self.addresses[address.id]
-        del self.address_by_name[key_of(address)]
+        del self.address_by_name[address.name]
         self.names_length -= len(address.name)
+        count_down(self.addresses_on, address.host)
         if address.owner:
             owned = self.temporaries[address.owner]
             del owned[address.id]
@@ -501,7 +512,8 @@ class State:
     def add_connection(self, connection: Connection) -> None:
         """Add a new connection."""
         self.connections[connection.id] = connection
-        self.connections_of[connection.user] = self.connections_of.get(connection.user, 0) + 1
+        count_up(self.connections_of, connection.user)
+        count_up(self.connections_on, connection.host)
 
     def attach_store(self, store: Store) -> None:
         """Make all queues, present and future, read entries that are not resident from a store."""

@@ -23,7 +23,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import PRIORITIES, Entry
-from daybook.engine.names import INTERNAL
+from daybook.engine.names import HOST, INTERNAL, plain, qualified
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
@@ -181,7 +181,7 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str) -> Consu
 def _target(core: Core, command: Attach) -> Queue | Refusal:
     """Return the queue to consume from, created on demand if the settings allow it."""
     start = Start(command.after, command.since)
-    if command.queue is None and command.address.startswith(INTERNAL):
+    if command.queue is None and plain(command.address).startswith(INTERNAL):
         return Refusal(
             Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
         )
@@ -215,7 +215,7 @@ def _check_permission(core: Core, command: Attach) -> Refusal | None:
         queue = core.state.queue_by_name.get(name)
         address = queue.address.name if queue is not None else ""
     elif command.durable_name is not None:
-        name = DURABLE_PREFIX + command.durable_name
+        name = _queue_of(core, command.connection, command.durable_name)
         queue = core.state.queue_by_name.get(name)
         if command.browses and queue is not None:
             # It reads the queue where that is, whatever destination it gives.
@@ -224,6 +224,12 @@ def _check_permission(core: Core, command: Attach) -> Refusal | None:
         queue = _first_available(core, command, address)
         name = queue.name if queue is not None else address
     return permitting.check_consumer(core, command, address, name)
+
+
+def _queue_of(core: Core, connection: int, name: str) -> str:
+    """Return the name of the queue of a durable subscription, on the host of a connection."""
+    peer = core.state.connections.get(connection)
+    return qualified(peer.host if peer is not None else HOST, DURABLE_PREFIX + name)
 
 
 def _anycast(core: Core, command: Attach) -> Queue | Refusal:
@@ -264,10 +270,10 @@ def _routing_type(core: Core, command: Attach) -> str:
 
 def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Return the queue of a durable subscription, created or rebound if necessary."""
-    queue_name = DURABLE_PREFIX + name
+    queue_name = _queue_of(core, command.connection, name)
     syntax = core.state.settings.syntax
     wrong = check_name("durable subscription", name, syntax)
-    wrong = wrong or check_name("queue", queue_name, syntax)
+    wrong = wrong or check_name("queue", plain(queue_name), syntax)
     if wrong is not None:
         return wrong
     queue = core.state.queue_by_name.get(queue_name)
@@ -323,7 +329,7 @@ def _temporary(core: Core, command: Attach) -> Queue | Refusal:
     # A queue that ends with its subscription needs memory like any other.
     refusal = (
         permitting.check_new_queue(core, command.connection, command.address, None, durable=False)
-        or quotas.check_address(core, command.connection)
+        or quotas.check_subscription(core, command.connection)
         or check_address(core, command.address, MULTICAST, command.connection)
     )
     if refusal is not None:
@@ -355,7 +361,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     queue = consumer.queue
-    if command.delete_durable and not queue.name.startswith(DURABLE_PREFIX):
+    if command.delete_durable and not plain(queue.name).startswith(DURABLE_PREFIX):
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{queue.name}' is no durable subscription; it was not deleted",
@@ -460,7 +466,7 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
 
 def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusal:
     """Delete a durable subscription that nobody consumes from."""
-    queue = core.state.queue_by_name.get(DURABLE_PREFIX + command.name)
+    queue = core.state.queue_by_name.get(_queue_of(core, command.connection, command.name))
     if queue is None:
         return Refusal(Code.NOT_FOUND, f"there is no durable subscription '{command.name}'")
     refusal = permitting.check_deletion(core, command.connection, queue)

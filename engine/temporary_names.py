@@ -10,7 +10,7 @@ from typing import Final
 from daybook.engine import quotas
 from daybook.engine.core import Core
 from daybook.engine.definitions import QueueDefinition
-from daybook.engine.names import TEMPORARY, owner_of, wrong_to_spell, wrong_with
+from daybook.engine.names import TEMPORARY, owner_of, plain, wrong_to_spell, wrong_with
 from daybook.engine.refusals import Code, Refusal
 
 TEMPORARIES_MAX: Final = 10_000
@@ -19,7 +19,7 @@ TEMPORARIES_MAX: Final = 10_000
 
 def is_temporary(name: str) -> bool:
     """Whether a name belongs to temporary destinations."""
-    return name.startswith(TEMPORARY)
+    return plain(name).startswith(TEMPORARY)
 
 
 def is_lost(address: str, connection: int) -> bool:
@@ -51,7 +51,11 @@ def check_creation(core: Core, name: str, address: str, connection: int) -> Refu
             f"the connection has {TEMPORARIES_MAX:,} temporary destinations, which is the most; use"
             " one for several replies, or open another connection",
         )
-    return quotas.check_address(core, connection)
+    return quotas.check_subscription(core, connection) or (
+        quotas.check_address(core, connection)
+        if address not in core.state.address_by_name
+        else None
+    )
 
 
 def check_owner(core: Core, address: str, connection: int) -> Refusal | None:
@@ -60,7 +64,7 @@ def check_owner(core: Core, address: str, connection: int) -> Refusal | None:
     rest = address.split(".", 3)[-1]
     wrong = None if owner else "it is not of the form temp.default.CONNECTION.NAME"
     syntax = core.state.settings.syntax
-    wrong = wrong or wrong_with(rest, syntax) or wrong_to_spell(address, syntax)
+    wrong = wrong or wrong_with(rest, syntax) or wrong_to_spell(plain(address), syntax)
     if wrong is not None:
         return Refusal(Code.INVALID, f"'{address}' is no name for a temporary destination: {wrong}")
     if owner != connection or connection not in core.state.connections:

@@ -12,6 +12,7 @@ import msgspec
 from daybook.engine import (
     details,
     events,
+    hosts,
     names,
     permitting,
     quotas,
@@ -94,7 +95,9 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
         )
     wrong = None
     if address is None or address.is_wildcard:
-        wrong = check_address_name(name, (routing_type,), core.state.settings.syntax)
+        wrong = check_address_name(
+            hosts.local(core, name), (routing_type,), core.state.settings.syntax
+        )
     wrong = wrong or permitting.check_new_address(core, connection, name)
     if wrong is not None:
         return wrong
@@ -153,7 +156,7 @@ def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
             f"queue '{name}' cannot be created on address '{address_name}': the name is kept for "
             f"messages that cannot be delivered, on address '{target}'",
         )
-    if not address_name or name == address_name or name not in settings.targets():
+    if not address_name or name == address_name or names.plain(name) not in settings.targets():
         return None
     return Refusal(
         Code.NOT_ALLOWED,
@@ -179,7 +182,7 @@ def create_address(
     number = core.state.next_address
     on_demand = reason == reasons.ON_DEMAND
     definition = AddressDefinition(
-        host=names.HOST,
+        host=names.host_and_name(name)[0],
         name=name,
         routing_types=routing_types,
         auto_created=on_demand,
@@ -257,7 +260,7 @@ def check_queue(
             return Refusal(
                 Code.ALREADY_EXISTS,
                 f"queue '{name}' is on address '{queue.address.name}', not on '{address_name}'; "
-                "a queue's name is unique in the broker",
+                "a queue's name is unique on its virtual host",
             )
         return refuse_use(queue) if queue.definition.keeps else None
     if is_temporary(name) or is_temporary(address_name):
@@ -266,7 +269,7 @@ def check_queue(
             or permitting.check_new_queue(core, connection, address_name, name, durable=False)
             or check_address(core, address_name, routing_type, connection)
         )
-    wrong = check_name("queue", name, core.state.settings.syntax)
+    wrong = check_name("queue", hosts.local(core, name), core.state.settings.syntax)
     wrong = wrong or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong

@@ -153,7 +153,7 @@ def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
     """Load connections, consumers and their entries in flight. Raises IndexDamaged."""
     for value in _values(tables, txn, CONNECTIONS):
         known = records.decode(records.ConnectionRecord, value, "a connection")
-        connection = Connection(known.id, known.protocol, known.peer, known.user)
+        connection = Connection(known.id, known.protocol, known.peer, known.user, known.host)
         connection.client_id = known.client_id
         state.add_connection(connection)
     for value in _values(tables, txn, CONSUMERS):

@@ -29,6 +29,7 @@ from daybook.engine.message import (
     Scheduled,
     message_without_content,
 )
+from daybook.engine.names import HOST
 from daybook.engine.queues import Queue
 from daybook.engine.recall import recalls_of
 from daybook.engine.setting_keys import Matches
@@ -115,6 +116,7 @@ class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
     peer: str
     user: str
     client_id: str
+    host: str = HOST
 
 
 class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -259,8 +261,9 @@ _OWN_ATTRIBUTES: Final = {
 def connection_record(connection: Connection) -> ConnectionRecord:
     """Build the record of a connection."""
     return ConnectionRecord(
-        connection.id, connection.protocol, connection.peer, connection.user, connection.client_id
-    )
+        connection.id, connection.protocol, connection.peer, connection.user,
+        connection.client_id, connection.host,
+    )  # fmt: skip
 
 
 def consumer_record(consumer: Consumer) -> ConsumerRecord:

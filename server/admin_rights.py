@@ -22,7 +22,7 @@ from daybook.engine.permissions import (
     Permissions,
 )
 from daybook.engine.permitting import refusal, rules_place
-from daybook.engine.queue_names import split
+from daybook.engine.queue_names import meant
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
 from daybook.server.control import (
@@ -106,7 +106,7 @@ class AdminRights:
 
     def _place_of(self, name: str) -> tuple[str, str | None]:
         """Return where a queue is; one that does not exist is taken to be on its own address."""
-        address, queue = split(name)
+        address, queue = meant(self._state, name)
         found = self._state.queue_by_name.get(queue)
         return (found.address.name if found is not None else address or queue), queue
 
@@ -124,5 +124,5 @@ class AdminRights:
         return permissions.allows(self._user, permission, place, queue)
 
     def _definition(self, name: str) -> QueueDefinition | None:
-        found = self._state.queue_by_name.get(split(name)[1])
+        found = self._state.queue_by_name.get(meant(self._state, name)[1])
         return found.definition if found is not None else None

@@ -29,7 +29,7 @@ def rights(permissions: Permissions | None, request: RightsOf) -> dict[str, Any]
         "roles": sorted(in_force.roles_of(request.user)),
         "address": request.address,
         "queue": request.queue,
-        "has_rules": bool(in_force.rules),
+        "has_rules": bool(in_force.count),
         "permissions": [
             {
                 "permission": each.permission,

@@ -99,7 +99,7 @@ def test_a_queue_is_unique_in_the_broker_not_on_its_address(world: World) -> Non
     world.ok(create_queue("q", "a"))
     refusal = world.refused(Send(0, "q", b"", b""))
     assert refusal.code is Code.ALREADY_EXISTS
-    assert refusal.text.endswith("a queue's name is unique in the broker")
+    assert refusal.text.endswith("a queue's name is unique on its virtual host")
 
 
 def test_what_was_sent_to_an_address_that_is_gone(world: World) -> None:
