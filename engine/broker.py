@@ -205,7 +205,7 @@ class Broker(Core):
 
     def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
-        self.sizes.count_all(state)
+        self.sizes.count_all(state, self.options.hosts)
         self._to_relieve: deque[Address] = deque()
 
     def configure(self, options: Options) -> None:

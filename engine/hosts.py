@@ -44,3 +44,20 @@ def _compare(host: str, what: str, count: int, limit: int) -> Refusal | None:
         f"virtual host '{host}' has {count:,} {what}, and max-{what} is {limit:,}; end some, or"
         " raise the limit",
     )
+
+
+def is_full(core: Core, full_name: str) -> bool:
+    """Whether the virtual host of an address holds as many bytes of messages as it may."""
+    host = host_and_name(full_name)[0]
+    limit = core.options.hosts.get(host, UNLIMITED).max_size
+    return 0 < limit <= core.sizes.of_hosts.get(host, 0)
+
+
+def sentence(core: Core, full_name: str) -> str:
+    """Return a sentence for users about a virtual host that is full."""
+    host = host_and_name(full_name)[0]
+    limit = core.options.hosts.get(host, UNLIMITED).max_size
+    return (
+        f"virtual host '{host}' is full: its queues hold {core.sizes.of_hosts.get(host, 0)} bytes,"
+        f" and max-size is {limit}; try again when some were consumed"
+    )

@@ -9,7 +9,7 @@ pages.
 from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
-from daybook.engine import details, events, reasons
+from daybook.engine import details, events, hosts, reasons
 from daybook.engine.core import Core
 from daybook.engine.expiry_rules import has_rules
 from daybook.engine.refusals import Code, Refusal
@@ -52,6 +52,8 @@ def has_room(core: Core, address: Address) -> bool:
     The result of `check` and `enter` for the usual case: the address has limits, and is below them.
     """
     if core.is_full or address.paging or core.line.first(address.name):
+        return False
+    if core.sizes.of_hosts and address.host in core.sizes.of_hosts:
         return False
     settings = core.state.settings.resolve(address.name)
     if not settings.has_max_size():
@@ -149,6 +151,8 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
         return Full(reasons.NO_REASON, core.held_policy)
     if core.disk_full:
         return Full(reasons.DISK_FULL, core.options.disk_full_policy)
+    if core.sizes.of_hosts and hosts.is_full(core, name):
+        return Full(reasons.HOST_MAX_SIZE, FAIL)
     settings = core.state.settings.resolve(name)
     policy = settings.address_full_policy
     if core.memory_full:
@@ -204,6 +208,8 @@ def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str
         return core.disk_full
     if core.memory_full:
         return core.memory_full
+    if full.reason == reasons.HOST_MAX_SIZE:
+        return hosts.sentence(core, name)
     settings = core.state.settings.resolve(name)
     key = KEYS_OF[full.reason]
     if full.reason == reasons.GLOBAL_MAX_SIZE:
@@ -249,6 +255,8 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
     if core.state.settings.keeps_history and settings.is_retroactive():
         needs_checks = True
     if settings.has_max_size() and not address.paging:
+        needs_checks = True
+    if core.sizes.of_hosts and address.host in core.sizes.of_hosts:
         needs_checks = True
     if core.diverts.count and core.diverts.of(address.name):
         needs_checks = True
@@ -306,7 +314,7 @@ def review(core: Core, addresses: Collection[Address]) -> None:
 
 def review_all(core: Core) -> None:
     """Look at every address again: settings, options or all sizes may have changed."""
-    core.sizes.count_all(core.state)
+    core.sizes.count_all(core.state, core.options.hosts)
     core.is_over = False
     guard_all(core)
     review(core, list(core.state.addresses.values()))

@@ -58,6 +58,7 @@ CONSUMERS_CAME: Final = 91
 DELAY_OVER: Final = 92
 NO_CONSUMERS: Final = 93
 GONE: Final = 130
+HOST_MAX_SIZE: Final = 131
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
 END_OF_BROWSE: Final = 106
@@ -135,6 +136,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     RETROACTIVE_MAX_AGE: ("retroactive-max-age", "the history keeps messages for so long"),
     RETROACTIVE_BYTES: ("retroactive-bytes", "the history is full by its bytes"),
     NOT_RETROACTIVE: ("not-retroactive", "the address no longer keeps its history"),
+    HOST_MAX_SIZE: ("virtual-host-max-size", "the virtual host is full by its bytes"),
     HISTORY_ONLY: (
         "history-only",
         "no queue of its address took it, only what the broker keeps for queues to come",

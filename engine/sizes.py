@@ -5,8 +5,10 @@ it left memory; every other change of a queue's size touches the queue. Derived 
 no part of it. Must never know limits.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
+from daybook.engine.host_limits import HostLimits
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, State
 
@@ -24,11 +26,13 @@ def size_of(address: Address) -> tuple[int, int]:
 
 class Sizes:
     """Bytes and messages of all addresses that do not page; memory of the entries of all
-    addresses."""
+    addresses; and bytes of all queues of virtual hosts that have a limit (`of_hosts`)."""
 
-    __slots__ = ("_counted", "bytes", "messages", "weight")
+    __slots__ = ("_counted", "_held", "bytes", "messages", "of_hosts", "weight")
 
     def __init__(self) -> None:
+        self.of_hosts: dict[str, int] = {}
+        self._held: dict[int, int] = {}
         self.bytes = 0
         self.messages = 0
         self.weight = 0
@@ -44,10 +48,20 @@ class Sizes:
         if now != before:
             self._counted[queue.id] = now
             self._add(now, before)
+        if self.of_hosts and queue.address.host in self.of_hosts:
+            self._hold(queue, queue.bytes)
 
     def forget(self, queue: Queue) -> None:
         """Stop counting a queue that is deleted."""
         self._add(NOTHING, self._counted.pop(queue.id, NOTHING))
+        if queue.id in self._held:
+            self._hold(queue, 0)
+            del self._held[queue.id]
+
+    def _hold(self, queue: Queue, size: int) -> None:
+        """Note what a queue of a virtual host with a limit holds."""
+        self.of_hosts[queue.address.host] += size - self._held.get(queue.id, 0)
+        self._held[queue.id] = size
 
     def _add(self, now: tuple[int, int, int], before: tuple[int, int, int]) -> None:
         self.bytes += now[0] - before[0]
@@ -59,9 +73,11 @@ class Sizes:
         for queue in address.queues():
             self.count(queue)
 
-    def count_all(self, state: State) -> None:
-        """Count everything again from zero."""
+    def count_all(self, state: State, hosts: Mapping[str, HostLimits]) -> None:
+        """Count everything again from zero; `hosts` are the virtual hosts with their limits."""
         self._counted.clear()
+        self._held.clear()
+        self.of_hosts = {host: 0 for host, limits in hosts.items() if limits.max_size > 0}
         self.bytes = self.messages = self.weight = 0
         for queue in state.queues.values():
             self.count(queue)

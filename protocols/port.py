@@ -129,7 +129,8 @@ class MessagingSession(Session, Protocol):
 
     - sends output when LSN `gate` is durable, with the bodies of large messages (`bodies`) in their
       places;
-    - answers a `login_request` (login, passcode, client id) with `authenticated`; after that
+    - answers a `login_request` (login, passcode, client id; for `virtual_host`) with
+      `authenticated`; after that
       `connection` is the engine's id of the connection;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
@@ -146,6 +147,11 @@ class MessagingSession(Session, Protocol):
     is_blocked: bool
     is_unheard: bool
     has_stalled: bool
+
+    @property
+    def virtual_host(self) -> str:
+        """The virtual host that the peer asked for, once there is a `login_request`."""
+        ...
 
     @property
     def held_bytes(self) -> int:

@@ -50,6 +50,8 @@ Modules:
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
 - `hangups`: Detects closed connections of peers from which nothing is read.
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.
+- `host_config`: The virtual hosts of a configuration: [[virtual-host]], and what other tables say
+  of them.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
   threads.
 - `hub_options`: Converts the configuration to options of the hub and of all sessions. Must never

@@ -20,6 +20,7 @@ from daybook.engine.diverts import Diverts
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.forwarding import would_come_back
 from daybook.engine.forwarding import wrong_with as wrong_with_divert
+from daybook.engine.names import HOST
 from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
 from daybook.engine.syntax import DEFAULT as DEFAULT_SYNTAX
@@ -40,6 +41,14 @@ from daybook.server.config_source import (
     protocol_of,
     read_file,
     read_flags,
+)
+from daybook.server.host_config import (
+    KEY,
+    VirtualHost,
+    host_in,
+    hosts_of,
+    match_on,
+    on_host,
 )
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
@@ -202,6 +211,8 @@ class Config(msgspec.Struct, frozen=True):
     wildcards: WildcardConfig
     log: LogConfig
     security_settings: SecurityRules
+    virtual_hosts: tuple[VirtualHost, ...] = ()
+    host_security: dict[str, SecurityRules] = {}
     warnings: tuple[str, ...] = ()
 
 
@@ -250,6 +261,7 @@ class _Builder:
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
         self.syntax: Syntax = DEFAULT_SYNTAX
+        self.hosts: set[str] = {HOST}
 
     def build(self, source: Source) -> Config:
         """Build the configuration; invalid values are replaced by defaults."""
@@ -266,8 +278,21 @@ class _Builder:
         )
         wildcards = WildcardConfig(**sections["wildcard-addresses"])
         self.check_syntax(source.sections["wildcard-addresses"], wildcards.syntax)
+        hosts = hosts_of(
+            source.arrays["virtual-host"],
+            lambda block: self.values(block, options.VIRTUAL_HOST_TABLE, "virtual-host."),
+            self.problem,
+        )
+        self.hosts = {host.name for host in hosts} or {HOST}
         addresses = self.addresses(source.arrays["address"])
         self.acceptors(source.replaced)
+        rules, host_rules = rules_of(
+            source.arrays["security-setting"],
+            lambda block: self.values(block, options.SECURITY_TABLE, "security-setting."),
+            self.syntax,
+            self.hosts,
+            self.problem,
+        )
         return Config(
             broker=broker,
             journal=JournalConfig(**sections["journal"]),
@@ -278,12 +303,9 @@ class _Builder:
             diverts=self.diverts(source.arrays["divert"]),
             wildcards=wildcards,
             log=LogConfig(**sections["log"]),
-            security_settings=rules_of(
-                source.arrays["security-setting"],
-                lambda block: self.values(block, options.SECURITY_TABLE, "security-setting."),
-                self.syntax,
-                self.problem,
-            ),
+            security_settings=rules,
+            virtual_hosts=hosts,
+            host_security=host_rules,
         )
 
     def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
@@ -405,10 +427,12 @@ class _Builder:
             first.setdefault(name, where)
 
     def addresses(self, blocks: Sequence[Block]) -> tuple[AddressConfig, ...]:
-        rows = [self.values(block, options.ADDRESS_TABLE, "address.") for block in blocks]
-        built = [AddressConfig(**row) for row in rows]
-        for block, address in zip(blocks, built, strict=True):
-            self.check_name(block, "address.name", address.name, may_match=True)
+        built = []
+        for block in blocks:
+            row = self.values(block, options.ADDRESS_TABLE, "address.")
+            host = host_in(block, row, "address", self.hosts, self.problem)
+            self.check_name(block, "address.name", row["name"], may_match=True)
+            built.append(AddressConfig(**on_host(host, row, "name")))
         self.unique(blocks, [address.name for address in built], "address.name")
         return tuple(built)
 
@@ -419,11 +443,13 @@ class _Builder:
         built = []
         for block in blocks:
             row = self.values(block, options.QUEUE_TABLE, "queue.")
-            address = row.pop("address") or row["name"]
-            queue = QueueConfig(address, QueueDefinition(**row))
-            self.check_name(block, "queue.name", queue.name)
-            if address != queue.name:
-                self.check_name(block, "queue.address", address, may_match=True)
+            host = host_in(block, row, "queue", self.hosts, self.problem)
+            row["address"] = row["address"] or row["name"]
+            self.check_name(block, "queue.name", row["name"])
+            if row["address"] != row["name"]:
+                self.check_name(block, "queue.address", row["address"], may_match=True)
+            row = on_host(host, row, "name", "address")
+            queue = QueueConfig(row.pop("address"), QueueDefinition(**row))
             self.check_filter(block, "queue.filter", queue.definition.filter)
             routing_type = queue.definition.routing_type
             if routing_type not in types.get(queue.address, (routing_type,)):
@@ -437,10 +463,14 @@ class _Builder:
     def diverts(self, blocks: Sequence[Block]) -> tuple[DivertDefinition, ...]:
         built = []
         for block in blocks:
-            divert = DivertDefinition(**self.values(block, options.DIVERT_TABLE, "divert."))
+            row = self.values(block, options.DIVERT_TABLE, "divert.")
+            host = host_in(block, row, "divert", self.hosts, self.problem)
+            divert = DivertDefinition(**row)
             wrong = wrong_with_divert(divert, self.syntax) if divert.name else None
             if wrong:
                 self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
+            row = on_host(host, row, "name", "address", "forwarding_addresses")
+            divert = DivertDefinition(**row)
             self.check_filter(block, "divert.filter", divert.filter)
             built.append(divert)
         before = len(self.problems)
@@ -479,8 +509,11 @@ class _Builder:
                 continue
             match = given.value
             wrong = settings.check_match(match, self.syntax)
-            if wrong:
+            if wrong or names.DIVIDER in match:
+                wrong = wrong or f"the match {match!r} has a '{names.DIVIDER}'; use virtual-host"
                 self.problem(given.where, f"address-setting: {wrong}")
+            host = self.host_of_setting(block)
+            match = match_on(host, match)
             if match in first:
                 self.problem(given.where, f"the match {match!r} was used before, at {first[match]}")
             first.setdefault(match, given.where)
@@ -489,10 +522,16 @@ class _Builder:
             self.problem(first[match], f"address-setting {match!r}: {wrong}")
         return built
 
+    def host_of_setting(self, block: Block) -> str:
+        """Return the virtual host that an address-setting is for, empty for all."""
+        given = block.values.get(KEY)
+        row = {"virtual_host": given.value if given else ""}
+        return host_in(block, row, "address-setting", self.hosts, self.problem)
+
     def settings_of(self, block: Block) -> dict[str, Setting]:
         values: dict[str, Setting] = {}
         for key, given in block.values.items():
-            if key == "match":
+            if key in ("match", KEY):
                 continue
             row = BY_NAME.get(key)
             value = _plain(given, as_text=row is not None and row.type is str)

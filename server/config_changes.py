@@ -34,6 +34,8 @@ def effective(old: Config, new: Config) -> Config:
         wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
         log=_renew(old.log, new.log, options.LOG),
         security_settings=new.security_settings,
+        virtual_hosts=new.virtual_hosts,
+        host_security=new.host_security,
     )
 
 
@@ -77,6 +79,11 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
     for match, granted in config.security_settings.items():
         flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
+    for host, rules in config.host_security.items():
+        for match, granted in rules.items():
+            lists: dict[str, object] = {name: list(who) for name, who in granted.items()}
+            flat[f"security-setting {match} of virtual-host {host}"] = lists
+    flat |= {f"virtual-host {host.name}": _by_key(host) for host in config.virtual_hosts}
     for match, values in config.address_settings.items():
         flat[f"address-setting {match}"] = dict(values)
     return flat

@@ -11,6 +11,7 @@ from typing import Final
 
 from daybook.engine import settings
 from daybook.engine.commands import Command
+from daybook.engine.names import HOST
 from daybook.engine.refusals import Code, Refusal
 from daybook.errors import DaybookError
 from daybook.server import logs
@@ -48,6 +49,7 @@ class Configuring:
             for command in commands(config):
                 await self.carry_out(command)
             self._dismiss()
+            self._close_on_removed_hosts(config)
 
     async def carry_out(self, command: Command) -> None:
         """Execute a command of the configuration; an object that exists already is not an error."""
@@ -64,6 +66,14 @@ class Configuring:
             result = answered.result()
             if isinstance(result, Refusal) and result.code is not Code.ALREADY_EXISTS:
                 raise StartError(f"the configuration cannot be put in force: {result.text}")
+
+    def _close_on_removed_hosts(self, config: Config) -> None:
+        """Close the connections to virtual hosts that the configuration lists no more."""
+        known = {host.name for host in config.virtual_hosts} or {HOST}
+        for connection in list(self._hub.broker.state.connections.values()):
+            if connection.host not in known:
+                what = f"there is no virtual host '{connection.host}' any more"
+                self._hub.close_connection(connection.id, what, "connect to another one")
 
     def _dismiss(self) -> None:
         """Close the connections whose consumers went with their queue."""

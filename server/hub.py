@@ -433,7 +433,6 @@ class Hub:
     def _begin_login(self, peer: Peer) -> None:
         asked = peer.session.login_request
         assert asked is not None
-        login, passcode, client_id = asked
 
         def answer(user: str | None, text: str) -> None:
             if peer.closed or self.stopping or self.failure is not None:
@@ -453,8 +452,9 @@ class Hub:
         if not peer.login_begun:
             peer.login_begun = True
             request = LoginRequest(
-                login, passcode, client_id, peer.is_loopback, peer.name, peer.address,
-                lambda: not peer.closed and not peer.session.closing, peer.proven(login),
+                *asked, peer.is_loopback, peer.name, peer.address,
+                lambda: not peer.closed and not peer.session.closing,
+                peer.proven(asked[0]), peer.session.virtual_host,
             )  # fmt: skip
             self._authenticate(request, answer)
             if peer.session.login_request is not None:

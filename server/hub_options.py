@@ -2,6 +2,7 @@
 
 from daybook.protocols.port import Value
 from daybook.server.config import Config
+from daybook.server.host_config import known_names
 from daybook.server.memory_limits import memory_options
 from daybook.server.ports import HubOptions
 
@@ -11,6 +12,7 @@ def session_options(config: Config) -> dict[str, Value]:
     return {
         "syntax": config.wildcards.syntax.text,
         "populate-validated-user": config.broker.populate_validated_user,
+        "virtual-hosts": known_names(config.virtual_hosts),
     }
 
 

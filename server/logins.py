@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from daybook.engine.names import HOST
 from daybook.server.logs import logger
 from daybook.server.tally import Tally
 from daybook.server.users import GUEST, CannotCheck, Users
@@ -59,7 +60,7 @@ class LoginRequest(msgspec.Struct, frozen=True):
     """A login of a peer and its address; `is_wanted` returns whether the peer still waits.
 
     `proven` is the name of a user that was proven otherwise, as by a certificate; login and
-    passcode then do not matter.
+    passcode then do not matter. `host` is the virtual host that the peer asks for.
     """
 
     login: str
@@ -70,6 +71,7 @@ class LoginRequest(msgspec.Struct, frozen=True):
     address: str = ""
     is_wanted: Callable[[], bool] = _always
     proven: str = ""
+    host: str = HOST
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -155,6 +157,7 @@ class Logins:
 
     def begin(self, request: LoginRequest, answer: Answer) -> None:
         """Answer a login, at once or when its passcode has been hashed."""
+        answer = self._for_host(request, answer)
         login, passcode = request.login, request.passcode
         if request.proven:
             self._begin_proven(request, answer)
@@ -181,6 +184,19 @@ class Logins:
         self._waiting[request.address] = self._waiting.get(request.address, 0) + 1
         self._total += 1
         self._pump()
+
+    def _for_host(self, request: LoginRequest, answer: Answer) -> Answer:
+        """Return an answer that refuses users who may not use the virtual host."""
+
+        def checked(user: str | None, text: str) -> None:
+            if user is None or self._users.may_use(user, request.host):
+                answer(user, text)
+            else:
+                self._tell(
+                    request, answer, f"the user '{user}' may not use virtual host '{request.host}'"
+                )
+
+        return checked
 
     def begin_token(self, token: str, peer: str, address: str, answer: Answer) -> None:
         """Answer a token at once; after failures of its address not before a delay is over."""

@@ -4,7 +4,10 @@
 that are not configured are derived from it. Must never act on a limit.
 """
 
+from collections.abc import Mapping
+
 from daybook.engine.core import Options
+from daybook.engine.host_limits import HostLimits
 from daybook.engine.state import UNLIMITED
 from daybook.server.config import BrokerConfig
 from daybook.server.machine_memory import available
@@ -29,7 +32,7 @@ def max_memory(configured: str | int) -> int:
     return available() * int(configured.removesuffix("%")) // 100
 
 
-def engine_options(broker: BrokerConfig) -> Options:
+def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Options:
     """Return the limits and options of the engine."""
     share = memory_options(broker).share
     global_max_size = broker.global_max_size
@@ -45,4 +48,5 @@ def engine_options(broker: BrokerConfig) -> Options:
         global_max_messages=broker.global_max_messages,
         disk_full_policy=broker.disk_full_policy,
         persist_id_cache=broker.persist_id_cache,
+        hosts=hosts,
     )

@@ -420,6 +420,58 @@ def _of_attribute(attribute: Attribute) -> Option:
     )
 
 
+VIRTUAL_HOST_TABLE: Final = (
+    Option(
+        "name",
+        NAME,
+        None,
+        'The virtual host, before `::` in names; the first one is "default", and is for clients'
+        " that name none.",
+        live=True,
+    ),
+    Option(
+        "host-names",
+        TEXTS,
+        [],
+        "The names that clients may give in the header `host` to connect to it; none: its name.",
+        live=True,
+    ),
+    Option(
+        "max-connections",
+        count(0, 10_000_000),
+        0,
+        "Connections of its clients; more are refused. 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-addresses",
+        count(0, 1_000_000_000),
+        0,
+        "Addresses; its clients create no more. 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-queues",
+        count(0, 1_000_000_000),
+        0,
+        "Queues, also those of subscriptions; its clients create no more. 0: no limit.",
+        live=True,
+    ),
+    Option(
+        "max-size",
+        size(0, 1 << 60),
+        0,
+        "Bytes of messages in its queues, in memory or not; further messages are refused. 0: no"
+        " limit.",
+        live=True,
+    ),
+)
+
+_ON_HOST: Final = Option(
+    "virtual-host", text("the name of a [[virtual-host]]", r"\S*"), "",
+    "The virtual host that it is on; empty: the default one.", live=True,
+)  # fmt: skip
+
 ADDRESS_TABLE: Final = (
     Option("name", ADDRESS, None, "The address.", live=True),
     Option(
@@ -429,6 +481,7 @@ ADDRESS_TABLE: Final = (
         "How it feeds its queues.",
         live=True,
     ),
+    _ON_HOST,
 )
 
 QUEUE_TABLE: Final = (
@@ -447,6 +500,7 @@ QUEUE_TABLE: Final = (
         live=True,
     ),
     *map(_of_attribute, QUEUE_ATTRIBUTES),
+    _ON_HOST,
 )
 
 DIVERT_TABLE: Final = (
@@ -459,6 +513,7 @@ DIVERT_TABLE: Final = (
         live=True,
     ),
     *map(_of_attribute, DIVERT_ATTRIBUTES),
+    _ON_HOST,
 )
 
 SECURITY_TABLE: Final = (
@@ -471,7 +526,12 @@ SECURITY_TABLE: Final = (
         live=True,
     ),
     *(Option(name, TEXTS, [], doc, live=True) for name, doc in PERMISSIONS.items()),
-)
+    Option(
+        "virtual-host", text("the name of a [[virtual-host]]", r"\S*"), "",
+        "The virtual host that the rule is for, before all rules without one; empty: all of them.",
+        live=True,
+    ),
+)  # fmt: skip
 
 WILDCARDS: Final = (
     Option("enabled", FLAG, True, "Whether the characters below are in force, else the defaults."),
@@ -525,6 +585,7 @@ SECTIONS: Final[dict[str, tuple[Option, ...]]] = {
 
 ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "acceptor": ANY,
+    "virtual-host": VIRTUAL_HOST_TABLE,
     "address": ADDRESS_TABLE,
     "queue": QUEUE_TABLE,
     "divert": DIVERT_TABLE,

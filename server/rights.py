@@ -37,15 +37,16 @@ class Rights:
         self._users: Final = users
         self.permissions = Permissions({})
 
-    def begin(self, rules: Rules, syntax: Syntax) -> None:
+    def begin(self, rules: Rules, syntax: Syntax, of_hosts: Mapping[str, Rules]) -> None:
         """Put the rules of the start in force; say once if there are none."""
-        self.renew(rules, syntax)
-        if not rules:
+        self.renew(rules, syntax, of_hosts)
+        if not self.permissions.count:
             log.warning(OPEN)
 
-    def renew(self, rules: Rules, syntax: Syntax) -> None:
-        """Put rules in force, with the roles that users have now."""
-        self.permissions = Permissions(rules, self._users.roles(), syntax)
+    def renew(self, rules: Rules, syntax: Syntax, of_hosts: Mapping[str, Rules]) -> None:
+        """Put rules in force, with the roles that users have now; `of_hosts` are those for one
+        virtual host each."""
+        self.permissions = Permissions(rules, self._users.roles(), syntax, of_hosts)
         self._hub.broker.permit(self.permissions)
 
     async def close_forbidden(self) -> None:

@@ -11,7 +11,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,7 @@ from daybook.server.door import Door
 from daybook.server.ending import Ending
 from daybook.server.entrances import Entrances
 from daybook.server.guard import Guard
+from daybook.server.host_config import limits_of
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options, session_options
 from daybook.server.indexing import Indexing
@@ -287,7 +288,7 @@ class Service:
         )
 
     def _options(self) -> Options:
-        return engine_options(self.config.broker)
+        return engine_options(self.config.broker, limits_of(self.config.virtual_hosts))
 
     async def _prepare(self) -> None:
         """Decide the start and the configuration, and wait until both are durable."""
@@ -297,8 +298,8 @@ class Service:
         self._permit(self.rights.begin)
         await self._configuring.apply(lambda: self.config)
 
-    def _permit(self, put: Callable[[Rules, Syntax], None]) -> None:
-        put(self.config.security_settings, self.config.wildcards.syntax)
+    def _permit(self, put: Callable[[Rules, Syntax, Mapping[str, Rules]], None]) -> None:
+        put(self.config.security_settings, self.config.wildcards.syntax, self.config.host_security)
 
     async def _bind(self) -> None:
         entrances = Entrances(

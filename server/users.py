@@ -22,6 +22,7 @@ from typing import Final
 import argon2
 import msgspec
 
+from daybook.engine.names import wrong_with_host
 from daybook.server.users_file import (
     ROLES_MAX,
     TOKEN_HASH_LENGTH,
@@ -107,6 +108,11 @@ class Users:
         """Return what is known of a user, None if there is no such user."""
         return self._users.get(login)
 
+    def may_use(self, login: str, host: str) -> bool:
+        """Whether a user may use a virtual host; the guest, who is in no file, may use any."""
+        user = self._users.get(login)
+        return user is None or not user.hosts or host in user.hosts
+
     def roles(self) -> dict[str, frozenset[str]]:
         """Return the roles of each user."""
         return {login: frozenset(user.roles) for login, user in self._users.items()}
@@ -128,7 +134,13 @@ class Users:
             found.append(f"{self.path} has no users: nobody is let in; {add}")
         return found
 
-    def add(self, login: str, passcode: str | None, roles: Sequence[str] = ()) -> None:
+    def add(
+        self,
+        login: str,
+        passcode: str | None,
+        roles: Sequence[str] = (),
+        hosts: Sequence[str] = (),
+    ) -> None:
         """Add a user and write the file; without a passcode for other proofs than one. Slow by
         design. Raises UsersError."""
         _check_name("login", login)
@@ -138,7 +150,9 @@ class Users:
         with self._changing() as users:
             if login in users:
                 raise UsersError(f"the user {login!r} exists already in {self.path}")
-            users[login] = User(hashed, tuple(dict.fromkeys(roles)))
+            users[login] = User(
+                hashed, tuple(dict.fromkeys(roles)), hosts=_checked_hosts(login, hosts)
+            )
 
     def remove(self, login: str) -> None:
         """Remove a user and write the file. Raises UsersError."""
@@ -168,6 +182,12 @@ class Users:
             if len(set(kept)) > ROLES_MAX:
                 raise UsersError(f"a user has at most {ROLES_MAX} roles")
             users[login] = msgspec.structs.replace(user, roles=tuple(dict.fromkeys(kept)))
+
+    def set_hosts(self, login: str, hosts: Sequence[str]) -> None:
+        """Let a user use these virtual hosts only, or all if none is given. Raises UsersError."""
+        with self._changing_one(login) as (users, user):
+            checked = _checked_hosts(login, hosts)
+            users[login] = msgspec.structs.replace(user, hosts=checked)
 
     def new_token(self, login: str) -> str:
         """Give a user a token for administration over the network and return it.
@@ -271,14 +291,15 @@ class Users:
         return login in self._users
 
     def changed_since(self, before: dict[str, User]) -> set[str]:
-        """Return the logins of a `snapshot` that were removed, are disabled or have another
-        passcode now."""
+        """Return the logins of a `snapshot` that were removed, are disabled, have another passcode
+        now, or may not use a virtual host any more."""
         return {
             login
             for login, user in before.items()
             if login not in self._users
             or self._hash(login) != user.hash
             or (self.is_disabled(login) and not user.disabled)
+            or _has_lost_hosts(user, self._users[login])
         }
 
     def altered_since(self, before: dict[str, User]) -> set[str]:
@@ -366,3 +387,17 @@ def _hash_of_nobody() -> str:
     digest = b64encode(secrets.token_bytes(_HASHER.hash_len)).decode().rstrip("=")
     costs = f"m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
     return f"$argon2id$v=19${costs}${salt}${digest}"
+
+
+def _checked_hosts(login: str, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return virtual hosts, each once. Raises UsersError."""
+    for host in hosts:
+        wrong = wrong_with_host(host)
+        if wrong:
+            raise UsersError(f"the virtual host {host!r} of the user {login!r} is wrong: {wrong}")
+    return tuple(dict.fromkeys(hosts))
+
+
+def _has_lost_hosts(before: User, now: User) -> bool:
+    """Whether a user may have used a virtual host before that it may not use now."""
+    return bool(now.hosts) and (not before.hosts or not set(before.hosts) <= set(now.hosts))

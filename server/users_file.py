@@ -1,7 +1,8 @@
 """The users file: what is known of each user, read and replaced as a whole.
 
 A user without roles is a line `login = "HASH"`; any other is a line with a table: `login = { hash =
-"HASH", roles = ["ROLE"], disabled = true, token = "HASH" }`. Must never know a passcode or a token.
+"HASH", roles = ["ROLE"], disabled = true, token = "HASH", hosts = ["HOST"] }`. Must never know a
+passcode or a token.
 """
 
 import os
@@ -14,6 +15,7 @@ from typing import Final
 import argon2
 import msgspec
 
+from daybook.engine.names import wrong_with_host
 from daybook.engine.permissions import ANYONE, USER
 from daybook.errors import DaybookError
 from daybook.server.option import unknown
@@ -35,13 +37,15 @@ class UsersError(DaybookError):
 
 
 class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A user: the hash of its passcode, empty for none; its roles; whether it is disabled; and the
-    hash of its token for administration over the network, empty for none."""
+    """A user: the hash of its passcode, empty for none; its roles; whether it is disabled; the hash
+    of its token for administration over the network, empty for none; and the virtual hosts that it
+    may use, none for all."""
 
     hash: str = ""
     roles: tuple[str, ...] = ()
     disabled: bool = False
     token: str = ""
+    hosts: tuple[str, ...] = ()
 
 
 def wrong_with_name(what: str, name: str) -> str | None:
@@ -90,6 +94,9 @@ def _user(source: TomlSource, login: str, value: object) -> User:
     wrong = next(filter(None, (wrong_with_name("role", role) for role in user.roles)), None)
     if wrong:
         raise UsersError(f"{where}: {wrong}")
+    wrong = next(filter(None, map(wrong_with_host, user.hosts)), None)
+    if wrong:
+        raise UsersError(f"{where}: a virtual host of the user {login!r} is wrong: {wrong}")
     if user.token and len(user.token) != TOKEN_HASH_LENGTH:
         raise UsersError(
             f"{where}: the hash of the token of the user {login!r} is damaged; make another with"

@@ -19,7 +19,7 @@ from daybook.tools.reaching import broker_option, data_option, reach
 if TYPE_CHECKING:
     from daybook.server.users import Users
 
-USER_COLUMNS: Final = ("user", "roles", "passcode", "token", "disabled")
+USER_COLUMNS: Final = ("user", "roles", "hosts", "passcode", "token", "disabled")
 
 
 @click.group(cls=Commands)
@@ -79,17 +79,21 @@ def _done(what: str, users: "Users") -> None:
     help="Without a passcode: the user logs in by a certificate or a token only.",
 )  # fmt: skip
 @click.option("--role", "roles", multiple=True, help="A role of the user. May be repeated.")
+@click.option(
+    "--virtual-host", "hosts", multiple=True, metavar="HOST",
+    help="A virtual host that the user may use; without any, all. May be repeated.",
+)  # fmt: skip
 @users_option
 @data_option
 def user_add(
     login: str, passcode_stdin: bool, no_passcode: bool, roles: tuple[str, ...],
-    users_file: Path | None, data: Path,
+    hosts: tuple[str, ...], users_file: Path | None, data: Path,
 ) -> None:  # fmt: skip
     """Add a user; asks for the passcode, which is never taken from the command line."""
     users = _users(data, users_file)
     if no_passcode and passcode_stdin:
         raise click.UsageError("--no-passcode and --passcode-stdin exclude each other")
-    users.add(login, None if no_passcode else _passcode(passcode_stdin), roles)
+    users.add(login, None if no_passcode else _passcode(passcode_stdin), roles, hosts)
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
 
 
@@ -152,6 +156,7 @@ def user_row(users: "Users", login: str) -> dict[str, Any]:
     return {
         "user": login,
         "roles": sorted(found.roles),
+        "hosts": sorted(found.hosts),
         "passcode": bool(found.hash),
         "token": bool(found.token),
         "disabled": found.disabled,
@@ -193,6 +198,27 @@ def user_role(
     found = users.find(login)
     roles = ", ".join(found.roles) if found is not None else ""
     _done(f"user '{login}' has {f'the roles {roles}' if roles else 'no roles'}", users)
+
+
+@user.command("hosts")
+@click.argument("login")
+@click.argument("hosts", nargs=-1)
+@click.option("--all", "of_all", is_flag=True, help="All virtual hosts, also those to come.")
+@users_option
+@data_option
+def user_hosts(
+    login: str, hosts: tuple[str, ...], of_all: bool, users_file: Path | None, data: Path
+) -> None:
+    """Let a user use only the virtual hosts that are named.
+
+    At the next reload the connections of a user who may use fewer than before are closed.
+    """
+    if bool(hosts) == of_all:
+        raise click.UsageError("name the virtual hosts, or give --all")
+    users = _users(data, users_file)
+    users.set_hosts(login, hosts)
+    named = f"the virtual hosts {', '.join(hosts)}" if hosts else "all virtual hosts"
+    _done(f"user '{login}' may use {named}", users)
 
 
 @user.command("token")
@@ -275,7 +301,9 @@ def _by_file(users: "Users", config_file: Path, request: dict[str, Any]) -> dict
     from daybook.server.rights_requests import RightsOf, rights  # noqa: PLC0415
 
     config = load(config_file)
-    permissions = Permissions(config.security_settings, users.roles(), config.wildcards.syntax)
+    permissions = Permissions(
+        config.security_settings, users.roles(), config.wildcards.syntax, config.host_security
+    )
     return rights(permissions, RightsOf(request["user"], request["address"], request["queue"]))
 
 

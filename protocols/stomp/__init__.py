@@ -31,6 +31,7 @@ Modules:
 - `subscription`: A subscription: what the broker hands deliveries to, and what turns them into
   MESSAGE frames.
 - `versions`: What differs between STOMP 1.0, 1.1 and 1.2 in header lines.
+- `virtual_hosts`: Which virtual host a client gets by the header `host` of its CONNECT (ADR 58).
 """
 
 from daybook.protocols.stomp.options import StompOptions

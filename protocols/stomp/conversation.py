@@ -16,6 +16,7 @@ from daybook.protocols.stomp.actions import ACTIONS, not_now
 from daybook.protocols.stomp.errors import (
     StompError,
     never_connected,
+    on_its_host,
     refused,
     silent,
     stalled,
@@ -35,6 +36,7 @@ from daybook.protocols.stomp.heart_beats import HeartBeats
 from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.protocols.stomp.versions import TEXTS, V10, V12, escape
+from daybook.protocols.stomp.virtual_hosts import on_host
 
 _US_PER_MS: Final = 1000
 
@@ -143,6 +145,11 @@ class Conversation:
         else:
             self._receipt(receipt, ACTIONS[action](self, head, now))
 
+    @property
+    def virtual_host(self) -> str:
+        """The virtual host that the peer asked for."""
+        return self.options.host
+
     def do(self, command: Command, now: int) -> int:
         """Execute a command; a refusal is raised as the exception of `refused`."""
         answer = self.handle(command, now)
@@ -159,6 +166,7 @@ class Conversation:
             raise
         shake = self._handshake
         self.version = shake.version
+        self.options = on_host(self.options, shake.host)
         self.state = states.AUTHENTICATING
         self.login_request = (shake.login, shake.passcode, shake.client_id)
 
@@ -175,14 +183,14 @@ class Conversation:
         answer = self.do(
             OpenConnection(
                 self._protocol(), self._peer, user, shake.client_id, room,
-                finds_holders=self.version == V10,
+                finds_holders=self.version == V10, host=shake.host,
             ),
             now,
         )  # fmt: skip
         self.connection = answer
         self.client_id = shake.client_id
         self.state = states.CONNECTED
-        self.out.append(shake.connected(str(answer), self._server_name))
+        self.out.append(shake.connected(str(answer), self._server_name, user))
         self.gate = max(self.gate, answer)
         self._heard = now
         self._heart_beats.start(shake, self.options.heart_beat_grace, now)
@@ -307,7 +315,8 @@ class Conversation:
             except StompError:
                 receipt = None
         self.error = error.what
-        self.out.append(error_frame(error, head, receipt, self.version))
+        shown = on_its_host(error, self.options.host)
+        self.out.append(error_frame(shown, head, receipt, self.version))
         if self.connection:
             closed = self.handle(CloseConnection(self.connection, reason, error.what), now)
             if error.code and isinstance(closed, int):

@@ -13,7 +13,10 @@ from typing import Final
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import (
     DIVIDER,
+    HOST,
     TEMPORARY,
+    plain,
+    qualified,
     temporary_name,
     wrong_to_spell,
     wrong_with_wildcards,
@@ -31,7 +34,8 @@ TEMPORARY_PREFIXES: Final[dict[str, str]] = {"/temp-queue/": ANYCAST, "/temp-top
 
 
 class Target:
-    """The meaning of a destination: an address, maybe one queue of it, maybe a routing type.
+    """The meaning of a destination: an address, maybe one queue of it, maybe a routing type. Names
+    are full names, with the virtual host of the session (ADR 58).
 
     `durable_id` names the durable subscription for `/dsub/ID`; its queue is then `queue`.
     """
@@ -57,6 +61,22 @@ def resolve(
 ) -> Target:
     """Resolve a destination with the value of `destination-type`, for a connection. Raises
     StompError."""
+    found = _resolved(destination, wanted_type, options, connection, is_subscribed=is_subscribed)
+    if options.host != HOST:
+        found.address = qualified(options.host, found.address) if found.address else ""
+        found.queue = qualified(options.host, found.queue) if found.queue is not None else None
+    return found
+
+
+def _resolved(
+    destination: str,
+    wanted_type: str | None,
+    options: StompOptions,
+    connection: int,
+    *,
+    is_subscribed: bool,
+) -> Target:
+    """Resolve a destination to names without a virtual host."""
     hint = None
     if wanted_type is not None:
         hint = _TYPES.get(wanted_type.upper())
@@ -151,7 +171,7 @@ def _own_name(destination: str, connection: int, options: StompOptions) -> str:
     for prefix, routing_type in TEMPORARY_PREFIXES.items():
         name = destination.strip()
         if name.startswith(prefix):
-            address = resolve(name, None, options, connection).address
+            address = plain(resolve(name, None, options, connection).address)
             is_queue = routing_type == ANYCAST
             return (options.queue_prefix if is_queue else options.topic_prefix) + address
     return destination

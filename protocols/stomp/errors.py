@@ -1,5 +1,6 @@
 """The errors of a session, which become ERROR frames. Must never know a socket."""
 
+from daybook.engine.names import qualified
 from daybook.engine.refusals import Code, Refusal
 
 
@@ -49,6 +50,16 @@ def refused(refusal: Refusal) -> StompError | Blocked | Unfinished:
             code=refusal.code.value,
         )
     return StompError(refusal.text)
+
+
+def on_its_host(error: StompError, host: str) -> StompError:
+    """Return an error as clients of a virtual host see it: with names as they spell them."""
+    prefix = qualified(host, "")
+    if not prefix or prefix not in error.what:
+        return error
+    return StompError(
+        error.what.replace(prefix, ""), error.advice, code=error.code, versions=error.versions
+    )
 
 
 def shortened(text: str, limit: int = 100) -> str:

@@ -9,6 +9,7 @@ from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import BLANKS, Head, number
 from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.versions import ALL, NAMES, TEXTS, V10, escape
+from daybook.protocols.stomp.virtual_hosts import chosen
 
 HEART_BEAT_MS_MAX: Final = 3_600_000
 """The longest useful interval: the broker sends at least this often, and expects nothing if the
@@ -17,14 +18,15 @@ client's interval is longer.
 
 
 class Handshake:
-    """The request of a CONNECT and the result: version, login, heart-beats in milliseconds.
+    """The request of a CONNECT and the result: version, virtual host, login, heart-beats in
+    milliseconds.
 
     `send_ms` is how often the broker must send, `receive_ms` how often the client promised to send;
     0 for never.
     """
 
     __slots__ = (
-        "client_id", "login", "offer", "passcode", "receive_ms", "send_ms", "version",
+        "client_id", "host", "login", "offer", "passcode", "receive_ms", "send_ms", "version",
     )  # fmt: skip
 
     def __init__(self, head: Head, options: StompOptions) -> None:
@@ -33,7 +35,7 @@ class Handshake:
         if self.version == V10:
             # Blanks around values are customary in 1.0; later versions must not trim them.
             values = {name: value.strip(BLANKS) for name, value in values.items()}
-        _check_host(values.get("host"), self.version, options)
+        self.host: str = chosen(values.get("host"), self.version, options)
         self.login: str = values.get("login", "")
         self.passcode: str = values.get("passcode", "")
         self.client_id: str = values.get("client-id", "")
@@ -48,10 +50,13 @@ class Handshake:
             if 0 < can <= HEART_BEAT_MS_MAX and options.heart_beat_receive_ms:
                 self.receive_ms = max(can, options.heart_beat_receive_ms)
 
-    def connected(self, session: str, server: str) -> bytes:
+    def connected(self, session: str, server: str, user: str) -> bytes:
         """Make the frame CONNECTED; it is never escaped, so invalid characters are omitted."""
         frame = f"CONNECTED\nversion:{TEXTS[self.version]}\nsession:{session}\nserver:"
         encoded = frame.encode() + escape(server.encode(), V10) + b"\n"
+        encoded += b"host-id:" + self.host.encode() + b"\n"
+        if user:
+            encoded += b"user-id:" + escape(user.encode(), V10) + b"\n"
         if self.version != V10:
             encoded += b"heart-beat:" + self.offer.encode() + b"\n"
         return encoded + b"\n\0"
@@ -69,22 +74,6 @@ def negotiate(accepted: str | None) -> int:
             versions=True,
         )
     return max(common)
-
-
-def _check_host(host: str | None, version: int, options: StompOptions) -> None:
-    # The specification requires `host` from 1.1 on. stomp.py omits it in 1.1 and stompest leaves it
-    # empty: both are accepted, unless the acceptor has several names.
-    if version == V10 or not options.hosts or host in options.hosts:
-        return
-    if not host:
-        raise StompError(
-            f"CONNECT without host, which STOMP {TEXTS[version]} requires",
-            "give one of the names listed in hosts of the acceptor in the header host",
-        )
-    raise StompError(
-        f"no virtual host is named {shortened(host)}",
-        "connect with one of the names listed in hosts of the acceptor",
-    )
 
 
 def _heart_beat(given: str) -> tuple[int, int]:

@@ -152,6 +152,10 @@ class Stomp:
             field: values[key(field)] for field in fields if key(field) in values
         }
         given["syntax"] = syntax_of(given.get("syntax", ""))
+        given["virtual_hosts"] = tuple(
+            (name, host)
+            for name, _, host in (pair.partition(" ") for pair in given.get("virtual_hosts", ()))
+        )
         self.options: Final = StompOptions(**given)
         self.room = self.options.room
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.names import HOST
 from daybook.engine.syntax import DEFAULT, Syntax
 
 KIB = 1024
@@ -41,7 +42,9 @@ class StompOptions(
     `add_` are names of headers that messages get, empty for none. `anycast_prefix` and
     `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
     names of addresses. `populate_validated_user` says whether messages carry the login of their
-    sender. These two, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
+    sender. `virtual_hosts` are the names that clients may give, in lower case, each with its
+    virtual host; those of the first one come first. `host` is the virtual host of the session.
+    These four, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB
@@ -70,6 +73,8 @@ class StompOptions(
     add_redeliveries_header: str = ""
     syntax: Syntax = DEFAULT
     populate_validated_user: bool = False
+    virtual_hosts: tuple[tuple[str, str], ...] = ()
+    host: str = HOST
 
     def __post_init__(self) -> None:
         """Refuse invalid values; the error names the key."""

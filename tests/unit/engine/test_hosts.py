@@ -270,3 +270,18 @@ def test_a_host_has_only_so_many_connections_queues_and_addresses() -> None:
     assert "max-queues is 2" in refusal.text
     world.send("c", b"", routing_type=ANYCAST)
     world.check()
+
+
+def test_a_host_holds_only_so_many_bytes_paged_or_not() -> None:
+    world = World(hosts={"default": HostLimits(), "eu": HostLimits(max_size=2000)})
+    world.ok(ChangeSettings({"eu::paged": {"max-size-messages": 0}}, "full"))
+    there = world.connect(host="eu")
+    for place in ("eu::q", "eu::paged"):
+        world.send(place, b"x" * 900, there, routing_type=ANYCAST)
+    refusal = world.refused(Send(there, "eu::r", b"", b"y", routing_type=ANYCAST))
+    assert refusal.code is Code.LIMIT
+    assert refusal.text.startswith("virtual host 'eu' is full: its queues hold ")
+    world.send("q", b"x" * 5000, routing_type=ANYCAST)
+    world.attach(there, "eu::paged", acknowledges=False)
+    world.send("eu::r", b"y", there, routing_type=ANYCAST)
+    world.check()

@@ -19,13 +19,13 @@ def test_a_part_is_of_the_memory_there_is() -> None:
 def test_what_is_not_said_follows_from_the_whole() -> None:
     broker = load(overrides=["max-memory=100MiB"]).broker
     assert memory_options(broker).share == 25 * MIB
-    options = engine_options(broker)
+    options = engine_options(broker, {})
     assert options.max_transactions_memory == 25 * MIB
     assert options.global_max_size == 25 * MIB
     broker = load(
         overrides=["max-memory=100MiB", "max-transactions-memory=1MiB", "global-max-size=2MiB"]
     ).broker
-    options = engine_options(broker)
+    options = engine_options(broker, {})
     assert (options.max_transactions_memory, options.global_max_size) == (MIB, 2 * MIB)
 
 
@@ -35,8 +35,8 @@ def test_nothing_is_limited_that_was_not_to_be() -> None:
     )
     assert memory_options(broker).share == UNLIMITED
     assert memory_options(broker).unacked_max == UNLIMITED
-    assert engine_options(broker).max_transactions_memory == UNLIMITED
-    assert engine_options(broker).global_max_size == 0
+    assert engine_options(broker, {}).max_transactions_memory == UNLIMITED
+    assert engine_options(broker, {}).global_max_size == 0
 
 
 @pytest.mark.parametrize("value", ["0%", "101%", "half", "-1", "1.5", "true", "1 %%"])

@@ -47,7 +47,8 @@ def test_connected_waits_for_its_event_and_tells_who_answers() -> None:
     peer = Peer()
     answer = peer.connect("1.2", b"login:joe\npasscode:x\nclient-id:c\n")
     assert answer == (
-        b"CONNECTED\nversion:1.2\nsession:1\nserver:daybook/0\nheart-beat:1000,10000\n\n\0"
+        b"CONNECTED\nversion:1.2\nsession:1\nserver:daybook/0\nhost-id:default\nuser-id:user\n"
+        b"heart-beat:1000,10000\n\n\0"
     )
     assert peer.session.gate == 1
     opened = peer.broker.of(OpenConnection)[0]
@@ -143,7 +144,9 @@ def test_blanks_are_part_of_values_from_1_1_on(version: str) -> None:
 
 def test_1_0_is_told_the_version_and_no_heart_beat() -> None:
     answer = Peer().connect(None)
-    assert answer == b"CONNECTED\nversion:1.0\nsession:1\nserver:daybook/0\n\n\0"
+    assert answer == (
+        b"CONNECTED\nversion:1.0\nsession:1\nserver:daybook/0\nhost-id:default\nuser-id:user\n\n\0"
+    )
 
 
 @pytest.mark.parametrize("given", ["1", "a,b", "1,", ",1", "-1,1", "1,1,1", "1.5,0"])

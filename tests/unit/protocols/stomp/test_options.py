@@ -56,13 +56,15 @@ def acceptor_keys() -> dict[str, object]:
     return {option.name: option.default for option in OFFER.options}
 
 
-def test_every_option_is_a_key_of_the_configuration_but_four() -> None:
+def test_every_option_is_a_key_of_the_configuration_but_six() -> None:
     fields = {key(name) for name in StompOptions.__struct_fields__}
     assert fields - acceptor_keys().keys() == {
         "heart-beat-grace",
         "dsub-prefix",
         "syntax",
         "populate-validated-user",
+        "virtual-hosts",
+        "host",
     }
 
 
