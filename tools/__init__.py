@@ -59,6 +59,7 @@ Modules:
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
   each row.
 - `texts`: Times, names and bodies as text that is safe for terminals and JSON readers.
+- `timeline`: A trail as a picture: the lanes of its queues, and how long it was in which place.
 - `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
 - `totals`: Counting the events of a journal: by kind, and for each queue.
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.

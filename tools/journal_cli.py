@@ -104,6 +104,8 @@ def diff_command(
 @data_option
 @history_options
 @json_option
+@click.option("--svg", is_flag=True, help="Print a drawing, to be saved as a file.")
+@click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
 @click.pass_context
 def trail_command(
     ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
@@ -113,6 +115,8 @@ def trail_command(
     MESSAGE is the message-id that the broker assigned. The story includes the messages it was made
     from, and those made from it (dead letter, expiry).
     """
+    if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
+        raise click.UsageError("--json, --svg and --mermaid exclude each other")
     if len(words) > 2:
         raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None

@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple, cast
 from daybook.engine import details, events
 from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from daybook.engine.kinds import LEAVING, OF_ENTRIES, TOPOLOGY
+from daybook.engine.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
+from daybook.engine.message import Entry
+from daybook.engine.queues import Queue
 from daybook.engine.state import State
 from daybook.errors import DaybookError
 from daybook.history.beginning import Beginning, beginning, what_is_missing
@@ -30,14 +32,22 @@ class NoSuchMessageError(DaybookError):
     """There is no message with this id; the text says which event has it instead."""
 
 
+class Lane(NamedTuple):
+    """A message of the family in a queue."""
+
+    message: int
+    queue: str
+
+
 class Step(NamedTuple):
-    """One event with its sentence, and its consequences."""
+    """One event with its sentence, its consequences, and where the family is after it."""
 
     event: Event
     text: str
     told: dict[str, Any]
     consequences: tuple[str, ...]
     transaction: str
+    places: tuple[tuple[Lane, str], ...] = ()
 
 
 class Trail(NamedTuple):
@@ -114,6 +124,7 @@ class _Teller:
         self.last: dict[tuple[int, int], Event] = {}
         self.dropped: dict[int, list[str]] = {}
         self.in_transaction: dict[int, str] = {}
+        self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
 
     def begin(self, start: Beginning) -> None:
@@ -144,11 +155,7 @@ class _Teller:
         Whatever becomes of a message begins with an entry in a queue, and what a command decides is
         in one block.
         """
-        return lsn > self.folded_lsn and not any(
-            message in queue.entries
-            for queue in self.state.queues.values()
-            for message in self.family
-        )
+        return lsn > self.folded_lsn and next(self._entries(), None) is None
 
     def _may_matter(self, entry: FooterEntry) -> bool:
         return bool(entry.kinds & ALWAYS_MATTER) or any(
@@ -190,10 +197,36 @@ class _Teller:
     def _add_step(self, event: Event, consequences: list[str]) -> None:
         text = sentence(event, self.names)
         told = as_object(event, self.names)
-        self.steps.append(Step(event, text, told, tuple(consequences), ""))
+        places = tuple(
+            (Lane(message, queue.name), entry.place) for message, queue, entry in self._entries()
+        )
+        self.steps.append(Step(event, text, told, tuple(consequences), "", places))
 
     def _apply(self, event: Event) -> None:
         apply(self.state, event.lsn, event.row, event.detail, event.headers, b"")
+        self._note_queues(event)
+
+    def _note_queues(self, event: Event) -> None:
+        """Note the queues that an event brings a message of the family into."""
+        row = event.row
+        if row[KIND] not in ENTERING:
+            return
+        if row[QUEUE]:
+            self.queue_ids[row[QUEUE]] = None
+            return
+        detail = events.decode_detail(row[KIND], event.detail)
+        self.queue_ids.update(dict.fromkeys(cast(details.RoutedDetail, detail).queues))
+
+    def _entries(self) -> Iterator[tuple[int, Queue, Entry]]:
+        """Yield the entries of the family."""
+        for number in self.queue_ids:
+            queue = self.state.queues.get(number)
+            if queue is None:
+                continue
+            for message in self.family:
+                entry = queue.entries.get(message)
+                if entry is not None:
+                    yield message, queue, entry
 
     def _change_topology(self, event: Event) -> None:
         """Fold an event of the topology; a restart is a step if it moved a message of the family.
@@ -228,10 +261,9 @@ class _Teller:
         """Return where the family is: (message, queue id) to the queue's name and the consumer, if
         any."""
         places = {}
-        for queue in self.state.queues.values():
-            for message, entry in queue.entries.items():
-                consumer = f"consumer {entry.consumer.id}" if entry.consumer is not None else ""
-                places[message, queue.id] = (queue.name, consumer)
+        for message, queue, entry in self._entries():
+            consumer = f"consumer {entry.consumer.id}" if entry.consumer is not None else ""
+            places[message, queue.id] = (queue.name, consumer)
         return places
 
     def _end_transaction(self, event: Event) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from daybook.tools import trail
+from daybook.tools import timeline, trail
 from daybook.tools.failures import Failure
 from daybook.tools.opening import history
 from daybook.tools.printing import dim_with_kind, show_json
@@ -19,7 +19,9 @@ def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> 
         told = trail.follow(disk, message, path)
     except trail.NoSuchMessageError as error:
         raise Failure(str(error)) from error
-    if flags["as_json"]:
+    if flags["svg"] or flags["mermaid"]:
+        click.echo(timeline.svg(told) if flags["svg"] else timeline.mermaid(told))
+    elif flags["as_json"]:
         for step in told.steps:
             show_json(trail.step_object(step))
         now = [{"message": each, "where": where} for each, where in told.now]
@@ -31,7 +33,13 @@ def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> 
 def _show_trail(told: trail.Trail) -> None:
     if told.missing:
         click.echo(f"what came first is not told: {told.missing}")
+    before = None
     for step in told.steps:
+        if before is not None and step.told["time"] != before:
+            click.echo(
+                click.style(f"{'':10}{timeline.between(before, step.told['time'])}", dim=True)
+            )
+        before = step.told["time"]
         click.echo(dim_with_kind(_step_line(step)))
         if step.transaction:
             click.echo(f"{'':10}in transaction {step.transaction}")

@@ -1,0 +1,114 @@
+"""The pictures of a trail: everything that the text tells, in forms that their readers accept."""
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from daybook.engine import commands
+from daybook.tools import trail
+from daybook.tools.journal_cli import cli
+from daybook.tools.timeline import between, mermaid, spans_of, svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def told(history: Any, name: str) -> trail.Trail:
+    return trail.follow(_disk(history), history[name], history.data)
+
+
+def _disk(history: Any) -> Any:
+    from daybook.journal.disk import RealDisk  # noqa: PLC0415
+
+    return RealDisk(history.data / "journal")
+
+
+@pytest.mark.parametrize(
+    ("span", "text"),
+    [(0, "+0"), (1, "+1 us"), (1500, "+1.5 ms"), (2_000_000, "+2 s"), (90_000_000, "+1.5 min"),
+     (7_200_000_000, "+2 h"), (172_800_000_000, "+2 d"), (-3_000, "-3 ms")],
+)  # fmt: skip
+def test_a_span_is_in_the_largest_unit(span: int, text: str) -> None:
+    assert between(10**15, 10**15 + span) == text
+
+
+def test_lanes_tell_the_places_after_each_step(history: Any) -> None:
+    lanes = spans_of(told(history, "dead"))
+    assert [(each.lane.message, each.lane.queue) for each in lanes] == [
+        (history["dead"], "orders"), (history["copy"], "DLQ"),
+    ]  # fmt: skip
+    assert lanes[0].places == ("ready", "in flight", "ready", "in flight", "", "")
+    assert lanes[1].places == ("", "", "", "", "", "ready")
+
+
+def test_a_message_of_several_queues_has_several_lanes(history: Any) -> None:
+    lanes = spans_of(told(history, "several"))
+    assert {each.lane.queue for each in lanes} == {"audit", "ledger"}
+
+
+@pytest.mark.parametrize(
+    "name", ["acknowledged", "dead", "several", "transient", "expired", "bulk"]
+)
+def test_the_drawing_is_well_formed_and_tells_each_step(history: Any, name: str) -> None:
+    story = told(history, name)
+    root = ElementTree.fromstring(svg(story))
+    words = ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
+    for step in story.steps:
+        assert any(f"event {step.event.lsn}" in each for each in words)
+        assert any(step.text in each for each in words)
+    for message, where in story.now:
+        assert f"now: message {message} {where}" in words
+    width, height = float(root.get("width", "0")), float(root.get("height", "0"))
+    for bar in root.iter(f"{SVG}rect"):
+        assert float(bar.get("height", "0")) > 0
+        assert float(bar.get("y", "0")) + float(bar.get("height", "0")) <= height
+        assert float(bar.get("x", "0")) <= width
+
+
+def test_names_of_clients_are_no_markup(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    evil = '<script>alert("x")</script>&\x1b[31m#;'
+    connection = pen.connect(evil)
+    message = pen.send(connection, "orders", b"x")
+    pen.close()
+    story = trail.follow(pen.disk, message, pen.data)
+    drawn = svg(story)
+    ElementTree.fromstring(drawn)
+    assert "<script>" not in drawn
+    assert "\x1b" not in drawn
+    diagram = mermaid(story)
+    assert "<script>" not in diagram
+    assert "\x1b" not in diagram
+
+
+def test_the_diagram_has_who_takes_part_and_which_way_it_went(history: Any) -> None:
+    lines = mermaid(told(history, "dead")).splitlines()
+    assert lines[0] == "sequenceDiagram"
+    people = dict(
+        found.groups()[::-1]
+        for line in lines
+        if (found := re.fullmatch(r"  participant (P\d+) as (.*)", line))
+    )
+    queue, bob = people["queue orders"], next(k for n, k in people.items() if "bob" in n)
+    assert f"  {queue}->>{bob}: 15 Delivered, attempt 1" in lines
+    assert any(line.startswith(f"  {bob}->>{queue}: 16 Returned") for line in lines)
+    assert any(line.startswith("  Note over ") and line.endswith("+1 s") for line in lines)
+    # Every line is of a form that Mermaid knows.
+    known = r"sequenceDiagram|  participant P\d+ as [^:;<>]+|  P\d+->>P\d+: .+|  Note over P\d+: .+"
+    assert all(re.fullmatch(known, line) for line in lines)
+
+
+def test_the_command_prints_each(history: Any) -> None:
+    def run(*words: str) -> Any:
+        asked = ["trail", str(history.data), str(history["dead"]), *words]
+        return CliRunner().invoke(cli, asked, env={"DAYBOOK_DATA": None})
+
+    assert run("--svg").output.startswith("<svg ")
+    assert run("--mermaid").output.startswith("sequenceDiagram\n")
+    both = run("--svg", "--json")
+    assert both.exit_code == 2
+    assert "exclude each other" in both.output
+    lines = run().output.splitlines()
+    assert lines[2].strip() == "+1 s"

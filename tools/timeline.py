@@ -1,0 +1,246 @@
+"""A trail as a picture: the lanes of its queues, and how long it was in which place.
+
+Two forms: an SVG drawing with time running down, and a Mermaid sequence diagram for pages that
+render one. Both are made of the steps of `tools.trail` alone. Must never know a journal.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from daybook.engine.events import CONSUMER, KIND
+from daybook.engine.kinds import LIVES, TAKING
+from daybook.engine.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.tools.texts import moment, printable
+from daybook.tools.trail import Lane, Step, Trail
+
+COLOURS: Final = {
+    READY: "#8aa4c8", IN_FLIGHT: "#2f7d4f", ON_SCHEDULE: "#c79a2b", ON_HOLD: "#b0463c",
+}  # fmt: skip
+"""The colour of each place in a queue."""
+_ROW: Final = 46
+_LANE: Final = 26
+_LEFT: Final = 204
+_TOP: Final = 84
+_TEXT_WIDTH: Final = 900
+_WORDS_MAX: Final = 140
+"""How many characters of a sentence fit into a line of the drawing; a pointer shows the rest."""
+_UNITS: Final = (
+    (86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"),
+    (1_000, "ms"), (1, "us"),
+)  # fmt: skip
+
+
+def between(earlier: int, later: int) -> str:
+    """Return the time between two steps in the largest unit that fits, such as `+1.5 s`.
+
+    Times are microseconds; a clock that was set back gives a minus.
+    """
+    span = later - earlier
+    sign = "-" if span < 0 else "+"
+    for unit, name in _UNITS:
+        if abs(span) >= unit:
+            return f"{sign}{abs(span) / unit:.4g} {name}"
+    return f"{sign}0"
+
+
+class Spans(NamedTuple):
+    """A lane of the picture: a message in a queue, and its place after each step, "" for none."""
+
+    lane: Lane
+    places: tuple[str, ...]
+
+
+def spans_of(told: Trail) -> list[Spans]:
+    """Return the lanes of a trail in the order in which they began."""
+    lanes: dict[Lane, None] = {}
+    for step in told.steps:
+        lanes.update(dict.fromkeys(lane for lane, _ in step.places))
+    return [
+        Spans(lane, tuple(dict(step.places).get(lane, "") for step in told.steps)) for lane in lanes
+    ]
+
+
+# ---- SVG
+
+
+def svg(told: Trail) -> str:
+    """Return the trail as an SVG drawing: times on the left, then a lane for each queue, and what
+    happened."""
+    lanes = spans_of(told)
+    words_at = _LEFT + _LANE * max(len(lanes), 1) + 24
+    height = _TOP + _ROW * len(told.steps) + 30 * (len(told.now) + bool(told.missing)) + 60
+    width = words_at + _TEXT_WIDTH
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img">',
+        _STYLE,
+        f'<rect class="paper" width="{width}" height="{height}"/>',
+        f'<text class="title" x="16" y="30">{_text(_title(told))}</text>',
+        *_legend(16),
+    ]
+    for number, spans in enumerate(lanes):
+        parts += _lane(spans, _LEFT + _LANE * number + _LANE // 2)
+    for number, step in enumerate(told.steps):
+        before = told.steps[number - 1] if number else None
+        parts += _row(step, before, _y(number), words_at, lanes)
+    bottom = _y(len(told.steps))
+    for text in _ending(told):
+        parts.append(f'<text class="now" x="{words_at}" y="{bottom}">{_text(text)}</text>')
+        bottom += 30
+    parts.append("</svg>")
+    return "\n".join(parts)
+
+
+_STYLE: Final = """<style>
+text { font: 13px system-ui, sans-serif; fill: #1c2430 }
+.paper { fill: #ffffff } .title { font-size: 18px; font-weight: 600 }
+.time { font: 12px ui-monospace, monospace } .gap { fill: #6b7685; font-size: 12px }
+.kind { font-weight: 600 } .words { fill: #475160; font-size: 12px }
+.now { font-weight: 600 } .bar { stroke: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6eaf0 } .paper { fill: #14181f } .gap, .words { fill: #9aa6b6 } }
+</style>"""
+
+
+def _title(told: Trail) -> str:
+    first, *others = told.messages
+    more = f", with {', '.join(map(str, others))} made from it" if others else ""
+    return f"Message {first}{more}"
+
+
+def _ending(told: Trail) -> Iterator[str]:
+    if told.missing:
+        yield f"what came first is not told: {told.missing}"
+    for message, where in told.now:
+        yield f"now: message {message} {where}"
+
+
+def _y(number: int) -> int:
+    return _TOP + _ROW * number + 16
+
+
+def _legend(x: int) -> Iterator[str]:
+    for place, colour in COLOURS.items():
+        yield f'<rect class="bar" x="{x}" y="46" width="14" height="14" fill="{colour}"/>'
+        yield f'<text class="words" x="{x + 20}" y="58">{_text(place)}</text>'
+        x += 34 + 8 * len(place)
+
+
+def _lane(spans: Spans, x: int) -> Iterator[str]:
+    """Yield the bars of a lane: one for each time in one place, down to the next step."""
+    begun = 0
+    for number in range(1, len(spans.places) + 1):
+        at_end = number == len(spans.places)
+        place = spans.places[begun]
+        if not at_end and spans.places[number] == place:
+            continue
+        if place:
+            top, bottom = _y(begun), _y(number) - (0 if not at_end else _ROW // 2)
+            name = printable(f"message {spans.lane.message} in queue {spans.lane.queue}: {place}")
+            yield (
+                f'<rect class="bar" x="{x - 6}" y="{top}" width="12" height="{bottom - top}" '
+                f'fill="{COLOURS.get(place, "#777777")}"><title>{_text(name)}</title></rect>'
+            )
+        begun = number
+
+
+def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]) -> Iterator[str]:
+    """Yield the time of a step, its mark in the lane, and what happened."""
+    time = step.told["time"]
+    shown = moment(time)
+    day = shown[:11] if before is None or moment(before.told["time"])[:11] != shown[:11] else ""
+    yield f'<text class="time" x="16" y="{y + 4}">{day}{shown[11:]}</text>'
+    if before is not None and before.told["time"] != time:
+        gap = between(before.told["time"], time)
+        yield f'<text class="gap" x="16" y="{y + 20 - _ROW // 2 - 4}">{gap}</text>'
+    for number, spans in enumerate(lanes):
+        if spans.lane.message == step.told["message"] and (
+            not step.told["queue"] or spans.lane.queue == step.told["queue_name"]
+        ):
+            at = _LEFT + _LANE * number + _LANE // 2
+            yield f'<circle cx="{at}" cy="{y}" r="4" fill="#ffffff" stroke="#1c2430"/>'
+    attempt = f", attempt {step.told['delivery_count']}" if step.told["delivery_count"] else ""
+    words = "; ".join((step.text, *step.consequences))
+    yield (
+        f'<text class="kind" x="{x}" y="{y}">{_text(step.told["kind"])}{attempt}'
+        f'<tspan class="words"> event {step.event.lsn}</tspan></text>'
+    )
+    yield (
+        f'<text class="words" x="{x}" y="{y + 17}">{_text(_cut(words))}'
+        f"<title>{_text(words)}</title></text>"
+    )
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _WORDS_MAX else words[: _WORDS_MAX - 3] + "..."
+
+
+def _text(words: str) -> str:
+    return escape(printable(words), {'"': "&quot;"})
+
+
+# ---- Mermaid
+
+
+def mermaid(told: Trail) -> str:
+    """Return the trail as a Mermaid sequence diagram: peers and queues, and what passed between
+    them."""
+    people: dict[str, str] = {}
+    body: list[str] = []
+    before: Step | None = None
+    for step in told.steps:
+        if before is not None:
+            gap = between(before.told["time"], step.told["time"])
+            if not gap.endswith((" us", "+0")):
+                place = next(iter(people.values()))
+                body.append(f"  Note over {place}: {gap}")
+        body += _arrows(step, people)
+        before = step
+    heads = [f"  participant {key} as {_label(name)}" for name, key in people.items()]
+    tail = [f"  Note over {next(iter(people.values()))}: {_label(each)}" for each in _ending(told)]
+    return "\n".join(["sequenceDiagram", *heads, *body, *(tail if people else [])])
+
+
+def _arrows(step: Step, people: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of a step, and note who takes part."""
+    told = step.told
+    queues = [lane.queue for lane, _ in step.places if lane.message == told["message"]]
+    named = [told["queue_name"]] if told["queue_name"] else sorted(set(queues))
+    who = told["who"]
+    label = _label(
+        f"{step.event.lsn} {told['kind']}"
+        + (f", attempt {told['delivery_count']}" if told["delivery_count"] else "")
+        + (f" ({told['reason']})" if told["reason"] else "")
+    )
+    keys = [_key(f"queue {name}", people) for name in named]
+    if not who:
+        for key in keys or [_key("broker", people)]:
+            yield f"  {key}->>{key}: {label}"
+        return
+    peer = _key(who, people)
+    for key in keys or [_key("broker", people)]:
+        arrow = f"{key}->>{peer}" if _is_to_peer(step) else f"{peer}->>{key}"
+        yield f"  {arrow}: {label}"
+    for text in step.consequences:
+        yield f"  Note over {peer}: {_label(text)}"
+
+
+def _is_to_peer(step: Step) -> bool:
+    """Whether a step goes from the broker to a peer: a delivery, or a look of a browser."""
+    row = step.event.row
+    return row[KIND] in TAKING or (row[CONSUMER] > 0 and row[KIND] not in LIVES)
+
+
+def _key(name: str, people: dict[str, str]) -> str:
+    return people.setdefault(name, f"P{len(people) + 1}")
+
+
+def _label(text: str) -> str:
+    """Return a text without what means something to Mermaid."""
+    return printable(text).translate(_MEANINGFUL)
+
+
+_MEANINGFUL: Final = str.maketrans(
+    {"#": "#35;", ";": "#59;", "<": "#60;", ">": "#62;", ":": "#58;", "\n": " "}
+)
