@@ -54,6 +54,7 @@ KINDS: Final[dict[str, dict[str, bool | int | str]]] = {
     "together": {"consumers_before_dispatch": 2},
     "purged": {"purge_on_no_consumers": True},
     "grouped": {"group_buckets": 8, "group_first_key": "first", "group_rebalance": True},
+    "hashed": {"group_hashing": True},
 }
 """Attributes of queues that have every rule."""
 ELSEWHERE: Final[dict[str, bool | int | str | float]] = {

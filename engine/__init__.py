@@ -53,8 +53,10 @@ Modules:
 - `forwarding`: Deciding about diverts: creating and deleting them, and which of them take a message
   (ADR 47).
 - `gap`: A gap: the part of a level of a queue whose entries only the store has.
+- `grouping`: By which rule a queue knows its message groups, and what changes with its consumers.
 - `groups`: Message groups: which consumer has which group of a queue (ADR 48).
 - `handing`: Handing an entry to a consumer: makes one delivery.
+- `hashing`: Message groups whose consumers follow from their names: consistent hashing (ADR 62).
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.
 - `holding`: Deciding about held messages: trying to move them again, or delivering them again (ADR
   25).

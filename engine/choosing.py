@@ -15,8 +15,9 @@ Non-destructive queues choose no consumer: all get everything (`engine.showing`)
   that returns behind a cursor sets the cursor back. So a consumer never waits behind messages that
   are not for it, wherever they are, and a dispatch costs as much as there are new entries, not as
   the backlog.
-- **Groups** are a rule: all messages of a group go to one consumer (`engine.groups`). While that
-  one cannot take, the others pass over its group as if they did not want it.
+- **Groups** are a rule: all messages of a group go to one consumer (`engine.groups`, or by hashing
+  `engine.hashing`). While that one cannot take, the others pass over its group as if they did not
+  want it.
 
 A rule about the order of consumers belongs in `_in_order`, one about which consumer may have an
 entry in `_next_taker`; a rule that leaves messages in the queue moves the cursor. Must never know
@@ -32,7 +33,10 @@ from daybook.engine.core import Core
 from daybook.engine.departing import expire
 from daybook.engine.events import GROUPED
 from daybook.engine.expiry import is_expired
+from daybook.engine.grouping import groups_of
+from daybook.engine.groups import Groups
 from daybook.engine.handing import can_take, deliver, mark_last
+from daybook.engine.hashing import HashedGroups
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import SCAN_ENTRIES, behind
@@ -43,6 +47,8 @@ DELIVERY_UNITS: Final = 2
 """What a delivery costs with its encoding, in units of the budget."""
 CONSUMERS_SHIFT: Final = 6
 """Asking consumers whether they can take costs one unit for 2 to this power."""
+CHOICE_SHIFT: Final = 3
+"""Choosing by hashing among consumers costs one unit for 2 to this power."""
 LOOK_ENTRIES: Final = 8
 """How many entries are looked at first."""
 TURN_ENTRIES: Final = 5_000
@@ -177,7 +183,10 @@ def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consu
     if key < 0:
         return _next_taker(queue, entry, priority), False
     core.budget.spent += 1
-    known = groups.groups_of(queue, core.state.groups)
+    known = groups_of(queue, core.state.groups)
+    if isinstance(known, HashedGroups):
+        return _by_hash(core, queue, known, entry, priority, key)
+    assert isinstance(known, Groups)
     key, consumer = known.find(key, message)
     is_first = consumer is None
     if consumer is None:
@@ -194,6 +203,25 @@ def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consu
     if key >= 0 and groups.closes(message):
         known.release(key, queue.consumers)
     return consumer, is_first
+
+
+def _by_hash(
+    core: Core, queue: Queue, known: HashedGroups, entry: Entry, priority: int, key: int
+) -> tuple[Consumer | None, bool]:
+    """Do as `_taker` for a message of a group whose consumer follows from its name."""
+    core.budget.spent += len(queue.consumers) >> CHOICE_SHIFT
+    consumer = known.choose(key, entry.message)
+    if consumer is None:
+        return None, False
+    if not can_take(consumer):
+        known.pass_over(priority, entry.position)
+        return None, False
+    if known.has_to_wait(key, consumer):
+        known.wait(key, priority, entry.position)
+        return None, False
+    is_named = known.buckets > 0 or key in known.bound
+    known.expect(entry.message.id, key, "" if is_named else groups.name_of(entry.message))
+    return consumer, bool(queue.definition.group_first_key) and not known.is_met(key)
 
 
 def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:

@@ -208,6 +208,13 @@ class QueueDefinition(Detail, frozen=True):
             is_live=True,
         ),
     ] = -1
+    group_hashing: Annotated[
+        bool,
+        Requestable(
+            "Whether the consumer of a message group follows from its name, by consistent hashing.",
+            is_live=True,
+        ),
+    ] = False
     group_first_key: Annotated[
         str,
         Requestable(

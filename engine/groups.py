@@ -3,7 +3,8 @@
 All messages of a group go to one consumer, in order, as long as it is attached. Volatile, like
 everything about consumers: it affects later decisions, and each decision is an event. The hash of a
 group's name stands for it, and only so many groups are known each by itself, so that the memory is
-bounded whatever names clients choose. Must never know how the consumer of a new group is chosen.
+bounded whatever names clients choose. This is the rule by which consumers get new groups in turn;
+`engine.hashing` is the other one. Must never know how the consumer of a new group is chosen.
 """
 
 from hashlib import sha256
@@ -14,7 +15,6 @@ from daybook.engine.message import PRIORITIES, Message
 
 if TYPE_CHECKING:
     from daybook.engine.definitions import QueueDefinition
-    from daybook.engine.queues import Queue
     from daybook.engine.state import Consumer
 
 KNOWN_MAX: Final = 200_000
@@ -33,32 +33,59 @@ HASH_FACTOR: Final = 0xBF58476D1CE4E5B9
 
 
 class GroupCount:
-    """How many groups all queues know."""
+    """How many groups all queues know, and how many messages are in flight from those that choose
+    consumers by hashing."""
 
-    __slots__ = ("known",)
+    __slots__ = ("flying", "known")
 
     def __init__(self) -> None:
         self.known: int = 0
+        self.flying: int = 0
 
 
-class Groups:
-    """The groups of one queue.
+class Grouping:
+    """What any rule of groups says about one queue.
 
-    `bound` has the consumer by the key of a group. A negative key is a place that several groups
-    share; once one was needed, no group gets a place of its own any more, or its messages could be
-    with two consumers. `names` has the beginnings of the names of groups with a place of their own.
-    `pauses` says that nothing is delivered until what is in flight is settled.
+    `bound` has the consumer by the key of a group, and `names` the beginnings of the names of
+    groups with a key of their own. `pauses` says that nothing is delivered until what is in flight
+    is settled.
     """
 
-    __slots__ = ("_count", "_is_full", "_skipped", "bound", "buckets", "names", "pauses")
+    __slots__ = ("_count", "bound", "buckets", "names", "pauses")
 
     def __init__(self, count: GroupCount, buckets: int) -> None:
         # `group-buckets` of the queue when its groups were bound.
-        self.buckets: Final = buckets
+        self.buckets: int = buckets
         self.bound: dict[int, Consumer] = {}
         self.names: dict[int, str] = {}
         self.pauses: bool = False
-        self._count: Final = count
+        self._count: GroupCount = count
+
+    def name_key(self, key: int, name: str) -> None:
+        """Keep the beginning of the name of a group, unless it shares its key with others."""
+        if key >= 0 and self.buckets <= 0 and name:
+            self.names[key] = name[:NAME_CHARACTERS_MAX]
+
+    def leave(self, consumer: "Consumer", consumers: "list[Consumer]") -> None:
+        """Release the groups of a consumer that left these others, and has nothing in flight."""
+        raise NotImplementedError
+
+    def release_all(self, consumers: "list[Consumer]") -> None:
+        """Release all groups: these consumers consider again what they passed over."""
+        raise NotImplementedError
+
+
+class Groups(Grouping):
+    """The groups of one queue whose consumers get new ones in turn.
+
+    A negative key is a place that several groups share; once one was needed, no group gets a place
+    of its own any more, or its messages could be with two consumers.
+    """
+
+    __slots__ = ("_is_full", "_skipped")
+
+    def __init__(self, count: GroupCount, buckets: int) -> None:
+        super().__init__(count, buckets)
         self._is_full: bool = False
         # The first position of messages that had to wait for their consumer, by key and priority.
         self._skipped: dict[tuple[int, int], int] = {}
@@ -92,8 +119,7 @@ class Groups:
         if key not in self.bound:
             count.known += 1
             self.bound[key] = consumer
-            if key >= 0 and name:
-                self.names[key] = name[:NAME_CHARACTERS_MAX]
+            self.name_key(key, name)
 
     def skip(self, key: int, priority: int, position: int) -> None:
         """Note that a message waits for the consumer of its group, and others passed over it."""
@@ -196,23 +222,3 @@ def closes(message: Message) -> bool:
             text = value.strip()
             return text.startswith("-") and text[1:].isdecimal() and text.strip("-0") != ""
     return False
-
-
-def joined(queue: "Queue") -> None:
-    """Give the groups of a queue to consumers again, if it says so, because one more came."""
-    definition = queue.definition
-    if queue.groups is None or not definition.group_rebalance:
-        return
-    queue.groups.release_all(queue.consumers)
-    queue.groups.pauses = definition.group_rebalance_pause_dispatch
-
-
-def groups_of(queue: "Queue", count: GroupCount) -> Groups:
-    """Return the groups of a queue; none is bound if the number of buckets changed since."""
-    buckets = queue.definition.group_buckets
-    found = queue.groups
-    if found is None or found.buckets != buckets:
-        if found is not None:
-            found.release_all(queue.consumers)
-        found = queue.groups = Groups(count, buckets)
-    return found

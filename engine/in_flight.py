@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from daybook.engine.message import Entry
 
 if TYPE_CHECKING:
+    from daybook.engine.hashing import HashedGroups
     from daybook.engine.state import Consumer
 
 
@@ -19,14 +20,16 @@ class InFlightIndex:
 
     `holders` is shared by the consumers of a connection: by message id, the consumers that have it
     in flight; None if the protocol does not need it. `unheld` are the deliveries that no open
-    transaction settled, in their order; None until it is first needed.
+    transaction settled, in their order; None until it is first needed. `groups` are those of its
+    queue, if they need to know what is in flight.
     """
 
-    __slots__ = ("holders", "unheld")
+    __slots__ = ("groups", "holders", "unheld")
 
     def __init__(self, holders: "dict[int, list[Consumer]] | None") -> None:
         self.holders: dict[int, list[Consumer]] | None = holders
         self.unheld: dict[int, Entry] | None = None
+        self.groups: HashedGroups | None = None
 
     def add(self, consumer: "Consumer", entry: Entry) -> None:
         """Add a delivery."""
@@ -35,6 +38,8 @@ class InFlightIndex:
             self.holders.setdefault(message_id, []).append(consumer)
         if self.unheld is not None:
             self.unheld[message_id] = entry
+        if self.groups is not None:
+            self.groups.take_off(consumer, message_id)
 
     def remove(self, consumer: "Consumer", message_id: int) -> None:
         """Forget a delivery that ended."""
@@ -45,3 +50,5 @@ class InFlightIndex:
                 del self.holders[message_id]
         if self.unheld is not None:
             self.unheld.pop(message_id, None)
+        if self.groups is not None:
+            self.groups.land(message_id)

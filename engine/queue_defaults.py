@@ -20,6 +20,7 @@ def with_defaults(definition: QueueDefinition, settings: AddressSettings) -> Que
         "group_rebalance": settings.default_group_rebalance,
         "group_rebalance_pause_dispatch": settings.default_group_rebalance_pause_dispatch,
         "group_buckets": settings.default_group_buckets,
+        "group_hashing": settings.default_group_hashing,
         "group_first_key": settings.default_group_first_key,
     }
     if not definition.keyed_by:

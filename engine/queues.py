@@ -30,7 +30,7 @@ from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
     from daybook.engine.bindings import Binding
-    from daybook.engine.groups import Groups
+    from daybook.engine.groups import Grouping
     from daybook.engine.recall import Recall
     from daybook.engine.state import Address, Consumer
 
@@ -192,7 +192,7 @@ class Queue:
         # Volatile: the consumer that has the queue for itself (`engine.choosing`).
         self.holder: Consumer | None = None
         # Volatile: the message groups that its consumers have; None if there were none.
-        self.groups: Groups | None = None
+        self.groups: Grouping | None = None
         self.next_notice = 0
         # Volatile, of ring queues: `added` when it was last trimmed, and the messages that returned
         # since.

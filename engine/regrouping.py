@@ -4,18 +4,14 @@ The next message of such a group goes to the consumer whose turn it is then. Whi
 group is volatile; the event only says who reset what. Must never know how a consumer is chosen.
 """
 
-from typing import Final
-
 from daybook.engine import details, events, reasons
 from daybook.engine.commands import ResetGroups
 from daybook.engine.core import Core
-from daybook.engine.groups import NAME_CHARACTERS_MAX, Groups, bucket_of_name
+from daybook.engine.grouping import units_of
+from daybook.engine.groups import NAME_CHARACTERS_MAX, Grouping, Groups, bucket_of_name
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
-
-GROUPS_SHIFT: Final = 6
-"""Releasing message groups costs one unit for 2 to this power."""
 
 
 def reset_groups(core: Core, command: ResetGroups) -> int | Refusal:
@@ -23,16 +19,22 @@ def reset_groups(core: Core, command: ResetGroups) -> int | Refusal:
     queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
+    if queue.definition.group_hashing:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' has group-hashing: which consumer has a group follows from its"
+            " name and the consumers, so that no group can be reset",
+        )
     groups = queue.groups
     if not command.group:
         if groups is None or not groups.bound:
             return 0
-        core.budget.spent += len(groups.bound) >> GROUPS_SHIFT
+        core.budget.spent += units_of(queue)
         groups.release_all(queue.consumers)
         _pause(queue, groups)
         return _record(core, queue, "")
     places = _places(queue, groups, command.group)
-    if groups is None or not places:
+    if not isinstance(groups, Groups) or not places:
         shown = command.group[:NAME_CHARACTERS_MAX]
         return Refusal(Code.NOT_FOUND, f"no consumer of queue '{queue.name}' has group '{shown}'")
     for place in places:
@@ -41,13 +43,13 @@ def reset_groups(core: Core, command: ResetGroups) -> int | Refusal:
     return _record(core, queue, command.group)
 
 
-def _places(queue: Queue, groups: Groups | None, name: str) -> list[int]:
-    if groups is None or not queue.definition.group_buckets:
+def _places(queue: Queue, groups: Grouping | None, name: str) -> list[int]:
+    if not isinstance(groups, Groups) or not queue.definition.group_buckets:
         return []
     return groups.places_of(bucket_of_name(queue.definition, name))
 
 
-def _pause(queue: Queue, groups: Groups) -> None:
+def _pause(queue: Queue, groups: Grouping) -> None:
     """Wait for what is in flight, if the queue does so whenever it gives groups out again."""
     groups.pauses = groups.pauses or queue.definition.group_rebalance_pause_dispatch
 

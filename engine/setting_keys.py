@@ -326,6 +326,12 @@ KEYS: Final = (
         check_limit,
     ),
     Key(
+        "default-group-hashing",
+        bool,
+        False,
+        "group-hashing, likewise.",
+    ),
+    Key(
         "default-group-first-key",
         str,
         "",

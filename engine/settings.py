@@ -88,6 +88,7 @@ class AddressSettings(msgspec.Struct, frozen=True):
     default_group_rebalance: bool
     default_group_rebalance_pause_dispatch: bool
     default_group_buckets: int
+    default_group_hashing: bool
     default_group_first_key: str
     retroactive_message_count: int
     retroactive_max_age: int

@@ -9,7 +9,7 @@ from daybook.engine import (
     beginning,
     details,
     events,
-    groups,
+    grouping,
     no_local,
     permitting,
     purging,
@@ -62,8 +62,6 @@ DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50
 """The least number of deliveries that return each time that a leaving consumer is looked at."""
-GROUPS_SHIFT: Final = 6
-"""Releasing message groups costs one unit for 2 to this power."""
 HELD_SHIFT: Final = 5
 """Looking at what transactions hold costs one unit for 2 to this power."""
 
@@ -108,9 +106,8 @@ def attach(core: Core, command: Attach) -> int | Refusal:
         return consumer.id
     if queue.waits_since:
         beginning.decide(core, queue)
-    if queue.groups is not None:
-        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
-        groups.joined(queue)
+    core.budget.spent += grouping.units_of(queue)
+    grouping.joined(queue, consumer)
     if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
         # It takes messages from here on.
         core.held_changed = True
@@ -422,8 +419,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
         if consumer.unacked and core.budget.is_spent:
             return False
     core.budget.spent += DETACH_UNITS
-    if queue.groups is not None:
-        core.budget.spent += len(queue.groups.bound) >> GROUPS_SHIFT
+    core.budget.spent += grouping.units_of(queue)
     core.emit(
         events.row(
             events.CONSUMER_DETACHED,

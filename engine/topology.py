@@ -12,6 +12,7 @@ import msgspec
 from daybook.engine import (
     details,
     events,
+    grouping,
     hosts,
     names,
     permitting,
@@ -353,9 +354,7 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
         events.encode_detail(detail),
     )  # fmt: skip
     core.held_changed = True
-    if "group_buckets" in values and queue.groups is not None:
-        # What waits for the consumers of groups may be for others now.
-        queue.groups.release_all(queue.consumers)
+    grouping.updated(queue, core.state.groups, values)
     core.touch(queue)
 
 

@@ -35,7 +35,8 @@ class GroupsReset(msgspec.Struct, frozen=True, tag="reset-groups", tag_field="do
 
 
 def groups(state: State, request: GroupsOf) -> dict[str, Any] | Refusal:
-    """A page of the groups of a queue with their consumers, in the order in which they were bound.
+    """A page of the groups of a queue with their consumers, in the order in which they were bound;
+    with `group-hashing` those that have messages in flight.
 
     A group without a place of its own is named by the place, a bucket by its number.
     """

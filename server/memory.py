@@ -393,7 +393,7 @@ class Memory:
             + LATEST_BYTES * sum(len(queue.latest or ()) for queue in state.keyed.values())
             + NAME_COPIES * state.names_length
             + WILDCARD_BYTES * broker.wildcards.nodes
-            + GROUP_BYTES * state.groups.known
+            + GROUP_BYTES * (state.groups.known + state.groups.flying)
             + sum([peer.fixed_bytes for peer in self._peers])
         )
         return {

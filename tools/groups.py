@@ -29,8 +29,8 @@ COLUMNS = ("group", "consumer", "connection", "user", "peer")
 def queue_groups(name: str, data: Path, as_json: bool) -> None:
     """List the message groups of a queue and the consumers that have them.
 
-    Groups without a place of their own are shown as `shared place N`, and those of a queue with
-    group-buckets as `bucket N`.
+    With group-hashing, these are the groups that have messages in flight. Groups without a place of
+    their own are shown as `shared place N`, and those of a queue with group-buckets as `bucket N`.
     """
     rows: list[dict[str, Any]] = []
     offset: int | None = 0

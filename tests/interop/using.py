@@ -2,7 +2,7 @@
 
 import subprocess
 
-from tests.interop.wire import Wire
+from tests.interop.wire import Frame, Wire
 from tests.support.process import DAYBOOK, BrokerProcess
 
 
@@ -23,3 +23,15 @@ def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
     """Send a message and wait for its receipt."""
     wire.send("SEND", body, destination=destination, receipt="r", **headers)
     wire.expect("RECEIPT")
+
+
+def arrived(wire: Wire) -> list[Frame]:
+    """Return the messages that came by now: what was sent before is decided by the end of its turn,
+    and delivered before the answer to what comes after that turn."""
+    found = []
+    for turn in ("this", "next"):
+        wire.send("SEND", b"", destination="/topic/nobody", receipt=turn)
+        while (frame := wire.read()).command == "MESSAGE":
+            found.append(frame)
+        assert frame.headers["receipt-id"] == turn, frame
+    return found

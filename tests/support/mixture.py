@@ -63,6 +63,7 @@ KINDS: Values = {
     "group_rebalance": (False, True),
     "group_rebalance_pause_dispatch": (False, True),
     "group_buckets": (-1, -1, 0, 2),
+    "group_hashing": (False, True),
     "group_first_key": ("", "first"),
     "durable": (True, True, True, False),
 }
@@ -90,6 +91,7 @@ SETTINGS: Values = {
     "default-non-destructive": (False, True),
     "default-purge-on-no-consumers": (False, True),
     "default-group-rebalance": (False, True),
+    "default-group-hashing": (False, False, True),
     "default-consumers-before-dispatch": (0, 2),
     "id-cache-size": (0, 1, 3, 100),
     "auto-delete-queues": (True, False),

@@ -15,8 +15,9 @@ from daybook.engine import events, reasons
 from daybook.engine.setting_key import NO_LIMIT
 from daybook.engine.settings import AddressSettings, Settings
 from daybook.engine.syntax import syntax_of
-from tests.support.readers import Readers, is_choosy
-from tests.support.rulings import UNKNOWN, expires_by, group_of
+from tests.support import group_rulings
+from tests.support.readers import Readers
+from tests.support.rulings import expires_by, group_of
 from tests.support.shelves import (
     FAILURES,
     HELD,
@@ -100,21 +101,7 @@ class Referee:
             return readers & {shelf.holder} if shelf.holder else readers
         if definition.exclusive:
             return {shelf.holder} if shelf.holder else set(shelf.consumers)
-        if item.group == -1 or not definition.group_buckets:
-            return set(shelf.consumers)
-        waits = definition.group_rebalance and definition.group_rebalance_pause_dispatch
-        if shelf.is_vague or item.group == UNKNOWN or (waits and shelf.count_of(IN_FLIGHT)):
-            return set()
-        key = self._key_of(shelf, item)
-        owner = shelf.bound.get(key, 0)
-        if owner and is_choosy(shelf.consumers[owner]):
-            # Perhaps it does not want it, and another one has what it does not want.
-            return set()
-        return {owner} if owner else set(shelf.consumers)
-
-    def _key_of(self, shelf: Shelf, item: Item) -> int:
-        buckets = shelf.definition.group_buckets
-        return item.group % buckets if buckets > 0 else item.group
+        return group_rulings.takers(shelf, item)
 
     def size_of(self, shelf: Shelf) -> int:
         own: int = shelf.definition.ring_size
@@ -181,7 +168,7 @@ class Referee:
         )
         if not shelf.definition.exclusive:
             shelf.holder = 0
-        if "group_buckets" in fields:
+        if group_rulings.CHANGES & set(fields):
             shelf.bound.clear()
         if "consumers_before_dispatch" in fields and shelf.consumers:
             shelf.begun = None
@@ -224,7 +211,7 @@ class Referee:
             shelf.begun = shelf.definition.consumers_before_dispatch <= 1
             shelf.must_empty = shelf.definition.purge_on_no_consumers
         shelf.consumers[row[events.CONSUMER]] = event.decoded
-        if shelf.definition.group_rebalance:
+        if shelf.definition.group_rebalance or shelf.definition.group_hashing:
             shelf.bound.clear()
 
     def _detached(self, event: Event) -> None:
@@ -377,29 +364,9 @@ class Referee:
             event.row[events.DELIVERY_COUNT] == item.count + 1, f"after {item.count}", event
         )
         if not shelf.definition.exclusive:
-            self._check_group(event, shelf, item, consumer)
+            self.expect(*group_rulings.take(shelf, item, consumer), event)
         item.count += 1
         item.where, item.consumer = IN_FLIGHT, consumer
-
-    def _check_group(self, event: Event, shelf: Shelf, item: Item, consumer: int) -> None:
-        buckets = shelf.definition.group_buckets
-        if item.group == UNKNOWN:
-            # It may have bound or closed any group.
-            shelf.bound.clear()
-            shelf.is_vague = True
-        if shelf.is_vague or item.group < 0 or buckets == 0:
-            return
-        key = self._key_of(shelf, item)
-        owner = shelf.bound.get(key, 0)
-        if not owner:
-            if not item.closes:
-                shelf.bound[key] = consumer
-            return
-        # Others have what a choosy consumer does not want.
-        if not is_choosy(shelf.consumers[owner]):
-            self.expect(owner == consumer, f"is of a group of {owner}", event)
-        if item.closes and owner == consumer:
-            del shelf.bound[key]
 
     def _shown(self, event: Event) -> None:
         shelf, item = self._find(event)

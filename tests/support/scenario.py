@@ -61,6 +61,7 @@ MATCHES: tuple[Matches, ...] = (
         "#": {"max-delivery-attempts": 1, "dead-letter-policy": "DROP"},
         "orders": {"default-consumers-before-dispatch": 2, "default-delay-before-dispatch": 10},
         "mails": {"default-group-rebalance": True, "default-group-rebalance-pause-dispatch": True},
+        "dead": {"default-group-hashing": True},
         "news": {"config-delete-addresses": "FORCE"},
     },
     {
@@ -291,6 +292,7 @@ def _create_queue(world: World, x: int, y: int, z: int) -> c.Command:
         group_rebalance=x % 4 == 1,
         group_rebalance_pause_dispatch=y % 3 == 1,
         group_buckets=z % 5 - 1,
+        group_hashing=z % 3 == 1,
         group_first_key="first" if y % 2 else "",
     )
     # Some are listed by the configuration.
@@ -306,9 +308,10 @@ def _update_queue(world: World, x: int, y: int, z: int) -> c.Command:
         "enabled": z % 4 > 0,
         "exclusive": z % 7 == 6,
         "auto_delete": z % 3 == 2,
+        "group_hashing": z % 3 > 0,
     }
     names = sorted(changes)
-    chosen = {names[y % 5]: changes[names[y % 5]], names[x % 5]: changes[names[x % 5]]}
+    chosen = {names[y % 6]: changes[names[y % 6]], names[x % 6]: changes[names[x % 6]]}
     command = c.UpdateQueue(QUEUES[x % 6], chosen)
     return c.Administer("joe", "{}", command) if y % 2 else command
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.using import connected, sent
+from tests.interop.using import arrived, connected, sent
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
@@ -37,18 +37,6 @@ def subscribe(wire: Wire, queue: str, ack: str = "client-individual", **headers:
     """Subscribe; what the subscription gets follows the receipt."""
     wire.send("SUBSCRIBE", id="mysub", destination=queue, ack=ack, receipt="subscribed", **headers)
     assert wire.expect("RECEIPT").headers["receipt-id"] == "subscribed"
-
-
-def arrived(wire: Wire) -> list[Frame]:
-    """Return the messages that came by now: what was sent before is decided by the end of its turn,
-    and delivered before the answer to what comes after that turn."""
-    found = []
-    for turn in ("this", "next"):
-        wire.send("SEND", b"", destination="/topic/nobody", receipt=turn)
-        while (frame := wire.read()).command == "MESSAGE":
-            found.append(frame)
-        assert frame.headers["receipt-id"] == turn
-    return found
 
 
 def acknowledge(wire: Wire, *frames: Frame, command: str = "ACK", **headers: str) -> None:

@@ -113,7 +113,8 @@ def test_what_can_be_asked_for_is_a_key_and_the_rest_is_refused() -> None:
         "auto-delete", "auto-delete-delay", "auto-delete-message-count", "enabled",
         "last-value", "last-value-key", "ring-size",
         "consumers-before-dispatch", "delay-before-dispatch", "purge-on-no-consumers",
-        "group-rebalance", "group-rebalance-pause-dispatch", "group-buckets", "group-first-key",
+        "group-rebalance", "group-rebalance-pause-dispatch", "group-buckets", "group-hashing",
+        "group-first-key",
     ]  # fmt: skip
     assert not_requestable(defined(durable=False, max_consumers=1)) == []
     assert not_requestable(defined(user="joe", owner=3)) == ["owner", "user"]
