@@ -163,7 +163,12 @@ def _override(source: Source, text: str, problems: list[str]) -> None:
         problems.append(f"{where}: [[{section}]] cannot be set by a flag; write it in a file")
     else:
         sections = (*SECTIONS, "acceptor", SETTINGS)
-        problems.append(f"{where}: {unknown('section', section.split('.')[0], sections)}")
+        first = section.partition(".")[0]
+        wrong = unknown("section", first, sections)
+        if first in sections:
+            those = ", for all acceptors that have the key" if first == "acceptor" else ""
+            wrong = f"it must be {first}.KEY=VALUE{those}; one part too many"
+        problems.append(f"{where}: {wrong}")
 
 
 def protocol_of(block: Block) -> str:

@@ -203,7 +203,7 @@ def mermaid(told: Trail) -> str:
 
 
 def _arrows(step: Step, people: dict[str, str]) -> Iterator[str]:
-    """Yield the lines of a step, and note who takes part."""
+    """Yield the lines of a step, and add its peers and queues to `people`."""
     told = step.told
     queues = [lane.queue for lane, _ in step.places if lane.message == told["message"]]
     named = [told["queue_name"]] if told["queue_name"] else sorted(set(queues))

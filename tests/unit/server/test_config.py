@@ -446,6 +446,11 @@ def test_acceptors_that_listen_replaces_are_judged_too(
         ("journal.segment-bytes", "it must be KEY=VALUE, like journal.segment-bytes=16MiB"),
         ("journal=1", "journal is a section; name one of its keys, as journal.KEY=VALUE"),
         ("jurnal.segment-bytes=1", "unknown section 'jurnal'; did you mean 'journal'?"),
+        (
+            "acceptor.stomp.listen=:1",
+            "it must be acceptor.KEY=VALUE, for all acceptors that have the key; one part too many",
+        ),
+        ("journal.old.segment-bytes=1", "it must be journal.KEY=VALUE; one part too many"),
         ("journal.segment=1", "unknown key 'journal.segment'; did you mean"),
         ("max-conections=1", "unknown key 'max-conections'; did you mean 'max-connections'?"),
         ("max-connections=many", 'max-connections is "many"; it must be a whole number'),
