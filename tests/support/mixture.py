@@ -31,9 +31,9 @@ Step = tuple[str, int, int, int]
 OPERATIONS = {
     "send": 12, "attach": 4, "settle": 16, "credit": 3, "detach": 2, "lose": 1, "begin": 3,
     "commit": 4, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
-    "pause": 1, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1, "stop": 1, "recreate": 3,
-    "sweep": 1, "forget": 1, "turn": 4, "crowd": 3,
-    "batch": 4, "strand": 1,
+    "pause": 1, "retain": 2, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1,
+    "stop": 1, "recreate": 3, "sweep": 1, "forget": 1, "turn": 4, "crowd": 3, "batch": 4,
+    "strand": 1,
 }  # fmt: skip
 """Operations with how often they are drawn."""
 _WHEEL = tuple(name for name, weight in OPERATIONS.items() for _ in range(weight))
@@ -259,6 +259,21 @@ class Player:
         if x == 10:
             self.enlarge(command)
         self.world.handle(command)
+
+    def retain(self, x: int, y: int, z: int) -> None:
+        """A message that its address remembers, or that makes it forget."""
+        self.serial += 1
+        command = c.Send(
+            self.connection(x), ("q", "q", "c")[x % 3], build([("kind", "big"), ("k", str(y % 3))]),
+            b"%d" % self.serial, MULTICAST, persistent=y != 3,
+            expires=self.world.now // 1000 + 5 + 3 * z if y % 4 == 0 else 0,
+            transaction=self.transaction(self.connection(x), z),
+            retain=(c.RETAIN_SET, c.RETAIN_SET, c.RETAIN_REMOVE)[z % 3],
+        )  # fmt: skip
+        self.told.claims[command.body] = (0, command.expires)
+        self.world.handle(command)
+        if y == 7:
+            self.world.handle(c.ForgetRetained("q"))
 
     def enlarge(self, command: c.Send) -> None:
         """Send it in pieces, unless the first one is refused."""

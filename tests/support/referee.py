@@ -16,6 +16,7 @@ from daybook.engine.setting_key import NO_LIMIT
 from daybook.engine.settings import AddressSettings, Settings
 from daybook.engine.syntax import syntax_of
 from tests.support import group_rulings
+from tests.support.keepers import Keepers
 from tests.support.readers import Readers
 from tests.support.rulings import expires_by, group_of
 from tests.support.shelves import (
@@ -51,6 +52,7 @@ class Referee:
         # By message: when one is due that takes the place of a scheduled one.
         self.moved: dict[int, int] = {}
         self.readers = Readers(self)
+        self.keepers = Keepers(self)
 
     def take_all(self, journal: list[Event]) -> None:
         """Judge what is new in a journal."""
@@ -66,6 +68,7 @@ class Referee:
         handler = _HANDLERS.get(event.name)
         if not self.readers.take(event) and handler is not None:
             handler(self, event)
+        self.keepers.take(event)
 
     def expect(self, holds: bool, what: str, event: Event | None = None) -> None:
         """Complain unless something holds."""
@@ -488,25 +491,6 @@ class Referee:
         size = self.settings.resolve(self.names[address]).id_cache_size
         del ids[: max(0, len(ids) - size)]
 
-    def _recall(self, event: Event) -> None:
-        self.queues[event.row[events.QUEUE]].is_recalling = event.name == "RecallStarted"
-
-    def _recalled(self, event: Event) -> None:
-        """What a history has enters a new queue, once, as it is there."""
-        row = event.row
-        message = row[events.MESSAGE]
-        shelf = self.queues[row[events.QUEUE]]
-        kept = [each.items[message] for each in self.queues.values() if message in each.items]
-        self.expect(bool(kept), "is not kept any more", event)
-        self.expect(shelf.is_recalling, "comes to a queue that has all", event)
-        self.expect(message not in shelf.items, "is there twice", event)
-        item = msgspec.structs.replace(
-            kept[0], where=READY, count=0, consumer=0, owes_delay=False, readers=set(), key=None
-        )
-        last_values = getattr(event.decoded, "last_values", None) if event.detail else None
-        item.key = (last_values or {}).get(shelf.id)
-        shelf.items[message] = item
-
     def _ids_cleared(self, event: Event) -> None:
         self.ids.pop(event.row[events.ADDRESS], None)
 
@@ -520,8 +504,6 @@ _HANDLERS = {
     **dict.fromkeys(("QueuePaused", "QueueResumed"), Referee._queue_paused),
     "ConsumerAttached": Referee._attached,
     "ConsumerDetached": Referee._detached,
-    **dict.fromkeys(("RecallStarted", "RecallEnded"), Referee._recall),
-    "Recalled": Referee._recalled,
     "DispatchStarted": Referee._dispatch_started,
     "BrokerStarted": Referee._started,
     "Routed": Referee._routed,

@@ -15,7 +15,7 @@ from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, Diver
 from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
-from daybook.engine.names import temporary_name
+from daybook.engine.names import RETAINED_PLACE, temporary_name
 from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
@@ -30,13 +30,17 @@ ADDRESSES = ("orders", "mails", "news", "dead", "late", "dsub.one", "a.b")
 WILDCARDS = ("*", "#", "dsub.*")
 PLACES = ADDRESSES + WILDCARDS
 QUEUES = ("orders", "extra", "mails", "dsub.one", "dead", "other")
-HISTORIES = tuple(
-    f"$.artemis.internal.{name}.retro"
-    for name in ("orders.queue.anycast", "news.queue.multicast", "mails.queue.anycast")
+HISTORIES = (
+    *(
+        f"$.artemis.internal.{name}.retro"
+        for name in ("orders.queue.anycast", "news.queue.multicast", "mails.queue.anycast")
+    ),
+    RETAINED_PLACE,
 )
 TYPES = (None, None, ANYCAST, MULTICAST)
 FILTERS = ("", "", "", "kind=big", "not kind=big")
 NAMES = ("t", "u")
+RETAINS = (0, 0, c.RETAIN_SET, c.RETAIN_SET, c.RETAIN_REMOVE, 0)
 DIVERTS = ("d", "e", "f")
 REASONS = (reasons.CLOSED, reasons.DISCONNECTED, reasons.TIMEOUT)
 MODES = ("decisions", "full")
@@ -189,6 +193,7 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
         duplicate_id=str(z % 5) if x % 3 == 1 else "",
         format=content_format | GROUPED if is_grouped else content_format,
         due=world.now // 1000 + 10 * y - 10 if (x + z) % 5 == 0 else 0,
+        retain=RETAINS[(x + y) % 6] if z % 4 == 3 and (x + z) % 5 else 0,
     )
     if y % 7 == 6:
         _send_chunks(world, command, 1 + x % 3)
@@ -453,7 +458,8 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
     (1, lambda w, x, y, z: c.ResetGroups(QUEUES[x % 6], f"g{y % 3}" if z % 2 else "")),
-    (1, lambda w, x, y, z: c.PurgeQueue((*QUEUES, *HISTORIES)[x % 9], limit=1 + z)),
+    (1, lambda w, x, y, z: c.PurgeQueue((*QUEUES, *HISTORIES)[x % 10], limit=1 + z)),
+    (1, lambda w, x, y, z: c.ForgetRetained(PLACES[x % 10])),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
     (2, lambda w, x, y, z: c.RetryHeld(1 + y)),
     (1, lambda w, x, y, z: c.DeleteUnused()),
