@@ -170,4 +170,6 @@ Modules:
 - `updating`: Deciding about changes of queues and addresses that exist.
 - `wildcards`: Wildcard addresses: which of them a name matches (ADR 40).
 - `window`: How much of a queue comes into memory at a time. Must never know queues.
+- `words`: Words of patterns that match part of a word: `I*`, `A*B`, and regular expressions in
+  braces.
 """

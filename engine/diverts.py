@@ -95,7 +95,8 @@ class Diverts:
         divert = self._all[definition.name] = Divert(definition)
         trie = self._tries.get(definition.syntax)
         if trie is None:
-            trie = self._tries[definition.syntax] = PatternTrie(syntax_of(definition.syntax))
+            trie = PatternTrie(syntax_of(definition.syntax), is_full=True)
+            self._tries[definition.syntax] = trie
         trie.add(definition.address, divert)
         self._change()
 

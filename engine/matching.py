@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine.names import DIVIDER, host_and_name
-from daybook.engine.patterns import Path, PatternTrie, covers, overlap, path_of
+from daybook.engine.patterns import Path, PatternTrie, covers, full_path_of, overlap, path_of
 from daybook.engine.syntax import DEFAULT, Syntax
 
 
@@ -81,8 +81,9 @@ class Covering:
     def within(self, pattern: str) -> tuple[list[str], bool]:
         """Return the matches that are the first of `of` for some name that a pattern matches.
 
-        There may be more than these, never fewer. Also return whether there certainly is one for
-        each such name. The work grows with the number of matches.
+        The pattern is the name of a wildcard address. There may be more than these, never fewer.
+        Also return whether there certainly is one for each such name. The work grows with the
+        number of matches.
         """
         host, name = host_and_name(pattern)
         own = self._of_hosts.get(host)
@@ -97,7 +98,7 @@ class Covering:
 
     def _within(self, pattern: str) -> tuple[list[str], bool]:
         """Do the same with a pattern without its host."""
-        path = path_of(pattern, self._syntax)
+        path = full_path_of(pattern, self._syntax)
         found = [
             match
             for name, match in self._literal.items()

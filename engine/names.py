@@ -8,6 +8,7 @@ are checked. This module must never know which names exist.
 from typing import Final
 
 from daybook.engine.syntax import DEFAULT, Syntax
+from daybook.engine.words import without_regexes, words_of, wrong_with_words
 
 NAME_BYTES_MAX: Final = 4096
 """Length of a name in UTF-8. With its prefix it has to fit into a header line of a protocol."""
@@ -94,12 +95,18 @@ def wrong_with_wildcards(name: str, syntax: Syntax = DEFAULT) -> str | None:
     `wrong_with` does."""
     if not syntax.is_pattern(name):
         return wrong_with(name, syntax)
-    wrong = syntax.wrong_with(name)
-    words = name.count(syntax.delimiter) + 1
+    wrong = wrong_with_words(name, syntax)
+    words = len(words_of(name, syntax.delimiter))
     if wrong is None and words > WILDCARD_WORDS_MAX:
         wrong = f"has {words} words, and with wildcards {WILDCARD_WORDS_MAX} are the most"
+    if wrong is None and length(name) > NAME_BYTES_MAX:
+        wrong = f"has {length(name):,} bytes, and {NAME_BYTES_MAX:,} are the most"
+    if wrong is None and DIVIDER in name:
+        wrong = f"has '{DIVIDER}', which divides address and queue; write ':{{2}}' in expressions"
+    if wrong is None and not name.isprintable():
+        wrong = "holds control characters"
     # Whatever else is wrong with it has nothing to do with its wildcards.
-    plain = name.replace(syntax.one_word, "-").replace(syntax.any_words, "-")
+    plain = without_regexes(name).replace(syntax.one_word, "-").replace(syntax.any_words, "-")
     return f"it {wrong}" if wrong else wrong_with(plain, syntax)
 
 

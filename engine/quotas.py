@@ -41,12 +41,16 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
     return hosts.check_queue(core, peer.host, planned)
 
 
-def check_address(core: Core, connection: int) -> Refusal | None:
+def check_address(core: Core, connection: int, name: str = "") -> Refusal | None:
     """Return why no further address is created for a client, None if one is allowed."""
-    if core.objects_full and connection in core.state.connections:
+    if connection not in core.state.connections:
+        return None
+    if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
-    peer = core.state.connections.get(connection)
-    return hosts.check_address(core, peer.host) if peer is not None else None
+    wrong = core.wildcards.wrong_with_one_more(name, core.state.settings.syntax)
+    if wrong is not None:
+        return Refusal(Code.LIMIT, wrong)
+    return hosts.check_address(core, core.state.connections[connection].host)
 
 
 def check_subscription(core: Core, connection: int) -> Refusal | None:

@@ -13,6 +13,9 @@ import msgspec
 DELIMITER: Final = "."
 ONE_WORD: Final = "*"
 ANY_WORDS: Final = "#"
+REGEX_START: Final = "{"
+REGEX_END: Final = "}"
+"""What encloses a regular expression in a pattern, in every syntax."""
 UNROUTED: Final = "-"
 """In the text of a syntax: names with wildcards are ordinary names, and only settings match."""
 _RESERVED: Final = frozenset("{}&?:\\ ")
@@ -53,10 +56,15 @@ class Syntax(msgspec.Struct, frozen=True):
 
     def is_pattern(self, name: str) -> bool:
         """Whether an address of this name is a wildcard address."""
-        return self.routed and self.has_wildcard(name)
+        return self.routed and (self.has_wildcard(name) or REGEX_START in name)
 
     def wrong_with(self, pattern: str) -> str | None:
-        """Return what is wrong with a pattern, in words that follow it; None if nothing is."""
+        """Return what is wrong with a match of names, in words that follow it; None if nothing is.
+
+        Matches have simpler patterns than wildcard addresses (`engine.patterns`).
+        """
+        if REGEX_START in pattern or REGEX_END in pattern:
+            return f"has {REGEX_START!r} or {REGEX_END!r}; a match takes no regular expressions"
         words = pattern.split(self.delimiter)
         any_words = self.any_words
         for position, word in enumerate(words):

@@ -103,7 +103,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     if wrong is not None:
         return wrong
     if core.state.settings.resolve(name).auto_create_addresses:
-        return quotas.check_address(core, connection) if address is None else None
+        return quotas.check_address(core, connection, name) if address is None else None
     if address is None:
         return Refusal(
             Code.NOT_FOUND,

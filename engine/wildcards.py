@@ -13,10 +13,16 @@ from daybook.engine.budget import Budget
 from daybook.engine.names import TEMPORARY, plain
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.state import Address
-from daybook.engine.syntax import syntax_of
+from daybook.engine.syntax import REGEX_START, Syntax, syntax_of
+from daybook.engine.words import is_part, words_of
 
 VISITED_SHIFT: Final = 3
 """Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
+PARTS_MAX: Final = 1_000
+"""Words that match in part, in the names of all wildcard addresses. A name is compared with each of
+those that come next, so they cost time."""
+REGEXES_MAX: Final = 200
+"""How many of them may have regular expressions, which take more time and memory."""
 
 
 class Wildcards:
@@ -44,7 +50,7 @@ class Wildcards:
             syntax = address.definition.syntax
             trie = self._tries.get(syntax)
             if trie is None:
-                trie = self._tries[syntax] = PatternTrie(syntax_of(syntax))
+                trie = self._tries[syntax] = PatternTrie(syntax_of(syntax), is_full=True)
             trie.add(address.name, address)
             self._all[address.id] = address
             self._change()
@@ -80,6 +86,33 @@ class Wildcards:
             self._budget.spent += trie.visited >> VISITED_SHIFT
         return tuple(sorted(found, key=_by_id))
 
+    def wrong_with_one_more(self, name: str, syntax: Syntax) -> str | None:
+        """Return why no wildcard address of this name may be added, None if it may."""
+        if not syntax.is_pattern(name):
+            return None
+        words = [word for word in words_of(name, syntax.delimiter) if _is_part(word, syntax)]
+        regexes = sum([REGEX_START in word for word in words])
+        for what, count, more, most in (
+            ("words that match in part", self.parts, len(words), PARTS_MAX),
+            ("regular expressions", self.regexes, regexes, REGEXES_MAX),
+        ):
+            if more and count + more > most:
+                return (
+                    f"the wildcard addresses of the broker have {count} {what}, and {most} are the"
+                    " most; end subscriptions with such names, or name whole words"
+                )
+        return None
+
+    @property
+    def parts(self) -> int:
+        """How many words match in part."""
+        return sum([trie.parts for trie in self._tries.values()])
+
+    @property
+    def regexes(self) -> int:
+        """How many words have regular expressions."""
+        return sum([trie.regexes for trie in self._tries.values()])
+
     def all(self) -> list[Address]:
         """Return all wildcard addresses; what is done with them may change which there are."""
         return list(self._all.values())
@@ -97,3 +130,7 @@ class Wildcards:
 
 def _by_id(address: Address) -> int:
     return address.id
+
+
+def _is_part(word: str, syntax: Syntax) -> bool:
+    return word not in (syntax.one_word, syntax.any_words) and is_part(word, syntax)

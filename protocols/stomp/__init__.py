@@ -26,6 +26,7 @@ Modules:
 - `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
   head.
 - `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.
+- `spelling`: How an acceptor spells names: its separators and wildcards, and percent-encoding.
 - `states`: The state machine of a connection as one table: what each command does in each state.
 - `subscribing`: The meaning of SUBSCRIBE. Must never know the session that receives it.
 - `subscription`: A subscription: what the broker hands deliveries to, and what turns them into

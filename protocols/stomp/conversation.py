@@ -117,8 +117,8 @@ class Conversation:
         """Return the outcome of a message as a header: its queues, or why it was dropped."""
         if not outcome.queues:
             return b"dropped:" + outcome.reason.encode() + b"\n"
-        names = ",".join(outcome.queues).encode()
-        return b"routed:" + escape(names, self.version) + b"\n"
+        names = ",".join(map(self.options.spelling.shown, outcome.queues))
+        return b"routed:" + escape(names.encode(), self.version) + b"\n"
 
     def say_body(self, message: DeliveredMessage, consumer: int) -> None:
         """Note that the body of a large message follows the last output."""

@@ -4,7 +4,8 @@
 any other NAME leaves the routing type to `destination-type` or to the address. An acceptor may have
 further prefixes (`anycast-prefix`, `multicast-prefix`). NAME may be
 ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE to a topic it may have wildcards: `*` for a
-word, and at its end `#` (Artemis) or `**` (Apollo) for any number of words. Must never know which
+word, `#` (Artemis) or `**` (Apollo) for any number of words, and words that match in part
+(`engine.words`). Acceptors may spell all this otherwise (`spelling`). Must never know which
 addresses exist.
 """
 
@@ -21,15 +22,18 @@ from daybook.engine.names import (
     wrong_to_spell,
     wrong_with_wildcards,
 )
-from daybook.engine.syntax import Syntax
+from daybook.engine.words import without_regexes, words_of
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.spelling import SEPARATOR, Spelling
 
 _TYPES: Final[dict[str, str]] = {"ANYCAST": ANYCAST, "MULTICAST": MULTICAST}
-SEPARATOR: Final = ","
-"""Divides the names of a composite destination."""
 COMPOSITE_MAX: Final = 64
 """How many names a composite destination may have."""
+QUEUE: Final = "/queue/"
+TOPIC: Final = "/topic/"
+"""The prefixes of destinations in stored messages."""
+_PREFIXES: Final[dict[str, str]] = {ANYCAST: QUEUE, MULTICAST: TOPIC}
 TEMPORARY_PREFIXES: Final[dict[str, str]] = {"/temp-queue/": ANYCAST, "/temp-topic/": MULTICAST}
 
 
@@ -85,29 +89,33 @@ def _resolved(
                 f"destination-type is {shortened(wanted_type)}", "write ANYCAST or MULTICAST"
             )
     syntax = options.syntax
+    spelling = options.spelling
     for prefix, routing_type in TEMPORARY_PREFIXES.items():
         if destination.startswith(prefix):
-            name = destination[len(prefix) :]
+            name = spelling.name_of(destination[len(prefix) :])
             return _temporary(
                 destination,
                 name,
                 _routing_type(destination, routing_type, hint),
                 connection,
-                syntax,
+                options,
             )
     if destination.startswith(options.dsub_prefix):
-        return _durable(destination, destination[len(options.dsub_prefix) :], syntax)
+        durable_id = spelling.id_of(destination[len(options.dsub_prefix) :])
+        return _durable(destination, durable_id, options)
     name, by_prefix = _without_prefix(destination, options)
-    if is_subscribed and syntax.is_pattern(name) and DIVIDER not in name:
-        return _pattern(destination, name, _routing_type(destination, by_prefix, hint), syntax)
-    return _named(destination, name, _routing_type(destination, by_prefix, hint), syntax)
+    name = spelling.name_of(name)
+    if is_subscribed and syntax.is_pattern(name) and DIVIDER not in without_regexes(name):
+        return _pattern(destination, name, _routing_type(destination, by_prefix, hint), options)
+    return _named(destination, name, _routing_type(destination, by_prefix, hint), options)
 
 
-def divided(destination: str, syntax: Syntax) -> list[str]:
+def divided(destination: str, spelling: Spelling) -> list[str]:
     """Divide a composite destination into its names; any other is one. Raises StompError."""
-    if SEPARATOR not in destination or is_part_of_names(syntax):
-        return [destination]
-    names = [name.strip() for name in destination.split(SEPARATOR)]
+    parts = spelling.divided(destination)
+    if len(parts) == 1:
+        return parts
+    names = [name.strip() for name in parts]
     wrong = ""
     if not all(names):
         wrong = "has an empty name"
@@ -116,16 +124,12 @@ def divided(destination: str, syntax: Syntax) -> list[str]:
     elif len(names) > COMPOSITE_MAX:
         wrong = f"has {len(names)} names, and {COMPOSITE_MAX} are the most"
     if wrong:
+        what = "commas" if spelling.between == SEPARATOR else f"'{spelling.between}'"
         raise StompError(
             f"composite destination {shortened(destination)} {wrong}",
-            "name each destination once, divided by commas",
+            f"name each destination once, divided by {what}",
         )
     return names
-
-
-def is_part_of_names(syntax: Syntax) -> bool:
-    """Whether names may contain the character that divides composite destinations elsewhere."""
-    return SEPARATOR in (syntax.delimiter, syntax.one_word, syntax.any_words)
 
 
 def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str | None]:
@@ -140,7 +144,7 @@ def _without_prefix(destination: str, options: StompOptions) -> tuple[str, str |
 
 
 def _temporary(
-    destination: str, name: str, routing_type: str | None, connection: int, syntax: Syntax
+    destination: str, name: str, routing_type: str | None, connection: int, options: StompOptions
 ) -> Target:
     """Resolve a temporary destination of a connection."""
     if DIVIDER in name:
@@ -148,7 +152,7 @@ def _temporary(
             f"destination {shortened(destination)} names a queue of a temporary destination",
             "write /temp-queue/NAME; it has one queue",
         )
-    _check(destination, name, syntax)
+    _check(destination, name, options)
     if name.startswith(TEMPORARY):
         raise StompError(
             f"destination {shortened(destination)}: its name begins with {TEMPORARY}",
@@ -162,46 +166,89 @@ def with_own_names(destinations: str, connection: int, options: StompOptions) ->
 
     Each temporary destination of the connection becomes the queue or topic that it is.
     """
+    if not options.spelling.is_plain:
+        parts = options.spelling.divided(destinations)
+        return SEPARATOR.join(_own_name(each, connection, options) for each in parts)
     if not any(prefix in destinations for prefix in TEMPORARY_PREFIXES):
         return destinations
-    return ",".join(_own_name(each, connection, options) for each in destinations.split(","))
+    return SEPARATOR.join(
+        _own_name(each, connection, options) for each in destinations.split(SEPARATOR)
+    )
 
 
 def _own_name(destination: str, connection: int, options: StompOptions) -> str:
+    is_plain = options.spelling.is_plain
     for prefix, routing_type in TEMPORARY_PREFIXES.items():
         name = destination.strip()
         if name.startswith(prefix):
             address = plain(resolve(name, None, options, connection).address)
-            is_queue = routing_type == ANYCAST
-            return (options.queue_prefix if is_queue else options.topic_prefix) + address
-    return destination
+            if routing_type == ANYCAST:
+                return (options.queue_prefix if is_plain else QUEUE) + address
+            return (options.topic_prefix if is_plain else TOPIC) + address
+    return destination if is_plain else canonical(destination.strip(), options)
 
 
-def _durable(destination: str, durable_id: str, syntax: Syntax) -> Target:
-    _check(destination, durable_id, syntax)
+def canonical(destination: str, options: StompOptions) -> str:
+    """Return a destination as an acceptor without options spells it, for messages that are stored.
+
+    Headers are what clients say, so what is no destination stays as it is.
+    """
+    spelling = options.spelling
+    try:
+        for prefix in TEMPORARY_PREFIXES:
+            if destination.startswith(prefix):
+                return prefix + spelling.name_of(destination[len(prefix) :])
+        if destination.startswith(options.dsub_prefix):
+            return destination
+        name, by_prefix = _without_prefix(destination, options)
+        return _PREFIXES.get(by_prefix or "", "") + spelling.name_of(name)
+    except StompError:
+        return destination
+
+
+def respelled(destination: str, options: StompOptions) -> str:
+    """Return a destination of a stored message as the clients of an acceptor spell it."""
+    own = {QUEUE: options.queue_prefix, TOPIC: options.topic_prefix}
+    for prefix in (QUEUE, TOPIC, *TEMPORARY_PREFIXES):
+        if destination.startswith(prefix):
+            name = destination[len(prefix) :]
+            return own.get(prefix, prefix) + options.spelling.shown(name)
+    if destination.startswith("/"):
+        # An id of a durable subscription, or something with a prefix of another acceptor.
+        return destination
+    return options.spelling.shown(destination)
+
+
+def _durable(destination: str, durable_id: str, options: StompOptions) -> Target:
+    _check(destination, durable_id, options)
     return Target("", f"dsub.{durable_id}", None, durable_id)
 
 
-def _pattern(destination: str, name: str, routing_type: str | None, syntax: Syntax) -> Target:
+def _pattern(
+    destination: str, name: str, routing_type: str | None, options: StompOptions
+) -> Target:
     """Resolve a destination with wildcards, to subscribe to."""
+    syntax, spelling = options.syntax, options.spelling
     if routing_type == ANYCAST:
         raise _not_supported(
             destination,
             "wildcards in names of queues are",
             "subscribe to a topic with wildcards, or to each queue",
         )
-    _refuse_syntax_of_others(destination, name, syntax)
-    words = name.split(syntax.delimiter)
+    _refuse_syntax_of_others(destination, name, spelling)
     any_descendant = syntax.one_word * 2
-    if words[-1] == any_descendant:
-        words[-1] = syntax.any_words
-    name = syntax.delimiter.join(words)
+    name = syntax.delimiter.join(
+        syntax.any_words if word == any_descendant else word
+        for word in words_of(name, syntax.delimiter)
+    )
     wrong = wrong_with_wildcards(name, syntax)
     if wrong is not None:
         raise StompError(
             f"destination {shortened(destination)}: {wrong}",
-            f"write {syntax.one_word} for one word, and {syntax.any_words} or {any_descendant} as"
-            " the last word for any number of them",
+            f"write {spelling.any_child} for one word or a part of one,"
+            f" {spelling.any_descendant} or {syntax.any_words} for any number of words, and"
+            f" {spelling.regex_start}REGEX{spelling.regex_end} for what a regular expression"
+            " matches within a word",
         )
     return Target(name, None, MULTICAST)
 
@@ -215,39 +262,38 @@ def _routing_type(destination: str, by_prefix: str | None, hint: str | None) -> 
     return by_prefix or hint
 
 
-def _named(destination: str, name: str, routing_type: str | None, syntax: Syntax) -> Target:
+def _named(destination: str, name: str, routing_type: str | None, options: StompOptions) -> Target:
     address, separator, queue = name.partition(DIVIDER)
     if not separator:
-        _check(destination, name, syntax)
+        _check(destination, name, options)
         return Target(name, None, routing_type)
     if not address or not queue or DIVIDER in queue:
         raise StompError(
             f"destination {shortened(destination)} does not name one queue of an address",
             "write ADDRESS::QUEUE",
         )
-    _check(destination, address, syntax)
-    _check(destination, queue, syntax)
+    _check(destination, address, options)
+    _check(destination, queue, options)
     return Target(address, queue, routing_type)
 
 
-def _refuse_syntax_of_others(destination: str, name: str, syntax: Syntax) -> None:
-    if SEPARATOR in name and not is_part_of_names(syntax):
+def _refuse_syntax_of_others(destination: str, name: str, spelling: Spelling) -> None:
+    if spelling.between == SEPARATOR and SEPARATOR in without_regexes(name):
         raise _not_supported(
             destination,
             "composite destinations of subscriptions are",
             "subscribe to each destination",
         )
-    if "{" in name or "}" in name:
-        raise _not_supported(destination, "regular expressions are", "name one destination")
 
 
-def _check(destination: str, name: str, syntax: Syntax) -> None:
+def _check(destination: str, name: str, options: StompOptions) -> None:
     """Check a name by the engine's rule, with errors about destinations. Raises StompError."""
     if not name:
         raise StompError(
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"
         )
-    _refuse_syntax_of_others(destination, name, syntax)
+    syntax = options.syntax
+    _refuse_syntax_of_others(destination, name, options.spelling)
     if syntax.is_pattern(name):
         raise StompError(
             f"destination {shortened(destination)} has wildcards",

@@ -24,6 +24,7 @@ from daybook.protocols.stomp.session import Session
 _GIB: Final = 1 << 30
 _HEADER: Final = Text('the name of a header, like "user", or empty', r"[^\s:\\]*")
 _PREFIX: Final = Text('a prefix of destinations, like "/queue/"', r"\S+")
+_SYMBOL: Final = Text('characters like "/", or empty for the default', r"\S{0,8}")
 
 OPTIONS: Final = (
     ProtocolOption(
@@ -103,6 +104,43 @@ OPTIONS: Final = (
     ),
     ProtocolOption(
         "topic-prefix", _PREFIX, "/topic/", "Prefix of destinations that are multicast."
+    ),
+    ProtocolOption(
+        "path-separator",
+        _SYMBOL,
+        "",
+        "What divides the words of names; empty: the delimiter of [wildcard-addresses].",
+    ),
+    ProtocolOption(
+        "destination-separator",
+        _SYMBOL,
+        "",
+        "What divides the names of a composite destination; empty: a comma.",
+    ),
+    ProtocolOption(
+        "any-child-wildcard",
+        _SYMBOL,
+        "",
+        "What stands for a word, or a part of one; empty: single-word of [wildcard-addresses].",
+    ),
+    ProtocolOption(
+        "any-descendant-wildcard",
+        _SYMBOL,
+        "",
+        "What stands for any number of words, besides any-words of [wildcard-addresses]; empty:"
+        " any-child-wildcard twice.",
+    ),
+    ProtocolOption(
+        "regex-wildcard-start", _SYMBOL, "", "What begins a regular expression; empty: {."
+    ),
+    ProtocolOption(
+        "regex-wildcard-end", _SYMBOL, "", "What ends a regular expression; empty: }."
+    ),
+    ProtocolOption(
+        "percent-encoding",
+        Flag(),
+        False,
+        "Whether names are encoded like URLs, as Apollo has it: %C3%A9t%C3%A9 is été.",
     ),
     ProtocolOption(
         "anycast-prefix",

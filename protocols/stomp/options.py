@@ -7,6 +7,7 @@ import msgspec
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import HOST
 from daybook.engine.syntax import DEFAULT, Syntax
+from daybook.protocols.stomp.spelling import Spelling, Symbols, spelling_of
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -42,9 +43,11 @@ class StompOptions(
     `add_` are names of headers that messages get, empty for none. `anycast_prefix` and
     `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
     names of addresses. `populate_validated_user` says whether messages carry the login of their
-    sender. `virtual_hosts` are the names that clients may give, in lower case, each with its
-    virtual host; those of the first one come first. `host` is the virtual host of the session.
-    These four, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
+    sender. `path_separator` to `regex_wildcard_end` are the spelling of names, empty for that of
+    `syntax`; `percent_encoding` says whether names are encoded like URLs. `virtual_hosts` are the
+    names that clients may give, in lower case, each with its virtual host; those of the first one
+    come first. `host` is the virtual host of the session. `syntax`, `populate_validated_user`,
+    these two, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB
@@ -67,6 +70,13 @@ class StompOptions(
     anycast_prefix: tuple[str, ...] = ()
     multicast_prefix: tuple[str, ...] = ()
     dsub_prefix: str = "/dsub/"
+    path_separator: str = ""
+    destination_separator: str = ""
+    any_child_wildcard: str = ""
+    any_descendant_wildcard: str = ""
+    regex_wildcard_start: str = ""
+    regex_wildcard_end: str = ""
+    percent_encoding: bool = False
     room: int = MIB
     add_user_header: str = ""
     add_timestamp_header: str = ""
@@ -105,6 +115,22 @@ class StompOptions(
                 f" queue-prefix, topic-prefix and {self.dsub_prefix}:"
                 f" {min(both or {self.dsub_prefix})!r} would mean two things"
             )
+
+        between = self.spelling.between
+        for prefix in (*prefixes, *self.anycast_prefix, *self.multicast_prefix):
+            if self.destination_separator and between in prefix:
+                raise ValueError(
+                    f"destination-separator is {between!r}, which the prefix {prefix!r} contains"
+                )
+
+    @property
+    def spelling(self) -> Spelling:
+        """How names are spelled."""
+        symbols = Symbols(
+            self.path_separator, self.destination_separator, self.any_child_wildcard,
+            self.any_descendant_wildcard, self.regex_wildcard_start, self.regex_wildcard_end,
+        )  # fmt: skip
+        return spelling_of(symbols, self.syntax, self.percent_encoding)
 
     def _check_added(self) -> None:
         names = (self.add_user_header, self.add_timestamp_header, self.add_redeliveries_header)

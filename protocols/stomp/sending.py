@@ -23,6 +23,7 @@ from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import (
     TEMPORARY_PREFIXES,
     Target,
+    canonical,
     divided,
     resolve,
     with_own_names,
@@ -48,6 +49,7 @@ part of the message. Anything else travels with it."""
 REPLY_TO: Final = "reply-to"
 """Header of SEND: where the receiver is to send its answer."""
 _REPLY_TO_BYTES: Final = REPLY_TO.encode()
+_DESTINATION_BYTES: Final = b"destination"
 
 VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
 """The login of the user that sent a message: only the broker says it, whatever a client sends."""
@@ -175,7 +177,7 @@ def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
     """The plan for a SEND of a connection. Raises StompError if there can be none."""
     foreign.refuse(head, foreign.ON_SEND)
     values = head.values
-    names = divided(required(head, "destination"), options.syntax)
+    names = divided(required(head, "destination"), options.spelling)
     wanted = _wanted_type(values)
     target, *others = (resolve(name, wanted, options, connection) for name in names)
     ttl = _time_to_live(values)
@@ -201,6 +203,8 @@ def prepare(head: Head, options: StompOptions, connection: int) -> SendPlan:
         plan.is_special = True
     if others:
         headers = plan.headers
+        if not options.spelling.is_plain:
+            names = [canonical(name, options) for name in names]
         plan.headers = _sent_to(names[0], headers)
         plan.send_also(
             (other, _sent_to(name, headers)) for name, other in zip(names[1:], others, strict=True)
@@ -246,7 +250,7 @@ class Planner:
     """
 
     __slots__ = (
-        "_by_known_lines", "_connection", "_options", "_ours", "_sender",
+        "_by_known_lines", "_connection", "_is_plain", "_options", "_ours", "_sender",
         "_version", "held", "plans",
     )  # fmt: skip
 
@@ -262,6 +266,7 @@ class Planner:
         self._ours: frozenset[bytes] = frozenset(name.encode() for name in ours(options))
         self._version: int = version
         self._options: StompOptions = options
+        self._is_plain: bool = options.spelling.is_plain
         self._connection: int = connection
         self._by_known_lines: dict[bytes, SendPlan] = {}
         self.plans: dict[bytes, SendPlan] = {}
@@ -282,11 +287,18 @@ class Planner:
             each.headers += self._sender
         return plan
 
+    def _destination_line(self, line: bytes) -> bytes:
+        """Return a destination line with the name that is stored."""
+        if self._is_plain:
+            return line
+        value = line[len(_DESTINATION_BYTES) + 1 :].decode()
+        return build([("destination", canonical(value, self._options))])[:-1]
+
     def _reply_line(self, line: bytes) -> bytes:
         """Return a reply-to line with names that mean the same to everybody."""
         value = line[len(_REPLY_TO_BYTES) + 1 :].decode()
         value = with_own_names(value, self._connection, self._options)
-        return explicit_line(_REPLY_TO_BYTES + b":" + value.encode())
+        return build([(REPLY_TO, value)])[:-1]
 
     def remembers(self, head_bytes: int) -> bool:
         """Whether the plan for a head so long, its receipt included, is remembered."""
@@ -334,6 +346,9 @@ class Planner:
                 known.append(line)
                 if name in _NOT_STORED_BYTES:
                     continue
+                if name == _DESTINATION_BYTES:
+                    line = self._destination_line(line)
+                    colon = len(_DESTINATION_BYTES)
                 if name == _REPLY_TO_BYTES:
                     kept.append(self._reply_line(line))
                     continue
@@ -435,12 +450,18 @@ def ours(options: StompOptions) -> frozenset[str]:
 def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:
     kept = []
     without_ours = ours(options)
+    is_plain = options.spelling.is_plain
     for line in head.lines:
         if line.name in NOT_STORED or line.name in without_ours:
             continue
         if expires_follows and line.name == "expires":
             continue
-        if line.name == REPLY_TO and any(each in line.value for each in TEMPORARY_PREFIXES):
+        if line.name == "destination" and not is_plain:
+            kept.append(build([(line.name, canonical(line.value, options))]))
+            continue
+        if line.name == REPLY_TO and (
+            not is_plain or any(each in line.value for each in TEMPORARY_PREFIXES)
+        ):
             value = with_own_names(line.value, connection, options)
             kept.append(build([(REPLY_TO, value)]))
             continue

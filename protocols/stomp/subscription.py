@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 from daybook.engine.content import text_of, view_of
 from daybook.engine.events import FORMAT, GROUPED
 from daybook.engine.formats import FORMAT_SHIFT, LINES
-from daybook.engine.headers import build, without
+from daybook.engine.headers import build, unescape, without
 from daybook.engine.settlements import BY_GRANT, UNMETERED
 from daybook.protocols.port import DeliveredMessage
-from daybook.protocols.stomp.sending import NOT_STORED
+from daybook.protocols.stomp.destinations import respelled
+from daybook.protocols.stomp.sending import NOT_STORED, REPLY_TO
+from daybook.protocols.stomp.spelling import SEPARATOR
 from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
 from daybook.protocols.stomp.versions import V10, V12, escape, express
 
@@ -27,6 +29,8 @@ _IN_LINES: Final = frozenset(
     flags | group for flags in range(LINES, LINES + (1 << FORMAT_SHIFT)) for group in (0, GROUPED)
 )
 """Flags of messages whose headers are lines."""
+_DESTINATIONS: Final = (b"destination", REPLY_TO.encode())
+"""Headers with destinations."""
 _NONE: Final[frozenset[int]] = frozenset()
 
 OWED_MAX: Final = 65_536
@@ -49,7 +53,8 @@ class Subscription:
 
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
-        "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name", "forgotten", "id",
+        "_is_plain", "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name",
+        "forgotten", "id",
         "is_open", "is_over", "key", "owed", "serial", "session",
     )  # fmt: skip
 
@@ -68,7 +73,9 @@ class Subscription:
         self.is_open: bool = True
         self.is_over: bool = False
         # Flags of messages whose headers are written as they are, unless there is a bare colon.
-        self._plain_flags: frozenset[int] = _IN_LINES if version == V12 else _NONE
+        self._is_plain: bool = session.options.spelling.is_plain
+        is_direct = version == V12 and self._is_plain
+        self._plain_flags: frozenset[int] = _IN_LINES if is_direct else _NONE
         # Headers of the last message, and what became of them.
         self._headers: bytes | None = None
         self._headers_out: bytes = b""
@@ -167,6 +174,7 @@ class Subscription:
         if message.flags not in self._plain_flags:
             if message.flags & FORMAT != LINES:
                 headers = _translated(message)
+            headers = self._respelled(headers)
             return self._with_destination(self._for_version(headers))
         out = headers
         if headers.count(b":") != headers.count(b"\n"):
@@ -176,6 +184,28 @@ class Subscription:
         if len(headers) in _REMEMBERED_BYTES:
             self._headers, self._headers_out = headers, out
         return out
+
+    def _respelled(self, headers: bytes) -> bytes:
+        """Return headers with the names of destinations as the acceptor spells them."""
+        if self._is_plain:
+            return headers
+        lines = headers.splitlines(keepends=True)
+        for place, line in enumerate(lines):
+            name, _, value = line.partition(b":")
+            if name in _DESTINATIONS:
+                lines[place] = self._respelled_line(name, value)
+        return b"".join(lines)
+
+    def _respelled_line(self, name: bytes, value: bytes) -> bytes:
+        options = self.session.options
+        text = unescape(value[:-1]).decode()
+        separator = options.spelling.between
+        if name != b"destination" and separator:
+            # Stored names have no commas.
+            text = separator.join(respelled(each, options) for each in text.split(SEPARATOR))
+        else:
+            text = respelled(text, options)
+        return build([(name.decode(), text)])
 
     def _with_destination(self, headers: bytes) -> bytes:
         """Return headers with a destination, which every MESSAGE has: theirs, or ours."""

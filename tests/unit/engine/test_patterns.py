@@ -2,7 +2,14 @@
 
 import pytest
 
-from daybook.engine.patterns import PatternTrie
+from daybook.engine.patterns import (
+    MIDDLE_WORDS_MAX,
+    PatternTrie,
+    covers,
+    full_path_of,
+    overlap,
+    path_of,
+)
 from daybook.engine.syntax import DEFAULT
 
 
@@ -76,3 +83,96 @@ def looks_with(patterns: int) -> int:
 
 def test_ten_thousand_patterns_take_no_more_looks_than_ten() -> None:
     assert looks_with(10_000) == looks_with(10) < 10
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("a.#.b", "a.b", True),
+        ("a.#.b", "a.x.y.b", True),
+        ("a.#.b", "a.b.c", False),
+        ("#.b", "b", True),
+        ("#.a.#.b.#", "x.a.y.b.z", True),
+        ("#.a.#.b.#", "b.a", False),
+        ("#.#.b", "b", True),
+        ("I*", "IBM", True),
+        ("I*", "I", True),
+        ("I*", "aI", False),
+        ("*M", "IBM", True),
+        ("I*M", "IM", True),
+        ("IM*M", "IM", False),
+        ("a*a*a", "aa", False),
+        ("a*b*c", "a-c-b-c", True),
+        ("*{[0-9]}", "IBM7", True),
+        ("*{[0-9]}", "7", True),
+        ("*{[0-9]}", "7x", False),
+        ("x.{.*}", "x.", False),
+        ("{a|b}c", "bc", True),
+        ("{a|b}c", "a", False),
+        ("a+b{c}", "a+bc", True),
+        ("a+b{c}", "aabc", False),
+        ("{(?i)ibm}", "IBM", True),
+        ("{a.c}", "a.c", False),
+        ("{[0-9]{2,3}}", "12", True),
+        ("{\\}}", "}", True),
+        # What no new name may be matches nothing: a journal may have it.
+        ("{[}", "[", False),
+    ],
+)
+def test_full_patterns(pattern: str, name: str, matches: bool) -> None:
+    trie: PatternTrie[str] = PatternTrie(is_full=True)
+    trie.add(pattern, "found")
+    assert list(trie.matching(name)) == ["found"] * matches
+
+
+def test_any_number_of_words_before_others_is_for_names_that_are_not_too_long() -> None:
+    trie: PatternTrie[str] = PatternTrie(is_full=True)
+    for pattern in ("#.b", "a.#", "{a}.#"):
+        trie.add(pattern, pattern)
+    longest = ".".join("a" * (MIDDLE_WORDS_MAX - 1))
+    assert sorted(trie.matching(f"{longest}.b")) == ["#.b", "a.#", "{a}.#"]
+    assert sorted(trie.matching(f"{longest}.a.b")) == ["a.#", "{a}.#"]
+
+
+def test_many_ways_to_match_are_looked_at_once() -> None:
+    trie: PatternTrie[int] = PatternTrie(is_full=True)
+    trie.add("#." + "a.#." * 15 + "b", 1)
+    assert trie.matching(".".join("a" * MIDDLE_WORDS_MAX)) == []
+    assert trie.visited < 33 * MIDDLE_WORDS_MAX
+
+
+@pytest.mark.parametrize("name", ["a" * 4_096, "ab" * 2_048, ".".join("a" * 2_048)])
+def test_no_expression_takes_long(name: str) -> None:
+    trie: PatternTrie[int] = PatternTrie(is_full=True)
+    for number, regex in enumerate(("(a*)*b", "(a|b)*a(a|b){20}", "((a?){15}){15}")):
+        trie.add(f"{{{regex}}}", number)
+        trie.add(f"#.{{{regex}}}", number)
+    for _ in range(100):
+        trie.matching(name)
+
+
+@pytest.mark.parametrize(
+    ("wide", "pattern", "is_covered", "overlaps"),
+    [
+        ("a.#", "a.b*", True, True),
+        ("a.*", "a.{b}", True, True),
+        ("a.*", "a.#.b", False, True),
+        ("a.b", "a.b*", False, True),
+        ("a.c", "a.b*", False, False),
+        ("#", "#.{a}", True, True),
+        ("a.b.#", "#.c", False, True),
+        ("a.b", "#.c", False, False),
+        ("a.b.c", "a.#.c", False, True),
+    ],
+)
+def test_matches_and_full_patterns(
+    wide: str, pattern: str, is_covered: bool, overlaps: bool
+) -> None:
+    one, other = path_of(wide, DEFAULT), full_path_of(pattern, DEFAULT)
+    assert covers(one, other) is is_covered
+    assert overlap(one, other) is overlaps
+
+
+@pytest.mark.parametrize("match", ["a.{b}", "{b", "b}"])
+def test_matches_of_settings_take_no_regular_expressions(match: str) -> None:
+    assert "a match takes no regular expressions" in str(DEFAULT.wrong_with(match))

@@ -360,3 +360,36 @@ def test_a_long_name_is_cut_in_the_text() -> None:
     place = Place(a={})
     refusal: Any = place.world.handle(c.Send(place.connect("alice"), "x" * 5000, b"", b""))
     assert len(refusal.text) < 400
+
+
+@pytest.mark.parametrize(
+    ("match", "pattern", "allowed"),
+    [
+        ("news.#", "news.I*", True),
+        ("news.#", "news.{[a-z]}.b", True),
+        ("news.*", "news.{[a-z]}", True),
+        ("news.*", "news.#.b", False),
+        ("news.#", "#.b", False),
+        ("news.a", "news.a*", False),
+        ("*.b", "{a}.b", True),
+    ],
+)
+def test_a_pattern_needs_permission_for_all_that_it_may_match(
+    match: str, pattern: str, allowed: bool
+) -> None:
+    place = Place()
+    place.permit({match: rule("consume", "create-address", "create-non-durable-queue")})
+    alice = place.connect("alice")
+    answer = place.world.handle(c.Attach(alice, pattern, routing_type=MULTICAST))
+    assert isinstance(answer, Refusal) is not allowed
+
+
+def test_a_rule_for_some_names_of_a_pattern_counts() -> None:
+    place = Place()
+    granted = rule("consume", "create-address", "create-non-durable-queue")
+    place.permit({"#": granted, "news.secret": rule("consume", who="board")})
+    alice = place.connect("alice")
+    for pattern in ("news.s*", "news.{.*}", "#.secret", "*.secre{t}"):
+        place.refused(c.Attach(alice, pattern, routing_type=MULTICAST), "consume")
+    for pattern in ("news.p*", "news.{[a-r].*}", "#.open"):
+        place.world.ok(c.Attach(alice, pattern, routing_type=MULTICAST, subscription=pattern))

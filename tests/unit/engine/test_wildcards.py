@@ -6,6 +6,7 @@ from daybook.engine import commands as c
 from daybook.engine import events, limits, reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.wildcards import PARTS_MAX, REGEXES_MAX, VISITED_SHIFT
 from tests.support.full import SIZE
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -122,8 +123,13 @@ def test_a_durable_subscription_moves_from_a_pattern_to_another(world: World) ->
         c.Send(0, "news.#", b"", b"x", queue="q"),
         c.CreateAddress("news.*", (ANYCAST,)),
         c.CreateAddress("news.#", (ANYCAST, MULTICAST)),
-        c.CreateAddress("news.#.more", (MULTICAST,)),
-        c.CreateAddress("news.I*", (MULTICAST,)),
+        c.CreateAddress("news.#more", (MULTICAST,)),
+        c.CreateAddress("news.**", (MULTICAST,)),
+        c.CreateAddress("news.{(}", (MULTICAST,)),
+        c.CreateAddress("news.}*", (MULTICAST,)),
+        c.CreateAddress("news.{a\nb}", (MULTICAST,)),
+        c.CreateAddress("news.{" + "a" * 5_000 + "}", (MULTICAST,)),
+        create_queue("q", "news.{a}", ANYCAST),
         create_queue("q", "news.*", ANYCAST),
         create_queue("news.*", "news.*", MULTICAST),
     ],
@@ -133,7 +139,7 @@ def test_what_makes_no_sense_is_refused(world: World, command: c.Command) -> Non
     answer = world.handle(command)
     assert isinstance(answer, Refusal)
     assert answer.code is Code.INVALID
-    assert "*" in answer.text or "#" in answer.text
+    assert any(each in answer.text for each in "*#{}")
     world.check()
 
 
@@ -336,3 +342,53 @@ def test_an_address_is_not_deleted_before_a_queue_that_is_being_deleted(world: W
         world.broker.go_on(world.now)
     world.ok(c.DeleteAddress("news", force=True))
     world.check()
+
+
+# ---- words that match in part
+
+
+def test_words_that_match_in_part_are_found_after_a_restart_too(world: World) -> None:
+    patterns = ("price.*.I*", "price.*.*{[0-9]}", "price.#.IBM", "price.{NYSE|.*Q}.#", "{p.*e}")
+    for number, pattern in enumerate(patterns):
+        bind(world, f"q{number}", pattern)
+    for _ in range(2):
+        world.send("price.NYSE.IBM", b"1", routing_type=MULTICAST)
+        world.send("price.TOKYO.X7", b"2", routing_type=MULTICAST)
+        world.send("price.a.b.IBM", b"3", routing_type=MULTICAST)
+        world.send("price", b"4", routing_type=MULTICAST)
+        assert [world.ready(f"q{number}") for number in range(5)] == [
+            [b"1"], [b"2"], [b"1", b"3"], [b"1"], [b"4"],
+        ]  # fmt: skip
+        for number in range(5):
+            world.ok(c.PurgeQueue(f"q{number}"))
+        world.restart()
+    world.check()
+
+
+def test_clients_have_so_many_words_that_match_in_part(world: World) -> None:
+    peer = world.connect()
+    for number in range(REGEXES_MAX):
+        world.attach(peer, f"a.{{{number}}}", routing_type=MULTICAST, subscription=str(number))
+    command = c.Attach(peer, "a.{b}", routing_type=MULTICAST, subscription="b")
+    refusal = world.refused(command)
+    assert refusal.code is Code.LIMIT
+    assert "have 200 regular expressions, and 200 are the most" in refusal.text
+    # Whole words have no such limit, neither has the configuration.
+    world.attach(peer, "a.*", routing_type=MULTICAST, subscription="whole")
+    world.ok(c.CreateAddress("a.{c}", (MULTICAST,)))
+    for number in range(PARTS_MAX - REGEXES_MAX - 1):
+        world.attach(peer, f"b.{number}*", routing_type=MULTICAST, subscription=f"b{number}")
+    command = c.Attach(peer, "a.b*", routing_type=MULTICAST, subscription="b")
+    assert "have 1000 words that match in part" in world.refused(command).text
+    world.close(peer)
+    peer = world.connect()
+    world.attach(peer, "a.b*.{c}", routing_type=MULTICAST)
+
+
+def test_a_name_costs_what_it_is_compared_with(world: World) -> None:
+    peer = world.connect()
+    for number in range(400):
+        world.attach(peer, f"{number}*.x", routing_type=MULTICAST, subscription=str(number))
+    before = world.broker.budget.spent
+    world.send("name.x", b"", routing_type=MULTICAST)
+    assert world.broker.budget.spent - before >= 400 >> VISITED_SHIFT

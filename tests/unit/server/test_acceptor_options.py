@@ -36,6 +36,9 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
     flags += ['hosts=["h"]', 'anycast-prefix=["a/"]', 'multicast-prefix=["m/"]']
     flags += ["add-user-header=u", "add-timestamp-header=t", "add-redeliveries-header=r"]
     flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
+    flags += ["path-separator=/", "destination-separator=;", "any-child-wildcard=+"]
+    flags += ["any-descendant-wildcard=++", "regex-wildcard-start=<", "regex-wildcard-end=>"]
+    flags += ["percent-encoding=true"]
     config = load(None, [f"acceptor.{flag}" for flag in flags])
     given = msgspec.structs.asdict(Stomp(config.acceptors[0].options).options)
     same = {

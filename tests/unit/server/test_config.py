@@ -426,6 +426,7 @@ def test_listen_replaces_the_acceptors_of_the_file(write: Writer) -> None:
         ("add-user-header = 'destination'", "cannot be a header that is added"),
         ("add-user-header = 'x'\nadd-timestamp-header = 'x'", "must have different names"),
         ("add-user-header = 'a b'", "it must be the name of a header"),
+        ("path-separator = 'x'", "path-separator is 'x'; it must be 1 to 8 characters without"),
         ("queue-prefix = '/topic/'", "queue-prefix and topic-prefix must not be empty"),
         ("[[acceptor]]", "acceptor.listen is the same as that of acceptor"),
     ],

@@ -91,3 +91,32 @@ def test_texts_name_the_keys_that_the_configuration_has() -> None:
     assert len(set(advised)) >= 6
     assert set(advised) <= acceptor_keys().keys()
     assert not re.findall(r"[a-z]+-[a-z]+-ms\b", texts)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"path_separator": "->"}, "path-separator is '->'; it must be one character"),
+        ({"path_separator": ":"}, "without letters, digits, spaces"),
+        ({"path_separator": ","}, "is ',' and destination-separator is ','; neither may contain"),
+        ({"any_child_wildcard": "+", "any_descendant_wildcard": "+"}, "are both '+'"),
+        ({"regex_wildcard_start": "}"}, "neither may contain the other"),
+        ({"regex_wildcard_end": "*)"}, "neither may contain the other"),
+        ({"any_descendant_wildcard": "/", "path_separator": "/"}, "neither may contain the other"),
+        ({"destination_separator": "/"}, "is '/', which the prefix '/queue/' contains"),
+        ({"destination_separator": "123456789"}, "it must be 1 to 8 characters"),
+    ],
+)
+def test_symbols_that_contradict_each_other(values: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        StompOptions(**values)  # type: ignore[arg-type]
+    assert problem in str(caught.value)
+
+
+def test_symbols_of_other_brokers() -> None:
+    for values in (("/", "+", "#"), ("/", "*", "**"), (".", "*", ">"), ("!", "%2A"[:0], "...")):
+        path, child, descendant = values
+        options = StompOptions(
+            path_separator=path, any_child_wildcard=child, any_descendant_wildcard=descendant
+        )
+        assert options.spelling.name_of(f"a{path}{descendant}") == "a.#"
