@@ -16,6 +16,9 @@ Modules:
 - `broker`: The broker as a deterministic state machine: commands in, events and effects out.
 - `browsing`: Browsers: they read the messages of a queue in order, and take none (ADR 50).
 - `budget`: The work that the engine may still do before others have their turn (ADR 27).
+- `bundles`: Bundles: the consumers of one subscription to several queues, with one credit (ADR 60).
+- `bundling`: Deciding about subscriptions to several queues: all of their parts attach, or none
+  (ADR 60).
 - `carrying`: Recording the work of retention: content written again, and segments removed.
 - `changing_settings`: Deciding on changes of address settings, by the configuration and by
   administrators.
@@ -83,6 +86,8 @@ Modules:
   served.
 - `matching`: Which matches cover an address, the most specific first: of address settings and
   permissions.
+- `membership`: Deciding when bundles begin and end, and whose turn it is when their credit returns
+  (ADR 60).
 - `message`: What a queue contains: a message, which never changes, and an entry, a queue's
   reference to it.
 - `misfit`: The error of an event that does not fit the state: a bug of the broker, or damage.
@@ -134,6 +139,8 @@ Modules:
 - `scanning`: Reading a level from a position on, without making the entries of the store resident.
 - `scheduling`: Deciding that an entry is not delivered before a time, and that this time has come
   (ADR 39).
+- `seekers`: Subscriptions with wildcards over queues: which queues they find, now and later (ADR
+  60).
 - `sequences`: Sequence numbers: consumers that get only messages from a number on (ADR 50).
 - `setting_key`: What a key of address settings is, and checks of values that several keys share.
 - `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from daybook.engine import events, hosts, reasons
+from daybook.engine import bundling, events, hosts, reasons
 from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
@@ -101,6 +101,8 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
         if refusal is not None:
             return refusal
     for queue in queues:
+        if not bundling.leave(core, queue):
+            return UNFINISHED
         delete_unused_queue(core, queue, reasons.ADMINISTRATION, 0)
         if core.budget.is_spent:
             return UNFINISHED
@@ -173,11 +175,11 @@ def _check_host(queue: str, address: str) -> Refusal | None:
 
 
 def _check_unused(queue: Queue, force: bool) -> Refusal | None:
-    if queue.consumers:
+    count = sum(not each.is_found for each in queue.consumers)
+    if count:
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' has {len(queue.consumers)} consumers; it can be deleted when "
-            "they are gone",
+            f"queue '{queue.name}' has {count} consumers; it can be deleted when they are gone",
         )
     if queue.message_count and not force:
         return Refusal(
@@ -195,6 +197,8 @@ def delete_queue(core: Core, command: DeleteQueue) -> int | Refusal:
     refusal = refuse_use(queue) if queue.definition.keeps else _check_unused(queue, command.force)
     if refusal is not None:
         return refusal
+    if not bundling.leave(core, queue):
+        return UNFINISHED
     delete_unused_queue(core, queue, reasons.ADMINISTRATION, 0)
     return core.next_lsn - 1
 

@@ -403,6 +403,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.DIVERT_CREATED: divert_created,
     events.DIVERT_DELETED: divert_deleted,
     events.PERMISSION_REFUSED: nothing,
+    events.BUNDLE_OPENED: nothing,
+    events.BUNDLE_CLOSED: nothing,
     events.DIVERTED: nothing,
     events.RECALL_STARTED: recall_started,
     events.RECALLED: recalled,

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from daybook.engine import (
     administration,
+    bundling,
     carrying,
     changing_settings,
     chunks,
@@ -48,7 +49,7 @@ from daybook.engine.pending import Pending
 from daybook.engine.permissions import Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.residency import relieve
-from daybook.engine.state import Address, State
+from daybook.engine.state import Address, Consumer, State
 
 EVICT_LEAST: Final = 100
 """The least number of entries that leave memory in each slice of `page_out`."""
@@ -111,6 +112,19 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     return settling.settle(core, command)
 
 
+def _detach(core: Core, command: commands.Detach) -> int | Refusal:
+    bundle = core.bundles.get(command.consumer)
+    if bundle is not None:
+        return bundling.detach_all(core, command, bundle)
+    return subscriptions.detach(core, command)
+
+
+def _credit(core: Core, command: commands.Credit) -> int | Refusal:
+    if command.consumer in core.bundles:
+        return bundling.credit(core, command)
+    return subscriptions.credit(core, command)
+
+
 def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
     retroactive.look_for_old(core)
     core.more_due = expiry.expire_due(core, command.limit)
@@ -154,9 +168,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.RecordDenial: permitting.record,
     commands.CloseConnection: connections.close_connection,
     commands.Attach: subscriptions.attach,
-    commands.Detach: subscriptions.detach,
+    commands.AttachAll: bundling.attach_all,
+    commands.Detach: _detach,
     commands.DeleteSubscription: subscriptions.delete_subscription,
-    commands.Credit: subscriptions.credit,
+    commands.Credit: _credit,
     commands.Room: connections.room,
     commands.Begin: transactions.begin,
     commands.Commit: transactions.commit,
@@ -232,8 +247,10 @@ class Broker(Core):
 
     def report_objects(self, full: str, over: str) -> None:
         """Note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
+        was_over, self.objects_over = self.objects_over, over
         self.objects_full = full
-        self.objects_over = over
+        if was_over and not over:
+            self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
 
     def hold(self, text: str, policy: str) -> None:
         """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
@@ -254,19 +271,28 @@ class Broker(Core):
         return HANDLERS[type(command)](self, command)
 
     def holders(self, connection: int, message: int) -> list[int]:
-        """Return the ids of a connection's consumers that have a message in flight.
+        """Return the ids of a connection's consumers, or of their bundles, that have a message in
+        flight.
 
         None if the connection was not opened with `finds_holders`.
         """
         known = self.state.connections.get(connection)
         if known is None or known.holders is None:
             return []
-        return [consumer.id for consumer in known.holders.get(message, ())]
+        return [
+            consumer.id if consumer.bundle is None else consumer.bundle.id
+            for consumer in known.holders.get(message, ())
+        ]
+
+    def consumer_of(self, number: int, message: int) -> Consumer | None:
+        """Return a consumer by its id, or by that of its bundle the one that has a message."""
+        bundle = self.bundles.get(number)
+        return self.state.consumers.get(number) if bundle is None else bundle.holder(message)
 
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
         self.now = now
-        if self.touched or self.resized or self.review_due:
+        if self.touched or self.resized or self.review_due or self.refilled:
             delivery.dispatch(self)
 
     def look_again(self, now: int) -> None:

@@ -22,13 +22,14 @@ from daybook.engine.departing import expire
 from daybook.engine.expiry import is_expired
 from daybook.engine.handing import can_take
 from daybook.engine.level import position_of
+from daybook.engine.membership import tell_end
 from daybook.engine.message import IN_FLIGHT, PRIORITIES, READY, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import SCAN_ENTRIES, behind
 from daybook.engine.showing import SHOW_UNITS, SHOWN_AT_A_TIME, again_of, show
 from daybook.engine.state import NOTHING_PASSED, Consumer
 from daybook.engine.subscriptions import detach_consumer
-from daybook.engine.tours import BEFORE_ALL, BEHIND_ALL, END_OF_BROWSE, FLYING_MAX, Tour
+from daybook.engine.tours import BEFORE_ALL, BEHIND_ALL, FLYING_MAX, Tour
 
 BROWSERS_SHIFT: Final = 4
 """Asking browsers whether they have read everything costs one unit for 2 to this power."""
@@ -118,7 +119,7 @@ def _read_on(core: Core, queue: Queue, consumer: Consumer, stop: int) -> bool:
 def _end(core: Core, consumer: Consumer, tour: Tour) -> None:
     """Tell a browser that it has read everything; it leaves once it has settled all of that."""
     tour.is_over = True
-    core.effects.append((consumer, END_OF_BROWSE, 0, False, 0))
+    tell_end(core, consumer)
     if not consumer.shown:
         detach_consumer(core, consumer, reasons.END_OF_BROWSE)
 

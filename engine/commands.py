@@ -129,6 +129,20 @@ class Attach(Command, gc=True):
     since: int = 0
 
 
+class AttachAll(Command, gc=True):
+    """Start one subscription to several queues: all parts attach, or none. Answered with its id,
+    which `Settle`, `Credit` and `Detach` take for that of a consumer.
+
+    Parts differ by what they consume from; the credit of the first is that of all together, and it
+    has the receiver. An anycast part whose address is a pattern means the anycast queues of all
+    addresses that match, up to `queues_max` of them at a time.
+    """
+
+    connection: int
+    parts: list[Attach]
+    queues_max: int = 1000
+
+
 class Detach(Command):
     """Stop consuming, cleanly: what was in flight returns and the attempt does not count.
 

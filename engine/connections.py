@@ -2,6 +2,7 @@
 
 from daybook.engine import details, events, fading, last_values, quotas, reasons, rings
 from daybook.engine.budget import NO_LIMIT
+from daybook.engine.bundling import forget_all
 from daybook.engine.commands import (
     Checkpoint,
     CloseConnection,
@@ -81,6 +82,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> Closing:
     closing = core.closing[connection.id] = Closing(connection, reason, text)
     core.line.leave(connection.id)
+    forget_all(core, connection)
     for consumer in connection.consumers.values():
         retire(core, consumer)
     return closing

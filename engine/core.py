@@ -16,6 +16,7 @@ from daybook.engine import details, events
 from daybook.engine.apply import APPLY, enter, settle, take_off
 from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
+from daybook.engine.bundles import Bundle
 from daybook.engine.diverts import Diverts
 from daybook.engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, Row
 from daybook.engine.filters.compiling import compile_filter
@@ -30,6 +31,7 @@ from daybook.engine.permissions import Denial, Permissions
 from daybook.engine.queues import Queue
 from daybook.engine.reasons import SENT
 from daybook.engine.rows import BARE_STRUCT, pack_wide
+from daybook.engine.seekers import Seekers
 from daybook.engine.setting_keys import BLOCK
 from daybook.engine.sizes import Sizes
 from daybook.engine.state import (
@@ -114,8 +116,7 @@ class Core:
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False
-        # The names that a scan for unused ones has still to look at: ids of queues, and of
-        # addresses with a minus.
+        # What a scan for unused names has still to look at: queues, and addresses with a minus.
         self.names_to_scan: list[int] = []
         self.more_scheduled = False
         # Whether an address may accept held messages by now, and the walk over them: ids of the
@@ -126,8 +127,7 @@ class Core:
         # When held messages that could not be read are tried again, 0 if there are none.
         self.held_again = 0
         self._last_detail = "", b""
-        # How much work may be done before others have their turn, and the work that then remains
-        # (`engine.slices`): connections to close, and queues to empty and delete.
+        # How much work may be done in this turn, and what remains for others (`engine.slices`).
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}
         self.emptying: dict[int, Emptying] = {}
@@ -139,6 +139,10 @@ class Core:
         self.ending: Counter[int] = Counter()
         self.wildcards = Wildcards(state.addresses.values(), self.budget)
         self.diverts = Diverts(state.diverts, self.budget)
+        # Subscriptions to several queues, and those whose credit returned since the last dispatch.
+        self.bundles: dict[int, Bundle] = {}
+        self.refilled: dict[int, Bundle] = {}
+        self.seekers = Seekers()
         # What is full, and what that means for addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()
@@ -160,8 +164,7 @@ class Core:
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
-        # Connections that lost a consumer by no fault of their own, and why: the server closes
-        # them (`engine.unlisted`).
+        # Connections to close, which lost a consumer by no fault of theirs (`engine.unlisted`).
         self.dismissals: list[tuple[int, str]] = []
         # The rules of permissions, None if there are none; the connections and destinations that
         # they allow to send; and refusals for want of a permission (`engine.permitting`).

@@ -11,6 +11,7 @@ from daybook.engine.browsing import browse, note_deliveries
 from daybook.engine.choosing import dispatch_queue
 from daybook.engine.core import Core
 from daybook.engine.limits import review, review_all
+from daybook.engine.membership import first_in_line
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.unreadable import let_rest, read_again, rests
 
@@ -23,8 +24,8 @@ def dispatch(core: Core) -> None:
 
     When the budget is spent, the next dispatch continues with the rest.
     """
-    while core.touched:
-        touched = core.touched
+    while core.touched or core.refilled:
+        touched = first_in_line(core) if core.refilled else core.touched
         core.touched = {}
         core.budget.spent += len(touched) >> TOUCHED_SHIFT
         is_cut = False
@@ -48,6 +49,8 @@ def dispatch(core: Core) -> None:
             if last in core.later:
                 # The one that was cut short goes behind the others.
                 core.later[last] = core.later.pop(last)
+            if core.refilled:
+                core.touched = first_in_line(core)
             break
     # Queues that were touched meanwhile wait as well.
     if core.touched:

@@ -95,6 +95,16 @@ class ConsumerAttachedDetail(Detail, frozen=True):
     first: int = 0
 
 
+class BundleOpenedDetail(Detail, frozen=True):
+    """What one subscription to several queues asked for: each destination as a name or a pattern,
+    its acknowledgement mode and its filter."""
+
+    subscription: str = ""
+    destinations: tuple[str, ...] = ()
+    ack_mode: str = ""
+    filter: str = ""
+
+
 class AddressDetail(AddressDefinition, frozen=True):
     """An address; AddressUpdated lists what `changed`; without that list it is `routing_types`."""
 

@@ -23,6 +23,7 @@ from daybook.engine.details import (
     AdministeredDetail,
     BrokerStartedDetail,
     BrokerStoppedDetail,
+    BundleOpenedDetail,
     CarriedDetail,
     CheckpointDetail,
     ConnectionClosedDetail,
@@ -184,6 +185,8 @@ TIME_MARKED: Final = 83
 DISPATCH_STARTED: Final = 90
 GROUPS_RESET: Final = 95
 PERMISSION_REFUSED: Final = 100
+BUNDLE_OPENED: Final = 108
+BUNDLE_CLOSED: Final = 109
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -236,9 +239,12 @@ EVENT_TYPES: Final = (
               subject=life.CONNECTION, change=ENDS),
     EventType(CONNECTION_REFUSED, "ConnectionRefused", ("reason",), ConnectionDetail,
               "A peer was not let in."),
-    EventType(CONSUMER_ATTACHED, "ConsumerAttached", ("address", "queue", "consumer", "connection"),
-              ConsumerAttachedDetail, "A consumer takes from the queue from here on.",
-              subject=life.CONSUMER, change=BEGINS),
+    EventType(CONSUMER_ATTACHED, "ConsumerAttached",
+              ("address", "queue", "consumer", "connection", "related"),
+              ConsumerAttachedDetail,
+              "A consumer takes from the queue from here on. `related` is the BundleOpened of its"
+              " subscription, if that has several queues.",
+              subject=life.CONSUMER, change=BEGINS, related="of the bundle opened by event"),
     EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer",
     "connection"),
               None, "A consumer left; what it had in flight was returned before this event.",
@@ -413,6 +419,13 @@ EVENT_TYPES: Final = (
     EventType(PERMISSION_REFUSED, "PermissionRefused", ("connection",),
               PermissionRefusedDetail,
               "A user asked for something that its permissions do not allow, and was refused."),
+    EventType(BUNDLE_OPENED, "BundleOpened", ("connection",), BundleOpenedDetail,
+              "One subscription to several queues begins. Its consumers attach by events to come,"
+              " those that its patterns find perhaps much later."),
+    EventType(BUNDLE_CLOSED, "BundleClosed", ("connection", "related"), None,
+              "A subscription to several queues ended, after its consumers. One whose connection"
+              " ends is over without this event.",
+              related="of the bundle opened by event"),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -13,7 +13,11 @@ def can_take(consumer: Consumer) -> bool:
     """Whether a consumer has credit, and its connection has room and not too much in flight."""
     connection = consumer.connection
     return (
-        (consumer.credit_messages > 0 or consumer.credit_bytes > 0)
+        (
+            consumer.credit_messages > 0
+            or consumer.credit_bytes > 0
+            or (consumer.bundle is not None and consumer.bundle.can_spend(consumer))
+        )
         and connection.room > 0
         and not connection.sated
     )
@@ -59,6 +63,8 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     if consumer.credit_policy:
         consumer.credit_messages -= 1
         consumer.credit_bytes -= message.body_bytes if message.chunks else len(message.body)
+    elif consumer.bundle is not None:
+        consumer.bundle.spend(message.body_bytes)
     connection = consumer.connection
     if not consumer.acknowledges:
         lsn = core.emit_acknowledged(entry, consumer, AUTOMATIC)

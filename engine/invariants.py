@@ -7,6 +7,7 @@ not say why something is wrong: in that case an event was decided or applied wro
 from collections import Counter
 from collections.abc import Iterator
 
+from daybook.engine.bundles import BUNDLED_BYTES
 from daybook.engine.events import PERSISTENT
 from daybook.engine.gap import Gap
 from daybook.engine.level import Level, position_of
@@ -383,7 +384,8 @@ def _weights(state: State) -> Iterator[str]:
             for entry in consumer.unacked.values()
         )
         shown = sum(len(consumer.shown) for consumer in connection.consumers.values())
-        if connection.shown_bytes != shown * SHOWN_BYTES:
+        bundled = sum(len(bundle.order) for bundle in connection.bundles.values())
+        if connection.shown_bytes != shown * SHOWN_BYTES + bundled * BUNDLED_BYTES:
             yield f"connection {connection.id} does not count the {shown} messages it was shown"
         weight += connection.shown_bytes
         if connection.unacked_bytes != weight:

@@ -4,6 +4,7 @@ Kept by `engine.transactions`, which decides. `weight` is an estimate of memory:
 a fixed part for each operation. Volatile: no part of the logical state. Must never know limits.
 """
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from daybook.engine.commands import Send, Settle
@@ -31,8 +32,8 @@ class Transaction:
     """
 
     __slots__ = (
-        "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "settled",
-        "since", "weight",
+        "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "owners",
+        "settled", "since", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str, connection: int = 0, since: int = 0) -> None:
@@ -41,11 +42,23 @@ class Transaction:
         self.since = since
         self.operations: list[Operation] = []
         self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}
+        # By operation, the consumers of its entries, if they are those of a bundle.
+        self.owners: dict[int, list[Consumer]] = {}
         self.bytes = 0
         self.entries = 0
         self.weight = 0
         self.doomed = ""
         self.ended = False
+
+    def settlements(self) -> Iterator[tuple[Consumer, Entry]]:
+        """Yield the deliveries that it settles, each with its consumer when it was settled."""
+        for position, (consumer, entries) in self.settled.items():
+            owners = self.owners.get(position)
+            if owners is None:
+                for entry in entries:
+                    yield consumer, entry
+            else:
+                yield from zip(owners, entries, strict=True)
 
 
 class OpenTransactions:

@@ -51,6 +51,7 @@ def put_in_force(core: Core, permissions: Permissions | None) -> None:
     """Use other rules, None for none: then every user may do everything."""
     core.permissions = permissions if permissions is not None and permissions.count else None
     core.senders.clear()
+    core.seekers.look_again_for_all(core.bundles.values())
 
 
 def check(
@@ -104,6 +105,15 @@ def refused_consumer(
     if permissions.allows(user, permission, rules_place(state, permissions, name), queue.name):
         return None
     return refusal(user, permission, name, queue.name)
+
+
+def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
+    """Whether a user may consume from a queue, or browse it, that nobody named: no denial."""
+    permissions = core.permissions
+    if permissions is None:
+        return True
+    place = rules_place(core.state, permissions, queue.address.name)
+    return permissions.allows(user, BROWSE if browses else CONSUME, place, queue.name)
 
 
 def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:

@@ -59,6 +59,7 @@ DELAY_OVER: Final = 92
 NO_CONSUMERS: Final = 93
 GONE: Final = 130
 HOST_MAX_SIZE: Final = 131
+LEFT_OUT: Final = 138
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
 END_OF_BROWSE: Final = 106
@@ -143,4 +144,8 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     ),
     RETAINED: ("retained", "it has the retained messages of all addresses"),
     FORGOTTEN: ("forgotten", "its address is no longer to remember it for queues to come"),
+    LEFT_OUT: (
+        "left-out",
+        "its subscription has wildcards, and may not consume from this queue any more",
+    ),
 }

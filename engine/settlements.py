@@ -65,6 +65,7 @@ ENDS: Final[dict[int, End]] = {
     reasons.REFUSED: End(ALWAYS, AT_ONCE, delays=False),
     reasons.NACK: USUAL,
     reasons.CLOSED: End(ATTEMPTED, WHEN_USED_UP, delays=True),
+    reasons.LEFT_OUT: End(ATTEMPTED, WHEN_USED_UP, delays=True),
     reasons.DISCONNECTED: USUAL,
     reasons.TIMEOUT: USUAL,
     reasons.PROTOCOL_ERROR: USUAL,

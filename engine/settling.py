@@ -52,6 +52,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
     consumer = core.state.consumers.get(command.consumer)
     if command.outcome != ACCEPTED:
         return _return(core, command, consumer)
+    # Without such a consumer it may be a bundle, which `select` knows.
     if (
         consumer is None
         or command.cumulative
@@ -62,6 +63,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
         chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
         if isinstance(chosen, Refusal):
             return chosen
+        consumer = chosen[-1].consumer
         lsn = 0
         for entry in chosen:
             lsn = acknowledge_entry(core, entry) or lsn
@@ -76,6 +78,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
     chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
     if isinstance(chosen, Refusal):
         return chosen
+    consumer = chosen[-1].consumer
     core.budget.spent += len(chosen) * RETURN_UNITS
     lsn = give_all_back(core, chosen, OUTCOMES[command.outcome])
     return _settled(chosen, command, consumer, lsn)
@@ -115,14 +118,15 @@ def select(
     For a cumulative one, the first `most` of them.
     """
     if consumer is None:
-        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+        bundle = core.bundles.get(command.consumer)
+        if bundle is None:
+            return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+        consumer = bundle.holder(command.message)
+        if consumer is None:
+            return _not_in_flight(command, bundle.subscription)
     entry = consumer.unacked.get(command.message) or consumer.shown.get(command.message)
     if entry is None:
-        return Refusal(
-            Code.NOT_FOUND,
-            f"message {command.message} is not in flight to subscription "
-            f"'{consumer.subscription}'; it was settled before or never delivered to it",
-        )
+        return _not_in_flight(command, consumer.subscription)
     if command.message in consumer.held:
         return Refusal(
             Code.INVALID,
@@ -132,12 +136,24 @@ def select(
     if not command.cumulative:
         return [entry]
     chosen: list[Entry] = []
+    if consumer.bundle is not None:
+        chosen = consumer.bundle.up_to(consumer, command.message, most)
+        core.budget.spent += len(chosen)
+        return chosen
     for message_id, earlier in _unheld(core, consumer).items():
         chosen.append(earlier)
         if message_id == command.message or len(chosen) >= most:
             break
     core.budget.spent += len(chosen)
     return chosen
+
+
+def _not_in_flight(command: Settle, subscription: str) -> Refusal:
+    return Refusal(
+        Code.NOT_FOUND,
+        f"message {command.message} is not in flight to subscription '{subscription}'; it was"
+        " settled before or never delivered to it",
+    )
 
 
 def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
@@ -165,6 +181,9 @@ def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
 def hold_for(consumer: Consumer, entry: Entry, transaction: str) -> None:
     """Note that an open transaction settled a delivery."""
     consumer.held[entry.message.id] = transaction
+    bundle = consumer.bundle
+    if bundle is not None and bundle.unheld is not None:
+        bundle.unheld.pop((consumer.id, entry.message.id), None)
     if consumer.index is not None and consumer.index.unheld is not None:
         consumer.index.unheld.pop(entry.message.id, None)
 
@@ -175,6 +194,8 @@ def let_go(consumer: Consumer, entry: Entry) -> None:
     if consumer.index is not None:
         # It belongs before others in the dict, which is rebuilt at the next request.
         consumer.index.unheld = None
+    if consumer.bundle is not None:
+        consumer.bundle.unheld = None
 
 
 def acknowledge_entry(core: Core, entry: Entry) -> int:
@@ -197,7 +218,10 @@ def acknowledge_entry(core: Core, entry: Entry) -> int:
 
 
 def restore_credit(consumer: Consumer, entry: Entry) -> None:
-    """Return the credit of a delivery, once, if this consumer's credit returns by settlement."""
+    """Return the credit of a delivery, once, if this consumer's credit returns by settlement.
+
+    That of a bundle returns when the delivery leaves its order.
+    """
     if consumer.credit_policy != BY_SETTLEMENT:
         return
     message = entry.message

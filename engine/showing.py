@@ -153,6 +153,8 @@ def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
     if consumer.credit_policy:
         consumer.credit_messages -= 1
         consumer.credit_bytes -= body_bytes
+    elif consumer.bundle is not None:
+        consumer.bundle.spend(body_bytes)
     connection = consumer.connection
     if consumer.acknowledges:
         keep_shown(consumer, entry, body_bytes)

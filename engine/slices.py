@@ -5,7 +5,7 @@ ends when the budget of the turn is spent. If the broker ends before the work do
 are gone, and the journal says which queues are being deleted, so that the next start continues.
 """
 
-from daybook.engine import fading, recalling
+from daybook.engine import bundling, fading, recalling
 from daybook.engine.connections import close
 from daybook.engine.core import Core
 from daybook.engine.purging import purge
@@ -16,6 +16,7 @@ def has_more(core: Core) -> bool:
     """Whether there is work left."""
     return (
         bool(core.emptying or core.purging or core.histories_to_review)
+        or core.seekers.has_work
         or any(each.is_left for each in core.closing.values())
         or (bool(core.state.recalling) and recalling.can_go_on(core))
     )
@@ -29,6 +30,8 @@ def go_on(core: Core) -> None:
         if not close(core, closing):
             # Behind the others; perhaps only one step is missing.
             core.closing[closing.connection.id] = core.closing.pop(closing.connection.id)
+    if core.seekers.has_work:
+        bundling.seek(core)
     for queue_id in list(core.purging):
         if core.budget.is_spent:
             return

@@ -8,6 +8,7 @@ digest. This module knows no commands, no clock and no I/O.
 from typing import Any, Final, TypeVar
 
 from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
+from daybook.engine.bundles import Bundle
 from daybook.engine.definitions import ANYCAST, AddressDefinition, DivertDefinition, SharedTexts
 from daybook.engine.groups import GroupCount
 from daybook.engine.id_cache import IdCache
@@ -182,6 +183,7 @@ class Consumer:
         "again",
         "attempted",
         "browses",
+        "bundle",
         "caught_up",
         "connection",
         "connection_id",
@@ -223,8 +225,9 @@ class Consumer:
         self.browses = False
         self.first = 0
         self.unacked: dict[int, Entry] = {}
-        # Volatile. `tour` is what a browser has still to read.
+        # Volatile. `tour` is what a browser has still to read, `bundle` what it is a member of.
         self.tour: Tour | None = None
+        self.bundle: Bundle | None = None
         self.acknowledges = True
         self.credit_policy = BY_SETTLEMENT
         self.credit_messages = 0
@@ -256,6 +259,11 @@ class Consumer:
     def is_selective(self) -> bool:
         """Whether entries are offered to it by rules, not just in turn."""
         return bool(self.filter) or self.priority != 0 or self.first > 0
+
+    @property
+    def is_found(self) -> bool:
+        """Whether a pattern of its subscription found its queue, which nobody named."""
+        return self.bundle is not None and self.id in self.bundle.found
 
     @property
     def unsettled(self) -> int:
@@ -292,6 +300,7 @@ class Connection:
     """
 
     __slots__ = (
+        "bundles",
         "client_id",
         "consumers",
         "holders",
@@ -320,12 +329,13 @@ class Connection:
         self.consumers: dict[int, Consumer] = {}
         self.unacked_bytes = 0
         # Volatile. `shown_bytes` is the part of `unacked_bytes` for what non-destructive queues
-        # showed its consumers.
+        # showed its consumers, and for the orders of its bundles.
         self.shown_bytes = 0
         self.room = 0
         self.unacked_max = UNLIMITED
         self.sated = False
         self.transactions: dict[str, Any] = {}
+        self.bundles: dict[int, Bundle] = {}
         self.holders: dict[int, list[Consumer]] | None = None
 
 

@@ -10,6 +10,7 @@ from daybook.engine import (
     details,
     events,
     grouping,
+    membership,
     no_local,
     permitting,
     purging,
@@ -17,12 +18,14 @@ from daybook.engine import (
     reasons,
     sequences,
 )
+from daybook.engine.bundles import Bundle
 from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
-from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.membership import TEXT_SHIFT
+from daybook.engine.message import PRIORITIES, Entry, Filter
 from daybook.engine.names import HOST, INTERNAL, plain, qualified
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
@@ -38,6 +41,7 @@ from daybook.engine.topology import (
     begin_deletion,
     check_address,
     check_name,
+    check_queue,
     compile_filter,
     create_queue,
     default_address_type,
@@ -74,19 +78,79 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
-    refusal = quotas.check_consumer(core) or _check_permission(core, command)
-    refusal = refusal or _check_reading(core, command, connection)
+    refusal = _check_asking(core, command, connection)
     if refusal is not None:
         return refusal
-    queue = _target(core, command)
+    queue = target_of(core, command)
     if isinstance(queue, Refusal):
         return queue
-    refusal = _check_queue(queue, command)
+    refusal = check_queue_of(queue, command)
     if refusal is not None:
         return refusal
+    return begin_consuming(core, command, queue, matcher).id
+
+
+def check_attach(core: Core, command: Attach) -> Refusal | None:
+    """Return why `attach` would be refused, None if it would not; for one that is not durable.
+
+    What the limit of queues says of several such commands together is not part of it.
+    """
+    connection = core.state.connections[command.connection]
+    refusal = _check_asking(core, command, connection) or _check_place(core, command)
+    if refusal is not None:
+        return refusal
+    is_anycast = _routing_type(core, command) == ANYCAST
+    address, name = command.address, command.queue
+    queue = core.state.queue_by_name.get(name) if name is not None else None
+    if name is None and is_anycast:
+        name = address
+        queue = _first_available(core, command, address) or core.state.queue_by_name.get(name)
+    if queue is None or queue.name == name:
+        if name is None:
+            return _check_temporary(core, command)
+        default = ANYCAST if command.queue is None else default_queue_type(core, address)
+        routing_type = command.routing_type or default
+        refusal = check_queue(core, name, address, routing_type, command.connection)
+    if refusal is None and queue is not None:
+        refusal = check_queue_of(queue, command)
+    return refusal
+
+
+def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, bool]:
+    """Return the name of the queue that a command means, and whether it would be a new one that
+    stays; empty for that of a topic. `planned` are queues that there will be."""
+    if command.queue is not None:
+        name = command.queue
+    elif _routing_type(core, command) == MULTICAST:
+        return "", False
+    else:
+        name = command.address
+        found = None
+        if name not in planned:
+            found = _first_available(core, command, name)
+        if found is not None:
+            name = found.name
+    return name, name not in core.state.queue_by_name and not is_temporary(name)
+
+
+def _check_asking(core: Core, command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a client may not consume as it wants to, whatever queues there are."""
+    refusal = quotas.check_consumer(core) or _check_permission(core, command)
+    return refusal or _check_reading(core, command, connection)
+
+
+def begin_consuming(
+    core: Core,
+    command: Attach,
+    queue: Queue,
+    matcher: Filter | None,
+    bundle: Bundle | None = None,
+) -> Consumer:
+    """Attach a consumer to a queue, perhaps as a member of a bundle; everything was checked."""
+    connection = core.state.connections[command.connection]
     # On multicast the queue itself has the filter: messages that it refuses are not routed there.
     own_filter = command.filter if queue.definition.filter != command.filter else ""
-    consumer = _attach(core, command, queue, own_filter)
+    consumer = _attach(core, command, queue, own_filter, bundle.id if bundle is not None else 0)
     consumer.matcher = matcher if own_filter else None
     if consumer.first:
         consumer.matcher = Since(consumer.first, consumer.matcher)
@@ -96,6 +160,8 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     consumer.receiver = command.receiver
     if connection.holders is not None:
         consumer.index = InFlightIndex(connection.holders)
+    if bundle is not None:
+        bundle.join(consumer)
     share_windows(core.state)
     set_window(core.state, queue)
     core.touch(queue)
@@ -103,7 +169,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
         consumer.tour = Tour(
             ends=not command.listens, in_sequence=command.from_sequence is not None
         )
-        return consumer.id
+        return consumer
     if queue.waits_since:
         beginning.decide(core, queue)
     core.budget.spent += grouping.units_of(queue)
@@ -111,7 +177,7 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
         # It takes messages from here on.
         core.held_changed = True
-    return consumer.id
+    return consumer
 
 
 def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
@@ -133,7 +199,7 @@ def _check_reading(core: Core, command: Attach, connection: Connection) -> Refus
     return no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
 
 
-def _check_queue(queue: Queue, command: Attach) -> Refusal | None:
+def check_queue_of(queue: Queue, command: Attach) -> Refusal | None:
     """Return why a queue takes no further consumer."""
     owned = queue.definition.temporary and queue.definition.owner != command.connection
     if owned:
@@ -150,19 +216,20 @@ def _check_queue(queue: Queue, command: Attach) -> Refusal | None:
     return None
 
 
-def _attach(core: Core, command: Attach, queue: Queue, own_filter: str) -> Consumer:
-    """Record the new consumer, and give it its credit."""
+def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: int) -> Consumer:
+    """Record the new consumer, maybe of a bundle, and give it its credit."""
     detail = details.ConsumerAttachedDetail(
         subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
         priority=command.priority, exclusive=command.exclusive, browses=command.browses,
         first=sequences.first_of(core, command.from_sequence),
     )  # fmt: skip
     consumer_id = core.next_lsn
+    core.budget.spent += len(own_filter) >> TEXT_SHIFT
     core.emit(
         events.row(
             events.CONSUMER_ATTACHED,
             address=queue.address.id, queue=queue.id, consumer=consumer_id,
-            connection=command.connection, time=core.now,
+            connection=command.connection, related=bundle, time=core.now,
         ),
         events.encode_detail(detail),
     )  # fmt: skip
@@ -175,9 +242,8 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str) -> Consu
     return consumer
 
 
-def _target(core: Core, command: Attach) -> Queue | Refusal:
-    """Return the queue to consume from, created on demand if the settings allow it."""
-    start = Start(command.after, command.since)
+def _check_place(core: Core, command: Attach) -> Refusal | None:
+    """Return why nobody, or another connection only, may consume from a place."""
     if command.queue is None and plain(command.address).startswith(INTERNAL):
         return Refusal(
             Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
@@ -191,6 +257,15 @@ def _target(core: Core, command: Attach) -> Queue | Refusal:
         )
         if refusal is not None:
             return refusal
+    return None
+
+
+def target_of(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the queue to consume from, created on demand if the settings allow it."""
+    start = Start(command.after, command.since)
+    refusal = _check_place(core, command)
+    if refusal is not None:
+        return refusal
     if command.queue is not None:
         routing_type = command.routing_type or default_queue_type(core, command.address)
         return require_queue(
@@ -321,14 +396,19 @@ def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> Queue
     )
 
 
-def _temporary(core: Core, command: Attach) -> Queue | Refusal:
-    """Create the queue of a subscription that ends with its consumer."""
+def _check_temporary(core: Core, command: Attach) -> Refusal | None:
+    """Return why no queue may be created that ends with its consumer."""
     # A queue that ends with its subscription needs memory like any other.
-    refusal = (
+    return (
         permitting.check_new_queue(core, command.connection, command.address, None, durable=False)
         or quotas.check_subscription(core, command.connection)
         or check_address(core, command.address, MULTICAST, command.connection)
     )
+
+
+def _temporary(core: Core, command: Attach) -> Queue | Refusal:
+    """Create the queue of a subscription that ends with its consumer."""
+    refusal = _check_temporary(core, command)
     if refusal is not None:
         return refusal
     address = require_address(core, command.address, MULTICAST, command.connection)
@@ -429,6 +509,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     )  # fmt: skip
     # Another consumer may have the queue to itself now.
     core.touch(queue)
+    if consumer.bundle is not None:
+        membership.left(core, consumer)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)

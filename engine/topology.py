@@ -24,6 +24,7 @@ from daybook.engine import (
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.lifetime import with_lifetime
+from daybook.engine.membership import left, tell_end
 from daybook.engine.message import Entry, Filter
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queue_defaults import with_defaults
@@ -35,7 +36,6 @@ from daybook.engine.shown import forget_shown
 from daybook.engine.state import Address, count_down
 from daybook.engine.syntax import DEFAULT, Syntax
 from daybook.engine.temporary_names import check_creation, definition_of, is_temporary
-from daybook.engine.tours import END_OF_BROWSE
 from daybook.engine.window import Window
 
 NAME_SHOWN_MAX: Final = 100
@@ -324,6 +324,8 @@ def create_queue(
     )  # fmt: skip
     core.held_changed = True
     queue = core.state.queues[number]
+    if core.seekers.count:
+        core.seekers.note(queue)
     if core.state.histories:
         recalling.begin(core, queue, start)
     return queue
@@ -354,6 +356,8 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
         events.encode_detail(detail),
     )  # fmt: skip
     core.held_changed = True
+    if core.seekers.count and "routing_type" in values:
+        core.seekers.note(queue)
     grouping.updated(queue, core.state.groups, values)
     core.touch(queue)
 
@@ -523,7 +527,7 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
         if not consumer.leaving:
             consumer.leaving = True
             doom_transactions(consumer)
-            core.effects.append((consumer, END_OF_BROWSE, 0, False, 0))
+            tell_end(core, consumer)
         if not forget_shown(core, consumer, DELETED_AT_ONCE):
             return False
         core.emit(
@@ -533,6 +537,8 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
                 consumer=consumer.id, connection=consumer.connection_id, time=core.now,
             )
         )  # fmt: skip
+        if consumer.bundle is not None:
+            left(core, consumer)
         core.budget.spent += 1
     return True
 

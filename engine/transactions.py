@@ -146,9 +146,10 @@ def _too_many(core: Core, transaction: Transaction) -> Refusal:
 def add_settlement(core: Core, command: Settle) -> int | Refusal:
     """Add a settlement to a transaction, which holds its deliveries from here on."""
     consumer = core.state.consumers.get(command.consumer)
-    if consumer is None:
+    owner = consumer if consumer is not None else core.bundles.get(command.consumer)
+    if owner is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
-    transaction = find(core, consumer.connection_id, command.transaction or "")
+    transaction = find(core, owner.connection.id, command.transaction or "")
     if isinstance(transaction, Refusal):
         return transaction
     room = core.options.max_transaction_entries - transaction.entries
@@ -163,16 +164,22 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
         return refusal
     transaction.entries += len(chosen)
     core.transactions.grow(transaction, growth)
-    for entry in chosen:
+    owners = [entry.consumer for entry in chosen if entry.consumer is not None]
+    for consumer, entry in zip(owners, chosen, strict=True):
         hold_for(consumer, entry, transaction.name)
         consumer.attempted.add(entry.message.id)
         # Apollo: an acknowledgement in a transaction gives credit without consuming.
         if command.outcome == ACCEPTED and entry.message.id not in consumer.credited:
+            if consumer.bundle is not None:
+                consumer.bundle.restore(entry.message.body_bytes)
             restore_credit(consumer, entry)
             consumer.credited.add(entry.message.id)
-    transaction.settled[len(transaction.operations)] = (consumer, chosen)
+        core.touch(consumer.queue)
+    position = len(transaction.operations)
+    transaction.settled[position] = (owners[-1], chosen)
+    if owners[-1].bundle is not None:
+        transaction.owners[position] = owners
     transaction.operations.append(command)
-    core.touch(consumer.queue)
     return 0
 
 
@@ -210,9 +217,8 @@ def check_all(core: Core, transaction: Transaction) -> Refusal | None:
 
 def carry_out(core: Core, transaction: Transaction) -> int:
     """Carry out a transaction that `check_all` allowed, as one group of events."""
-    for consumer, entries in transaction.settled.values():
-        for entry in entries:
-            consumer.held.pop(entry.message.id, None)
+    for consumer, entry in transaction.settlements():
+        consumer.held.pop(entry.message.id, None)
     first = core.next_lsn
     for position, operation in enumerate(transaction.operations):
         _carry_out(core, transaction, position, operation)
@@ -347,9 +353,8 @@ def first_chunk(core: Core) -> int:
 
 def _release(transaction: Transaction) -> None:
     """Release the deliveries that a transaction held."""
-    for consumer, entries in transaction.settled.values():
-        for entry in entries:
-            let_go(consumer, entry)
+    for consumer, entry in transaction.settlements():
+        let_go(consumer, entry)
 
 
 def rollback(core: Core, command: Rollback) -> int | Refusal:
@@ -399,6 +404,7 @@ def give_up(core: Core, transaction: Transaction, why: str) -> None:
     transaction.doomed = why
     transaction.operations = []
     transaction.settled = {}
+    transaction.owners = {}
     transaction.bytes = 0
     core.line.leave(transaction.connection)
     connection = core.state.connections[transaction.connection]

@@ -155,7 +155,7 @@ def _delete_queue(core: Core, queue: Queue) -> bool:
             begin_deletion(core, queue, reasons.CONFIGURATION, 0)
         known = {connection for connection, _ in core.dismissals}
         for consumer in list(queue.consumers):
-            if consumer.connection_id not in known:
+            if consumer.connection_id not in known and not consumer.is_found:
                 known.add(consumer.connection_id)
                 core.dismissals.append((consumer.connection_id, text))
             retire(core, consumer)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
+from daybook.engine.bundles import windows_of
 from daybook.engine.state import Connection, Consumer, State
 
 PAGE_MAX: Final = 1000
@@ -51,6 +52,7 @@ def _connection(connection: Connection) -> dict[str, Any]:
 
 
 def _consumer(consumer: Consumer) -> dict[str, Any]:
+    messages, size = windows_of(consumer)
     return {
         "consumer": consumer.id,
         "connection": consumer.connection_id,
@@ -63,8 +65,9 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
         "priority": consumer.priority,
         "exclusive": consumer.exclusive,
         "in_flight": consumer.unsettled,
-        "credit_messages": consumer.credit_messages,
-        "credit_bytes": consumer.credit_bytes,
+        "credit_messages": messages,
+        "credit_bytes": size,
+        "bundle": consumer.bundle.id if consumer.bundle is not None else None,
     }
 
 

@@ -532,7 +532,7 @@ class Hub:
         """
         body = peer.body
         assert body is not None
-        consumer = self.broker.state.consumers.get(body.consumer)
+        consumer = self.broker.consumer_of(body.consumer, body.message)
         self._drop_bodies(peer)
         text = f"the body of message {body.message} cannot be read: {why}"
         now = self._clock()

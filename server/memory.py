@@ -38,6 +38,7 @@ from daybook.server.peer import Peer
 CONNECTION_BYTES: Final = 24 * 1024
 CONSUMER_BYTES: Final = 4 * 1024
 TOUR_BYTES: Final = 8 * 1024
+BUNDLE_BYTES: Final = 4 * 1024
 QUEUE_BYTES: Final = 2 * 1024
 ADDRESS_BYTES: Final = 512
 ID_BYTES: Final = 128
@@ -387,12 +388,13 @@ class Memory:
             CONNECTION_BYTES * len(self._peers)
             + CONSUMER_BYTES * len(state.consumers)
             + TOUR_BYTES * state.browser_count
+            + BUNDLE_BYTES * len(broker.bundles)
             + QUEUE_BYTES * len(state.queues)
             + ADDRESS_BYTES * len(state.addresses)
             + ID_BYTES * self._ids
             + LATEST_BYTES * sum(len(queue.latest or ()) for queue in state.keyed.values())
             + NAME_COPIES * state.names_length
-            + WILDCARD_BYTES * broker.wildcards.nodes
+            + WILDCARD_BYTES * (broker.wildcards.nodes + broker.seekers.nodes)
             + GROUP_BYTES * (state.groups.known + state.groups.flying)
             + sum([peer.fixed_bytes for peer in self._peers])
         )

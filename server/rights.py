@@ -68,7 +68,7 @@ def _forbidden(state: State, permissions: Permissions, ids: list[int]) -> Mappin
     found: dict[int, str] = {}
     for each in islice(ids, SLICE):
         consumer = state.consumers.get(each)
-        if consumer is not None:
+        if consumer is not None and not consumer.is_found:
             refusal = refused_consumer(state, permissions, consumer)
             if refusal is not None:
                 found[consumer.connection_id] = refusal.text

@@ -81,14 +81,12 @@ class SlowConsumers:
         # After a clock was set back, the period starts again.
         if before is not None and before.moment <= now < before.moment + period:
             return
-        unacked = consumer.unsettled
-        self._marks[consumer.id] = Mark(
-            now, consumer.handed, unacked, queue.ready_count, queue.added
-        )
+        handed, unacked = _counts(consumer)
+        self._marks[consumer.id] = Mark(now, handed, unacked, queue.ready_count, queue.added)
         if before is None or before.moment > now or _is_stopped(queue):
             return
         wanted = settings.slow_consumer_threshold * (now - before.moment) / US_PER_SECOND
-        consumed = consumer.handed - before.handed + before.unacked - unacked
+        consumed = handed - before.handed + before.unacked - unacked
         offered = before.ready + queue.added - before.added
         if consumed >= wanted or before.unacked + offered / len(queue.consumers) < wanted:
             self._slow.pop(consumer.id, None)
@@ -129,6 +127,18 @@ class SlowConsumers:
                     }
                 )
         return rows
+
+
+def _counts(consumer: Consumer) -> tuple[int, int]:
+    """Return how many messages were delivered to a consumer, and how many it has not settled.
+
+    Those of its subscription, if that has several queues: they share one credit, so one queue may
+    have to wait because the subscriber takes from the others as fast as it can.
+    """
+    bundle = consumer.bundle
+    if bundle is None:
+        return consumer.handed, consumer.unsettled
+    return bundle.handed, len(bundle.order)
 
 
 def _is_stopped(queue: Queue) -> bool:

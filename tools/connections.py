@@ -16,7 +16,9 @@ from daybook.tools.reaching import broker_option, reach
 CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
 MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")
 CONSUMER_COLUMNS: Final = ("consumer", "connection", "user", "queue", "in_flight", "ack_mode")
-MORE_CONSUMER_COLUMNS: Final = ("subscription", "filter", "credit_messages", "credit_bytes")
+MORE_CONSUMER_COLUMNS: Final = (
+    "subscription", "bundle", "filter", "credit_messages", "credit_bytes",
+)  # fmt: skip
 
 
 def _ask(data: Path, **request: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ Modules:
 - `bodies`: Bodies that arrive in several reads.
 - `composite`: Composite destinations in SEND: one message for each of several destinations, all or
   none.
+- `composite_subscribing`: Composite destinations in SUBSCRIBE: one subscription to several queues
+  and topics, and to the queues that match a name with wildcards.
 - `conversation`: The conversation of a connection: login, commands, time and the end, but not
   parsing of input.
 - `destinations`: Names of destinations: what a `destination` header means to the broker.

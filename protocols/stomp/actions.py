@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.commands import (
-    Attach,
     Begin,
     CloseConnection,
     Commit,
@@ -55,16 +54,17 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
             " connection already",
             "give every subscription an id of its own, or UNSUBSCRIBE first",
         )
-    if len(session.by_key) >= session.options.max_subscriptions:
+    if session.parts + request.parts > session.options.max_subscriptions:
         raise StompError(
             f"more than {session.options.max_subscriptions} subscriptions on this connection",
             "use fewer, or raise max-subscriptions in the broker's configuration",
         )
     made = Subscription if request.reading.is_plain else Reader
     subscription = made(session, session.serials + 1, request)
-    command: Attach = request.attach(session.connection, subscription)
+    command = request.command(session.connection, subscription)
     subscription.consumer = answer = session.do(command, now)
     session.serials += 1
+    session.parts += subscription.parts
     session.by_key[request.key] = subscription
     session.keys_bytes += subscription.keys_bytes
     if session.version == V10:
@@ -97,6 +97,7 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     # turns.
     del session.by_key[key]
     session.keys_bytes -= subscription.keys_bytes
+    session.parts -= subscription.parts
     session.by_serial.pop(b"%d" % subscription.serial, None)
     session.by_consumer.pop(subscription.consumer, None)
     if session.latest is subscription:

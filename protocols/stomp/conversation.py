@@ -56,8 +56,8 @@ class Conversation:
         "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "client_id",
         "close_delay_ms", "closing", "connection", "error", "gate", "handle", "has_more",
         "has_spoken", "has_stalled", "is_blocked", "is_unheard", "keys_bytes", "latest",
-        "login_request", "next_deadline", "options", "out", "refusal", "serials", "state",
-        "version",
+        "login_request", "next_deadline", "options", "out", "parts", "refusal", "serials",
+        "state", "version",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,8 @@ class Conversation:
         # In 1.0 also by consumer: an ACK names only a message, and the broker knows its consumer.
         self.by_consumer: dict[int, Subscription] = {}
         self.serials: int = 0
+        # How many destinations they have together.
+        self.parts: int = 0
         self.keys_bytes: int = 0
         self.latest: Subscription | None = None
         # Time, in microseconds.

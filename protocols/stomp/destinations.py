@@ -3,9 +3,9 @@
 `/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription,
 any other NAME leaves the routing type to `destination-type` or to the address. An acceptor may have
 further prefixes (`anycast-prefix`, `multicast-prefix`). NAME may be
-ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE to a topic it may have wildcards: `*` for a
-word, `#` (Artemis) or `**` (Apollo) for any number of words, and words that match in part
-(`engine.words`). Acceptors may spell all this otherwise (`spelling`). Must never know which
+ADDRESS::QUEUE, one queue of an address; for SUBSCRIBE it may have wildcards: `*` for a word, `#`
+(Artemis) or `**` (Apollo) for any number of words, and words that match in part (`engine.words`).
+Acceptors may spell all this otherwise (`spelling`). Must never know which
 addresses exist.
 """
 
@@ -229,13 +229,6 @@ def _pattern(
 ) -> Target:
     """Resolve a destination with wildcards, to subscribe to."""
     syntax, spelling = options.syntax, options.spelling
-    if routing_type == ANYCAST:
-        raise _not_supported(
-            destination,
-            "wildcards in names of queues are",
-            "subscribe to a topic with wildcards, or to each queue",
-        )
-    _refuse_syntax_of_others(destination, name, spelling)
     any_descendant = syntax.one_word * 2
     name = syntax.delimiter.join(
         syntax.any_words if word == any_descendant else word
@@ -250,7 +243,7 @@ def _pattern(
             f" {spelling.regex_start}REGEX{spelling.regex_end} for what a regular expression"
             " matches within a word",
         )
-    return Target(name, None, MULTICAST)
+    return Target(name, None, routing_type or MULTICAST)
 
 
 def _routing_type(destination: str, by_prefix: str | None, hint: str | None) -> str | None:
@@ -277,15 +270,6 @@ def _named(destination: str, name: str, routing_type: str | None, options: Stomp
     return Target(address, queue, routing_type)
 
 
-def _refuse_syntax_of_others(destination: str, name: str, spelling: Spelling) -> None:
-    if spelling.between == SEPARATOR and SEPARATOR in without_regexes(name):
-        raise _not_supported(
-            destination,
-            "composite destinations of subscriptions are",
-            "subscribe to each destination",
-        )
-
-
 def _check(destination: str, name: str, options: StompOptions) -> None:
     """Check a name by the engine's rule, with errors about destinations. Raises StompError."""
     if not name:
@@ -293,18 +277,11 @@ def _check(destination: str, name: str, options: StompOptions) -> None:
             f"destination {shortened(destination)} names nothing", "give a name after the prefix"
         )
     syntax = options.syntax
-    _refuse_syntax_of_others(destination, name, options.spelling)
     if syntax.is_pattern(name):
         raise StompError(
             f"destination {shortened(destination)} has wildcards",
-            "name one destination; wildcards are for SUBSCRIBE to a topic",
+            "name one destination; wildcards are for SUBSCRIBE to queues and topics",
         )
     wrong = wrong_to_spell(name, syntax)
     if wrong is not None:
         raise StompError(f"destination {shortened(destination)}: {wrong}", "use another name")
-
-
-def _not_supported(destination: str, what: str, advice: str) -> StompError:
-    return StompError(
-        f"destination {shortened(destination)}: {what} not supported in this version", advice
-    )

@@ -91,7 +91,16 @@ OPTIONS: Final = (
         " follows it.",
     ),
     ProtocolOption(
-        "max-subscriptions", Count(1, 10_000_000), 10_000, "Subscriptions of one connection."
+        "max-subscriptions",
+        Count(1, 10_000_000),
+        10_000,
+        "Subscriptions of one connection; each destination of a composite one counts.",
+    ),
+    ProtocolOption(
+        "max-wildcard-queues",
+        Count(1, 1_000_000),
+        1_000,
+        "Queues that one subscription with wildcards takes from at a time; further ones wait.",
     ),
     ProtocolOption(
         "default-persistent",

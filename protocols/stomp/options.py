@@ -57,6 +57,7 @@ class StompOptions(
     min_large_message_size: int = 100 * KIB
     max_early_data: int = 16 * KIB
     max_subscriptions: int = 10_000
+    max_wildcard_queues: int = 1_000
     die_delay_ms: int = 250
     connect_timeout_ms: int = 10_000
     body_timeout_ms: int = 60_000
@@ -90,8 +91,9 @@ class StompOptions(
         """Refuse invalid values; the error names the key."""
         for name in (
             "max_header_length", "max_headers", "max_frame_head", "max_data_length",
-            "min_large_message_size", "max_early_data", "max_subscriptions", "die_delay_ms",
-            "connect_timeout_ms", "body_timeout_ms", "heart_beat_send_ms", "heart_beat_receive_ms",
+            "min_large_message_size", "max_early_data", "max_subscriptions",
+            "max_wildcard_queues", "die_delay_ms", "connect_timeout_ms", "body_timeout_ms",
+            "heart_beat_send_ms", "heart_beat_receive_ms",
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{key(name)} must be 0 or more")

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine.commands import NO_HISTORY, Attach
+from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
-from daybook.protocols.stomp import foreign
-from daybook.protocols.stomp.destinations import Target, resolve
+from daybook.protocols.stomp import composite_subscribing, foreign
+from daybook.protocols.stomp.destinations import Target
 from daybook.protocols.stomp.durable_names import durable_name
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, number, required, truth
@@ -40,8 +40,8 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "after", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "exclusive", "filter", "id", "key", "no_local", "priority", "reading",
-        "since", "target",
+        "durable_name", "exclusive", "filter", "id", "key", "no_local", "options", "priority",
+        "reading", "since", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -56,14 +56,25 @@ class SubscribeRequest:
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
         wanted_type = values.get("subscription-type", values.get("destination-type"))
-        self.target: Target = resolve(
-            self.destination, wanted_type, options, connection, is_subscribed=True
+        self.options: StompOptions = options
+        self.targets: list[Target] = composite_subscribing.targets_of(
+            self.destination, wanted_type, options, connection
         )
         self.durable_name: str | None = self.id if is_named_by_id else name
         durable = self.durable_name is not None
+        self.reading: Reading = Reading(head)
+        composite_subscribing.check(
+            self.destination,
+            self.targets,
+            options.syntax,
+            has_start=self.reading.from_sequence is not None,
+            is_durable=durable,
+        )
         if durable:
-            _check_durable(self.destination, self.target)
-        is_topic = self.target.routing_type == MULTICAST and self.target.queue is None
+            _check_durable(self.destination, self.targets[0])
+        is_topic = all(
+            each.routing_type == MULTICAST and each.queue is None for each in self.targets
+        )
         foreign.refuse_queue_attributes(head, is_durable=durable or not is_topic)
         self.ack_mode: str = values.get("ack", AUTO)
         if self.ack_mode not in _ACK_MODES:
@@ -78,7 +89,6 @@ class SubscribeRequest:
         self.priority: int = _priority(values)
         exclusive = _one_of([name for name in _EXCLUSIVE_NAMES if name in values])
         self.exclusive: bool = bool(exclusive) and truth(head, exclusive, False)
-        self.reading: Reading = Reading(head)
         if self.reading.browses and (self.priority or self.exclusive):
             what = "is exclusive" if self.exclusive else "has a priority"
             raise StompError(f"a browser that {what}", "browsers are no consumers; leave that out")
@@ -86,9 +96,21 @@ class SubscribeRequest:
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
         self.after, self.since = _start(head)
 
-    def attach(self, connection: int, receiver: object) -> Attach:
-        """Return the command Attach, with the receiver of the deliveries."""
-        target = self.target
+    @property
+    def parts(self) -> int:
+        """How many destinations it has."""
+        return len(self.targets)
+
+    def command(self, connection: int, receiver: object) -> Attach | AttachAll:
+        """Return the command that attaches it, with the receiver of the deliveries."""
+        attach = self._attach(connection, receiver)
+        if composite_subscribing.is_of_several(self.targets, self.options.syntax):
+            return composite_subscribing.several(attach, self.targets, self.options)
+        return attach
+
+    def _attach(self, connection: int, receiver: object) -> Attach:
+        """Return the command for the first destination."""
+        target = self.targets[0]
         return Attach(
             connection=connection,
             address=target.address,

@@ -43,9 +43,10 @@ _OWED_BYTES: Final = 128
 class Subscription:
     """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
 
-    `consumer` is the broker's id for it, set once it is attached. `is_open` is false after
-    UNSUBSCRIBE and after the end of the session: later deliveries are not written. `is_over` says
-    that the broker has ended it, because a browser has read all of its queue. `owed` are bytes
+    `consumer` is the broker's id for it, set once it is attached: of its consumer, or of all its
+    consumers together if it has several of its `parts`, which are destinations. `is_open` is false
+    after UNSUBSCRIBE and after the end of the session: later deliveries are not written. `is_over`
+    says that the broker has ended it, because a browser has read all of its queue. `owed` are bytes
     of bodies by message for which an ACK gives credit back though it acknowledges nothing
     (`ack:auto` with a credit); None where there is no such thing. `forgotten` is the latest message
     that left `owed` without an ACK.
@@ -54,8 +55,7 @@ class Subscription:
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
         "_is_plain", "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name",
-        "forgotten", "id",
-        "is_open", "is_over", "key", "owed", "serial", "session",
+        "forgotten", "id", "is_open", "is_over", "key", "owed", "parts", "serial", "session",
     )  # fmt: skip
 
     def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
@@ -65,6 +65,7 @@ class Subscription:
         self.id: str | None = request.id
         self.key: tuple[str, str] = request.key
         self.consumer: int = 0
+        self.parts: int = request.parts
         self.acknowledges: bool = request.ack_mode != AUTO
         self.cumulative: bool = request.ack_mode == CLIENT
         self.owed: dict[int, int] | None = {} if request.credit_policy == BY_GRANT else None

@@ -101,8 +101,8 @@ def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess)
 @pytest.mark.parametrize(
     ("command", "destination", "part"),
     [
-        ("SEND", "/topic/PRICE.*", "wildcards are for SUBSCRIBE to a topic"),
-        ("SUBSCRIBE", "/queue/PRICE.*", "wildcards in names of queues are not supported"),
+        ("SEND", "/topic/PRICE.*", "wildcards are for SUBSCRIBE"),
+        ("SUBSCRIBE", "/queue/PRICE.I*", "a wildcard must be a word of its own"),
         ("SUBSCRIBE", "/topic/PRICE.I*", "a wildcard must be a word of its own"),
         ("SUBSCRIBE", "/topic/PRICE.{[A-Z]}", "regular expressions are not supported"),
     ],

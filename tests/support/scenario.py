@@ -151,12 +151,15 @@ def _connection(world: World, number: int) -> int:
 
 
 def _consumer(world: World, number: int) -> int:
-    return _pick(sorted(world.state.consumers), number)
+    """A consumer, or a subscription to several queues."""
+    return _pick(sorted((*world.state.consumers, *world.broker.bundles)), number)
 
 
 def _message(world: World, consumer: int, number: int) -> int:
     found = world.state.consumers.get(consumer)
-    return _pick([*found.unacked, *found.shown] if found is not None else [], number)
+    bundle = world.broker.bundles.get(consumer)
+    numbers = list(bundle.holding) if bundle is not None else []
+    return _pick([*found.unacked, *found.shown] if found is not None else numbers, number)
 
 
 def _transaction(world: World, connection: int, number: int) -> str | None:
@@ -262,10 +265,29 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
     )
 
 
+def _attach_all(world: World, x: int, y: int, z: int) -> c.Command:
+    """Subscribe to several queues, topics and patterns of queues at a time."""
+    parts = []
+    for step in range(1 + y % 3):
+        part = _attach(world, x, (y + 3 * step) % 21, (z + step) % 21)
+        assert isinstance(part, c.Attach)
+        if y % 6:
+            part.durable_name = None
+        if z % 5:
+            part.from_sequence = None
+        if (x + step) % 3 == 1:
+            part.address, part.routing_type, part.queue = WILDCARDS[z % 3], ANYCAST, None
+            part.durable_name, part.no_local = None, False
+        parts.append(part)
+        for name in ("acknowledges", "browses", "listens", "filter"):
+            setattr(part, name, getattr(parts[0], name))
+    return c.AttachAll(parts[0].connection, parts, 1 + z % 4)
+
+
 def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     consumer = _consumer(world, x)
-    found = world.state.consumers.get(consumer)
-    transaction = _transaction(world, found.connection_id, z) if found is not None else None
+    found = world.state.consumers.get(consumer) or world.broker.bundles.get(consumer)
+    transaction = _transaction(world, found.connection.id, z) if found is not None else None
     usual = ACCEPTED if y % 2 else FAILED
     outcome = {12: RELEASED, 18: REJECTED}.get(y, usual)
     return c.Settle(consumer, _message(world, consumer, z), y % 3 == 0, transaction, outcome)
@@ -468,6 +490,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + 21 * y) % len(SETTINGS)]),
     (1, lambda w, x, y, z: c.DeliverScheduled(QUEUES[x % 6], limit=1 + z)),
+    (4, _attach_all),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
 

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from daybook.engine import events, reasons
 from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
+from daybook.engine.bundles import Bundle
 from daybook.engine.commands import (
     Attach,
+    AttachAll,
     Begin,
     ChangeSettings,
     Chunk,
@@ -29,6 +31,7 @@ from daybook.engine.commands import (
     Start,
 )
 from daybook.engine.core import Options
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.digest import digest
 from daybook.engine.events import Row
 from daybook.engine.headers import build
@@ -38,7 +41,7 @@ from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.rows import unpack_wide
-from daybook.engine.settlements import FAILED
+from daybook.engine.settlements import BY_SETTLEMENT, FAILED
 from daybook.engine.state import State
 from tests.support.filters import compile_filter
 
@@ -119,6 +122,22 @@ def address_counts(state: State) -> dict[int, tuple[int, int]]:
     return {each.id: (each.routed, each.unrouted) for each in state.addresses.values()}
 
 
+def check_bundle(bundle: Bundle, broker: Broker) -> None:
+    """Members, order and credit of a bundle fit those of its consumers."""
+    consumers = [each for each in broker.state.consumers.values() if each.bundle is bundle]
+    assert set(bundle.members) == {each.id for each in consumers}
+    assert set(bundle.found) | set(bundle.waiting) | set(bundle.reading) <= set(bundle.members)
+    there = {(each.id, number) for each in consumers for number in (*each.unacked, *each.shown)}
+    assert set(bundle.order) == (there if bundle.template.acknowledges else set())
+    assert {number for _, number in bundle.order} == set(bundle.holding)
+    if bundle.credit_policy == BY_SETTLEMENT and bundle.template.acknowledges:
+        credited = sum(len(each.credited) for each in consumers)
+        given = bundle.credit_messages + len(bundle.order) - credited
+        assert given >= bundle.template.credit_messages
+    # Nobody waits for credit that there is.
+    assert not (bundle.waiting and bundle.has_credit) or broker.budget.is_spent
+
+
 class World:
     """A broker, its clock, all its events and all its deliveries."""
 
@@ -144,6 +163,8 @@ class World:
 
     def turn(self) -> None:
         """Dispatch, and take what was decided and handed out."""
+        while self.broker.seekers.has_work:
+            self.broker.go_on(self.now)
         self.broker.dispatch(self.now)
         for consumer, message, count, redelivered, gate in self.broker.effects:
             self.deliveries.append(
@@ -216,6 +237,8 @@ class World:
         deleting = Counter(q.address.id for q in self.state.queues.values() if q.deleting)
         assert broker.ending == deleting
         assert deleting.keys() <= self.state.addresses.keys()
+        for bundle in broker.bundles.values():
+            check_bundle(bundle, broker)
 
     def follow(self) -> None:
         """Check as `check` does, folding only what is new since the last call."""
@@ -239,6 +262,22 @@ class World:
 
     def attach(self, connection: int, address: str, **values: Any) -> int:
         return self.ok(Attach(connection, address, **values))
+
+    def attach_all(
+        self, connection: int, *addresses: str, queues_max: int = 1000, **values: Any
+    ) -> int:
+        """Attach one subscription to several: anycast by a name or pattern, multicast if it begins
+        with a slash."""
+        parts = [
+            Attach(
+                connection,
+                name.removeprefix("/"),
+                routing_type=MULTICAST if name.startswith("/") else ANYCAST,
+                **values,
+            )
+            for name in addresses
+        ]
+        return self.ok(AttachAll(connection, parts, queues_max))
 
     def detach(self, consumer: int, **values: Any) -> int:
         return self.ok(Detach(consumer, **values))

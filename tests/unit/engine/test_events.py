@@ -22,6 +22,8 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "Recalled": 81, "RecallEnded": 82, "TimeMarked": 83, "DispatchStarted": 90,
         "GroupsReset": 95,
         "PermissionRefused": 100,
+        "BundleOpened": 108,
+        "BundleClosed": 109,
     }  # fmt: skip
     assert [reasons.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",

@@ -31,6 +31,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         "min-large-message-size=2KiB",
         "max-early-data=4KiB",
         "max-subscriptions=5",
+        "max-wildcard-queues=6",
     ]
     flags += ["connect-timeout=6s", "body-timeout=5s", "heart-beat-send=7", "heart-beat-receive=8"]
     flags += ['hosts=["h"]', 'anycast-prefix=["a/"]', 'multicast-prefix=["m/"]']

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.commands import NO_HISTORY, Attach
+from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.options import StompOptions
 from tests.unit.protocols.stomp.fakes import connected, frame
@@ -137,7 +137,12 @@ def test_1_0_without_id() -> None:
         ("id:s\ndestination:/topic/a\nno-local:true\nnoLocal:true", "mean the same"),
         ("id:s\ndestination:/topic/a\ndurable-subscription-name:x", "no client-id"),
         ("id:s\ndestination:/topic/a.>*", "not every protocol can spell"),
-        ("id:s\ndestination:/queue/a,/queue/b", "composite destinations of subscriptions are not"),
+        ("id:s\ndestination:/queue/a,/queue/a", "has a name twice"),
+        ("id:s\ndestination:/queue/a,", "has an empty name"),
+        ("id:s\ndestination:/queue/a,/queue/b\nfrom-seq:0", "may be several destinations"),
+        ("id:s\ndestination:/queue/a.*\nfrom-seq:0", "may be several destinations"),
+        ("id:s\ndestination:/topic/a,/topic/b\npersistent:true", "is several destinations"),
+        ("id:s\ndestination:/queue/a.*\npersistent:true", "which is not a topic"),
     ],
 )
 def test_refused(head: str, part: str) -> None:
@@ -159,6 +164,44 @@ def test_the_same_id_twice(version: str | None) -> None:
     peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/a"))
     output = peer.send(frame("SUBSCRIBE\nid:s\ndestination:/queue/b"))
     assert b"'s' exists on this connection already" in output
+
+
+def several(head: str, version: str | None = "1.2", **options: int) -> AttachAll:
+    peer = connected(version, StompOptions(**options))
+    output = peer.send(frame("SUBSCRIBE\nreceipt:r\n" + head))
+    assert output == b"RECEIPT\nreceipt-id:r\n\n\0"
+    (command,) = peer.broker.commands
+    assert isinstance(command, AttachAll)
+    assert command.parts[0].receiver.consumer == peer.broker.lsn
+    return command
+
+
+@pytest.mark.parametrize("version", [None, "1.1", "1.2"])
+def test_several_destinations(version: str | None) -> None:
+    head = "id:s\ndestination:/queue/a, /topic/b.* ,/dsub/c\nack:client\ncredit:3,4\nselector:x=1"
+    command = several(head, version)
+    assert [(each.address, each.queue, each.routing_type) for each in command.parts] == [
+        ("a", None, "anycast"), ("b.*", None, "multicast"), ("", "dsub.c", None),
+    ]  # fmt: skip
+    assert {each.filter for each in command.parts} == {"x=1"}
+    first = command.parts[0]
+    assert (first.credit_messages, first.credit_bytes, first.receiver.cumulative) == (3, 4, True)
+
+
+def test_a_pattern_of_queues() -> None:
+    command = several("id:s\ndestination:/queue/a.**", max_wildcard_queues=7)
+    assert [(each.address, each.routing_type) for each in command.parts] == [("a.#", "anycast")]
+    assert command.queues_max == 7
+    assert isinstance(attached("id:s\ndestination:a.*"), Attach)
+
+
+def test_each_destination_counts_as_a_subscription() -> None:
+    peer = connected("1.2", StompOptions(max_subscriptions=3))
+    peer.send(frame("SUBSCRIBE\nid:1\ndestination:/queue/a,/queue/b"))
+    peer.send(frame("UNSUBSCRIBE\nid:1"))
+    peer.send(frame("SUBSCRIBE\nid:1\ndestination:/queue/a,/queue/b"))
+    peer.send(frame("SUBSCRIBE\nid:2\ndestination:/queue/a"))
+    assert b"max-subscriptions" in peer.send(frame("SUBSCRIBE\nid:3\ndestination:/queue/a"))
 
 
 def test_the_same_destination_twice_without_ids_in_1_0() -> None:

@@ -1,0 +1,172 @@
+"""Subscriptions with wildcards over queues: which queues they find, now and later (ADR 60).
+
+A new queue is matched with a trie of all patterns; nobody walks over queues for it. A new
+subscription is matched by a round over the addresses, for all that wait for one together, in
+slices. Volatile, and no decision: what is found is offered to `engine.bundling`, which attaches.
+Must never know credit, permissions or consumers.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from daybook.engine.budget import Budget
+from daybook.engine.bundles import Bundle
+from daybook.engine.definitions import ANYCAST
+from daybook.engine.names import INTERNAL, TEMPORARY, plain
+from daybook.engine.patterns import PatternTrie
+from daybook.engine.queues import Queue
+from daybook.engine.state import Address, State
+from daybook.engine.syntax import DEFAULT, Syntax
+
+VISITED_SHIFT: Final = 3
+"""Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
+ADDRESSES_A_UNIT: Final = 4
+"""How many addresses of a round are looked at for one unit of the budget."""
+
+
+class Seekers:
+    """All bundles that take from queues by patterns.
+
+    `count` is how many patterns there are, so that a new queue costs nothing where there are none.
+    `offered` is the queue that is offered now, to the bundles that are left in `offers`.
+    """
+
+    __slots__ = (
+        "_addresses", "_fresh", "_looked", "_new", "_patterns", "_queues", "_round", "_seeking",
+        "_standing", "count", "offered", "offers",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.offered = 0
+        self.offers: list[Bundle] = []
+        self._patterns: PatternTrie[Bundle] = PatternTrie(DEFAULT)
+        self._standing: set[int] = set()
+        # Ids of queues that are new, and bundles that wait for a round.
+        self._new: dict[int, None] = {}
+        self._fresh: dict[int, Bundle] = {}
+        # The round: its bundles, the ids of addresses and queues to look at, the last one first.
+        self._round: PatternTrie[Bundle] = PatternTrie(DEFAULT)
+        self._seeking: dict[int, Bundle] = {}
+        self._addresses: list[int] = []
+        self._queues: list[int] = []
+        self._looked = 0
+
+    def add(self, bundle: Bundle, syntax: Syntax) -> None:
+        """Look for the queues of a bundle, from now on if it stays."""
+        if not bundle.ends:
+            if not self.count:
+                self._patterns = PatternTrie(syntax)
+            self._standing.add(bundle.id)
+            for pattern in bundle.patterns:
+                self._patterns.add(pattern, bundle)
+                self.count += 1
+        self.look_again(bundle)
+
+    def remove(self, bundle: Bundle) -> None:
+        """Look no more for the queues of a bundle, if anybody does."""
+        self._fresh.pop(bundle.id, None)
+        self._seeking.pop(bundle.id, None)
+        if bundle.id in self._standing:
+            self._standing.discard(bundle.id)
+            for pattern in bundle.patterns:
+                self._patterns.remove(pattern, bundle)
+                self.count -= 1
+
+    def look_again(self, bundle: Bundle) -> None:
+        """Look again for queues that a bundle does not take from yet."""
+        if bundle.patterns:
+            bundle.is_short = False
+            bundle.is_sought = True
+            self._fresh[bundle.id] = bundle
+
+    def look_again_for_all(self, bundles: Iterable[Bundle]) -> None:
+        """Look again for the queues of all bundles: some may take what they could not before, or
+        may not any more."""
+        for bundle in bundles:
+            self.look_again(bundle)
+
+    def note(self, queue: Queue) -> None:
+        """Offer a queue that is new to the bundles that match."""
+        self._new[queue.id] = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether queues have still to be offered."""
+        return bool(self.offers or self._new or self._fresh or self._seeking)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes of tries they take."""
+        return self._patterns.nodes + self._round.nodes
+
+    def next(self, state: State, budget: Budget) -> tuple[Queue | None, list[Bundle]]:
+        """Return the next queue and the bundles that match it; without one, the bundles whose round
+        is over.
+
+        Looks as far as the budget allows.
+        """
+        while not budget.is_spent:
+            if self._new:
+                number = next(iter(self._new))
+                del self._new[number]
+                trie = self._patterns
+            elif self._queues:
+                number = self._queues.pop()
+                trie = self._round
+            elif self._addresses:
+                self._look_at(state.addresses.get(self._addresses.pop()), budget)
+                continue
+            elif self._seeking:
+                done, self._seeking = self._seeking, {}
+                self._round = PatternTrie(DEFAULT)
+                return None, list(done.values())
+            elif self._fresh:
+                self._begin_round(state)
+                continue
+            else:
+                break
+            queue = state.queues.get(number)
+            if queue is not None and can_be_found(queue):
+                found = trie.matching(queue.address.name)
+                budget.spent += trie.visited >> VISITED_SHIFT
+                if found:
+                    return queue, found
+        return None, []
+
+    def _begin_round(self, state: State) -> None:
+        self._seeking, self._fresh = self._fresh, {}
+        self._round = PatternTrie(state.settings.syntax)
+        for bundle in self._seeking.values():
+            for pattern in bundle.patterns:
+                self._round.add(pattern, bundle)
+        self._addresses = list(state.addresses)
+        self._addresses.reverse()
+
+    def _look_at(self, address: Address | None, budget: Budget) -> None:
+        """Look at the queues of an address next."""
+        self._looked += 1
+        if self._looked >= ADDRESSES_A_UNIT:
+            self._looked = 0
+            budget.spent += 1
+        if address is not None and not address.is_wildcard and not _is_private(address.name):
+            self._queues = [binding.queue.id for binding in address.anycast]
+            self._queues.reverse()
+
+
+def can_be_found(queue: Queue) -> bool:
+    """Whether a queue may be one of those that patterns of queues mean: anycast, and neither of
+    the broker itself nor temporary."""
+    binding = queue.binding
+    return (
+        not queue.deleting
+        and binding is not None
+        and binding.routing_type == ANYCAST
+        and not queue.definition.keeps
+        and not queue.definition.temporary
+        and not _is_private(queue.address.name)
+    )
+
+
+def _is_private(name: str) -> bool:
+    return plain(name).startswith((INTERNAL, TEMPORARY))
