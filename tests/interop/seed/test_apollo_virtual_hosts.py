@@ -341,3 +341,21 @@ def test_what_is_listed_for_a_host_is_there_and_removing_the_host_loses_nothing(
         with opened(process, "eu") as wire:
             subscribed(wire, "/queue/q")
             assert next_body(wire) == "x"
+
+
+def test_wildcards_over_queues_and_composites_stay_on_their_host(hosts: BrokerProcess) -> None:
+    with opened(hosts, "default") as here, opened(hosts, "eu") as there:
+        for wire, body in ((here, "here"), (there, "there")):
+            sent(wire, "/queue/price.old", body)
+        subscribed(here, "/queue/price.*,/queue/a,/topic/b.i*")
+        subscribed(there, "/queue/price.*,/queue/a,/topic/b.i*")
+        assert next_body(here) == "here"
+        assert next_body(there) == "there"
+        # Queues that come later, and the other parts.
+        for destination in ("/queue/price.new", "/queue/a", "/topic/b.ibm"):
+            sent(here, destination, f"{destination} here")
+            assert next_body(here) == f"{destination} here"
+            nothing_more(there)
+            sent(there, destination, f"{destination} there")
+            assert next_body(there) == f"{destination} there"
+            nothing_more(here)
