@@ -165,6 +165,8 @@ def _peers(state: State) -> Iterator[str]:
             yield f"consumer {consumer.id} is unknown to its connection"
         if state.queues.get(consumer.queue.id) is not consumer.queue:
             yield f"consumer {consumer.id} takes from '{consumer.queue.name}', which does not exist"
+        if consumer.connection.host != consumer.queue.address.host:
+            yield f"consumer {consumer.id} takes from '{consumer.queue.name}' of another host"
     attached = [
         consumer
         for queue in state.queues.values()

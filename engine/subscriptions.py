@@ -26,7 +26,7 @@ from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.membership import TEXT_SHIFT
 from daybook.engine.message import PRIORITIES, Entry, Filter
-from daybook.engine.names import HOST, INTERNAL, plain, qualified
+from daybook.engine.names import HOST, INTERNAL, host_and_name, plain, qualified
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
@@ -75,6 +75,10 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    if host_and_name(command.address or command.queue or "")[0] != connection.host:
+        return Refusal(
+            Code.INVALID, f"'{command.address}' is not on virtual host '{connection.host}'"
+        )
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from daybook.engine.definitions import QueueDefinition
+from daybook.engine.names import host_and_name
 from daybook.engine.permissions import (
     BROWSE,
     CREATE_ADDRESS,
@@ -45,8 +46,11 @@ class AdminRights:
         user: str,
         peer: str,
         deny: Callable[[Denial], None],
+        hosts: tuple[str, ...] = (),
     ) -> None:
-        """`deny` is called with each refusal."""
+        """`deny` is called with each refusal; `hosts` are the virtual hosts that the user may use,
+        none for all."""
+        self._hosts: Final = hosts
         self._state: Final = state
         self._permissions: Final = permissions
         self._user: Final = user
@@ -56,8 +60,9 @@ class AdminRights:
     def may(self, request: Any) -> Refusal | None:
         """Return why a request is refused, None if it is not."""
         permissions = self._permissions
-        if permissions is None:
+        if permissions is None and not self._hosts:
             return None
+        permissions = permissions if permissions is not None else Permissions({})
         address, queue = self._place(request, permissions)
         needed = self._needed(request)
         is_manager = self._has(permissions, MANAGE, address, queue)
@@ -121,7 +126,13 @@ class AdminRights:
         self, permissions: Permissions, permission: str, address: str, queue: str | None
     ) -> bool:
         place = rules_place(self._state, permissions, address)
+        if self._hosts and (place == permissions.syntax.any_words or not self._is_allowed(place)):
+            # What is about the whole broker is about hosts that are not this user's.
+            return False
         return permissions.allows(self._user, permission, place, queue)
+
+    def _is_allowed(self, place: str) -> bool:
+        return host_and_name(place)[0] in self._hosts
 
     def _definition(self, name: str) -> QueueDefinition | None:
         found = self._state.queue_by_name.get(meant(self._state, name)[1])

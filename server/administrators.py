@@ -195,6 +195,7 @@ class Administrators:
             peer.user,
             peer.name,
             lambda denial: self._hub.refusals.denials.take([denial], self._clock()),
+            self._users.hosts_of(peer.user),
         )
         by = f"{peer.user} from {peer.name}"
         answer = await control.answer(peer.session.request, by, rights.may)

@@ -44,6 +44,7 @@ def _connection(connection: Connection) -> dict[str, Any]:
         "user": connection.user,
         "peer": connection.peer,
         "client_id": connection.client_id,
+        "host": connection.host,
         "protocol": connection.protocol,
         "consumers": len(connection.consumers),
         "transactions": len(connection.transactions),

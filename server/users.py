@@ -109,9 +109,14 @@ class Users:
         return self._users.get(login)
 
     def may_use(self, login: str, host: str) -> bool:
-        """Whether a user may use a virtual host; the guest, who is in no file, may use any."""
+        """Whether a user may use a virtual host; the guest is in no file, and may use any."""
+        hosts = self.hosts_of(login)
+        return not hosts or host in hosts
+
+    def hosts_of(self, login: str) -> tuple[str, ...]:
+        """Return the virtual hosts that a user may use, none for all."""
         user = self._users.get(login)
-        return user is None or not user.hosts or host in user.hosts
+        return user.hosts if user is not None else ()
 
     def roles(self) -> dict[str, frozenset[str]]:
         """Return the roles of each user."""

@@ -18,6 +18,7 @@ from daybook.engine.duplicates import remembered
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.headers import as_dict
 from daybook.engine.message import Entry, Filter, Message
+from daybook.engine.names import plain
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
@@ -147,6 +148,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return {
         "queue": queue.name,
         "address": queue.address.name,
+        "host": queue.address.host,
         **_attributes(queue.definition),
         "paused": queue.paused,
         "waits_for_consumers": queue.waits_since > 0,
@@ -178,7 +180,7 @@ def settings(state: State, address: str) -> dict[str, Any] | Refusal:
     A name that no address may have is refused.
     """
     exists = address in state.address_by_name
-    wrong = None if exists else check_address_name(address, (), state.settings.syntax)
+    wrong = None if exists else check_address_name(plain(address), (), state.settings.syntax)
     if wrong is not None:
         return wrong
     return {

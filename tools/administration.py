@@ -17,12 +17,13 @@ from daybook.engine.definitions import (
     Attribute,
     QueueDefinition,
 )
+from daybook.engine.names import host_and_name
 from daybook.engine.queue_names import split
 from daybook.engine.refusals import Refusal
 from daybook.server import views
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.printing import show_json, show_json_pretty, show_table
-from daybook.tools.reaching import broker_option, reach
+from daybook.tools.reaching import broker_option, full_name, reach, virtual_host
 from daybook.tools.texts import moment
 from daybook.tools.times import time_option
 
@@ -136,7 +137,14 @@ def look_at_all(
         )
         rows += page[what]
         offset = page["next_offset"]
-    return rows
+    return on_host(rows, {"queues": "queue", "addresses": "address"}[what])
+
+
+def on_host(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Return the rows of the virtual host that the command names, all if it names none; `key` is
+    where a row has a full name."""
+    host = virtual_host()
+    return [row for row in rows if host in (None, host_and_name(row[key])[0])]
 
 
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
@@ -472,7 +480,9 @@ def browse(name: str, offset: int, limit: int, chosen_by: str, data: Path, as_js
     answer = look(
         data,
         {"do": "browse", "queue": name, "offset": offset, "limit": limit, "filter": chosen_by},
-        lambda state: views.browse(state, name, offset=offset, limit=limit, chosen_by=chosen_by),
+        lambda state: views.browse(
+            state, full_name(name), offset=offset, limit=limit, chosen_by=chosen_by
+        ),
     )
     if as_json:
         show_json_pretty(answer)

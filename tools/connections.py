@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.administration import json_option, show_rows
+from daybook.tools.administration import json_option, on_host, show_rows
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.printing import show_json
-from daybook.tools.reaching import broker_option, reach
+from daybook.tools.reaching import broker_option, reach, virtual_host
 
 CONNECTION_COLUMNS: Final = ("connection", "user", "peer", "consumers", "transactions", "in_flight")
-MORE_CONNECTION_COLUMNS: Final = ("client_id", "protocol")
+MORE_CONNECTION_COLUMNS: Final = ("host", "client_id", "protocol")
 CONSUMER_COLUMNS: Final = ("consumer", "connection", "user", "queue", "in_flight", "ack_mode")
 MORE_CONSUMER_COLUMNS: Final = (
     "subscription", "bundle", "filter", "credit_messages", "credit_bytes",
@@ -51,7 +51,8 @@ def connection() -> None:
 @json_option
 def connection_list(data: Path, as_json: bool) -> None:
     """List logged-in clients and their addresses."""
-    rows = _all(data, "connections")
+    host = virtual_host()
+    rows = [row for row in _all(data, "connections") if host in (None, row["host"])]
     show_rows(CONNECTION_COLUMNS, rows, MORE_CONNECTION_COLUMNS, as_json=as_json)
 
 
@@ -91,5 +92,5 @@ def consumer() -> None:
 @json_option
 def consumer_list(data: Path, as_json: bool) -> None:
     """List consumers and their queues."""
-    rows = _all(data, "consumers")
+    rows = on_host(_all(data, "consumers"), "queue")
     show_rows(CONSUMER_COLUMNS, rows, MORE_CONSUMER_COLUMNS, as_json=as_json)

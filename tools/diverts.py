@@ -14,6 +14,7 @@ from daybook.tools.administration import (
     if_missing_option,
     json_option,
     look,
+    on_host,
     show_rows,
 )
 from daybook.tools.failures import Commands
@@ -35,7 +36,7 @@ def divert() -> None:
 def divert_list(data: Path, as_json: bool) -> None:
     """List all diverts."""
     answer = look(data, {"do": "diverts"}, divert_requests.diverts)
-    show_rows(COLUMNS, answer["diverts"], MORE_COLUMNS, as_json=as_json)
+    show_rows(COLUMNS, on_host(answer["diverts"], "divert"), MORE_COLUMNS, as_json=as_json)
 
 
 @divert.command("create")

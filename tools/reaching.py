@@ -1,7 +1,8 @@
 """Reaching a broker from the command line: by its data directory, or over the network.
 
-`broker_option` gives a command --data, --url, --token-file and --ca-file; `reach` asks the broker
-that they name. Must never know what is asked.
+`broker_option` gives a command --data, --url, --token-file and --ca-file, and --virtual-host, on
+which the names of a request then are; `reach` asks the broker that they name. Must never know what
+is asked.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from daybook.client.control import ControlError, ask
+from daybook.engine.names import DIVIDER, qualified, wrong_with_host
 from daybook.tools.failures import Failure
 from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed
 
@@ -49,15 +51,68 @@ _NETWORK: Final = (
 )  # fmt: skip
 
 
+def _host(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    wrong = wrong_with_host(value) if value is not None else None
+    if wrong is not None:
+        raise click.BadParameter(f"{value!r} is no name of a virtual host: {wrong}")
+    ctx.meta[f"{_META}.virtual_host"] = value
+    return value
+
+
+_HOST: Final = click.option(
+    "--virtual-host", expose_value=False, callback=_host, metavar="HOST",
+    help="Names are those on this virtual host; without it, on the default one.",
+)  # fmt: skip
+NAMES_IN_REQUESTS: Final = ("queue", "address", "target", "divert")
+NAMES_IN_DEFINITIONS: Final = ("name", "address")
+
+
+def virtual_host() -> str | None:
+    """Return the virtual host that the command names, None if it names none."""
+    ctx = click.get_current_context(silent=True)
+    return ctx.meta.get(f"{_META}.virtual_host") if ctx is not None else None
+
+
+def full_name(name: str) -> str:
+    """Return the full name of what a command calls so."""
+    host = virtual_host()
+    return qualified(host, name) if host is not None and name else name
+
+
+def _on_host(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with full names."""
+    host = virtual_host()
+    if host is None:
+        return request
+    found: dict[str, Any] = {
+        key: full_name(value) if key in NAMES_IN_REQUESTS and isinstance(value, str) else value
+        for key, value in request.items()
+    }
+    if "match" in found:
+        # Also for the default host: a match without a host is for all of them.
+        found["match"] = f"{host}{DIVIDER}{found['match']}"
+    if "definition" in found:
+        definition = dict(found["definition"])
+        for key in NAMES_IN_DEFINITIONS:
+            if definition.get(key):
+                definition[key] = full_name(definition[key])
+        if "forwarding_addresses" in definition:
+            targets = definition["forwarding_addresses"]
+            definition["forwarding_addresses"] = [full_name(each) for each in targets]
+        found["definition"] = definition
+    return found
+
+
 def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that name a broker."""
     for option in reversed(_NETWORK):
         command = option(command)
-    return data_option(command)
+    return data_option(_HOST(command))
 
 
 def reach(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
     """Return the answer of the broker that the options name, None if none runs on the directory."""
+    request = _on_host(request)
     try:
         remote = _remote()
         if remote is None:

@@ -9,7 +9,7 @@ from daybook.server import views
 from daybook.tools.administration import change, json_option, look
 from daybook.tools.failures import Commands
 from daybook.tools.printing import show_json_pretty, show_table
-from daybook.tools.reaching import broker_option
+from daybook.tools.reaching import broker_option, full_name
 
 SHOW = "show"
 
@@ -39,7 +39,9 @@ def settings() -> None:
 def settings_show(name: str, data: Path, as_json: bool) -> None:
     """Show the settings in force for an address, and where each comes from."""
     answer = look(
-        data, {"do": "settings", "address": name}, lambda state: views.settings(state, name)
+        data,
+        {"do": "settings", "address": name},
+        lambda state: views.settings(state, full_name(name)),
     )
     if as_json:
         show_json_pretty(answer)

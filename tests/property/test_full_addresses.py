@@ -35,7 +35,7 @@ def test_sums_by_differences_are_the_sums(scenario: list[Step], most: int, size:
 
     def agree() -> None:
         counted = Sizes()
-        counted.count_all(world.state)
+        counted.count_all(world.state, {})
         assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (
             counted.bytes, counted.messages,
         )  # fmt: skip

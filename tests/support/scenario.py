@@ -20,6 +20,7 @@ from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from tests.support.hosts import OTHER, moved
 from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
@@ -508,18 +509,26 @@ steps = st.lists(st.tuples(st.integers(0, RESTART), _small, _small, _small), max
 
 def play(world: World, scenario: list[Step], after: Callable[[], None] | None = None) -> None:
     """Execute the steps; a refused one must change nothing (except for ending a transaction)."""
-    world.connect()
+    _connect(world)
     for number, x, y, z in scenario:
         world.now += (x + y) * SECOND // 1000
         if number == RESTART:
             if y % 2:
                 world.ok(c.Stop())
             world.restart(0 if y % 2 else x)
-            world.connect()
+            _connect(world)
         else:
-            _carry_out(world, _WHEEL[number](world, x, y, z))
+            command = _WHEEL[number](world, x, y, z)
+            is_there = (x + 2 * y + z) % 4 == 3
+            _carry_out(world, moved(world.state, command) if is_there else command)
         if after is not None:
             after()
+
+
+def _connect(world: World) -> None:
+    """Connect a client of each virtual host."""
+    world.connect()
+    world.connect(host=OTHER)
 
 
 def _carry_out(world: World, command: c.Command) -> None:

@@ -44,6 +44,7 @@ from daybook.engine.rows import unpack_wide
 from daybook.engine.settlements import BY_SETTLEMENT, FAILED
 from daybook.engine.state import State
 from tests.support.filters import compile_filter
+from tests.support.hosts import HOSTS
 
 SECOND = 1_000_000
 MANY = 1 << 30
@@ -143,6 +144,7 @@ class World:
 
     def __init__(self, journal: Sequence[Event] = (), **options: Any) -> None:
         """Start a broker on a journal, an empty one if none is given."""
+        options = {"hosts": HOSTS, **options}
         self.options = Options(compile_filter=compile_filter, **options)
         self.now = 1_700_000_000 * SECOND
         self.journal = list(journal)

@@ -106,7 +106,12 @@ def test_an_update_from_before_there_was_a_list_changes_type_and_filter() -> Non
 
 def test_what_can_be_asked_for_is_a_key_and_the_rest_is_refused() -> None:
     keys = [option.name for option in options.QUEUE_TABLE]
-    assert keys == ["name", "address", *(attribute.key for attribute in QUEUE_ATTRIBUTES)]
+    assert keys == [
+        "name",
+        "address",
+        *(attribute.key for attribute in QUEUE_ATTRIBUTES),
+        "virtual-host",
+    ]
     assert [attribute.key for attribute in QUEUE_ATTRIBUTES] == [
         "routing-type", "filter", "durable", "max-consumers", "exclusive",
         "non-destructive",

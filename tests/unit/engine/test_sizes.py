@@ -32,7 +32,7 @@ def test_a_queue_counts_for_what_it_holds_now() -> None:
 
 def test_an_address_that_pages_counts_for_nothing() -> None:
     world, sizes = made(2)
-    sizes.count_all(world.state)
+    sizes.count_all(world.state, {})
     assert sizes.messages == 3
     address = world.queue("a").address
     address.paging = True
@@ -41,7 +41,7 @@ def test_an_address_that_pages_counts_for_nothing() -> None:
     address.paging = False
     sizes.count_address(address)
     assert sizes.messages == 3
-    sizes.count_all(State())
+    sizes.count_all(State(), {})
     assert (sizes.bytes, sizes.messages) == (0, 0)
 
 

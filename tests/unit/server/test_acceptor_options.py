@@ -47,7 +47,10 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         for name, value in msgspec.structs.asdict(StompOptions()).items()
         if given[name] == value
     }
-    assert same == {"heart_beat_grace", "dsub_prefix", "populate_validated_user", "syntax"}
+    assert same == {
+        "heart_beat_grace", "dsub_prefix", "populate_validated_user", "syntax", "virtual_hosts",
+        "host",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("scheme", OFFERS)
