@@ -9,6 +9,7 @@ import ssl
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from daybook.engine.names import HOST
 from daybook.errors import DaybookError
 
 DEFAULT_URL: Final = "stomp://127.0.0.1:61613"
@@ -16,6 +17,7 @@ DEFAULT_PORT: Final = 61613
 DEFAULT_TLS_PORT: Final = 61612
 SCHEMES: Final = {"stomp": False, "stomps": True}
 _FILES: Final = ("ca", "certificate", "key")
+_HOST: Final = "virtual-host"
 _EXAMPLE: Final = (
     "write it like stomp://LOGIN:PASSCODE@127.0.0.1:61613, or with TLS"
     " stomps://LOGIN:PASSCODE@HOST:61612?ca=FILE"
@@ -31,7 +33,7 @@ class Endpoint(NamedTuple):
 
     With TLS `ca` is a file of trusted certificates, empty for those of the system; `certificate`
     and `key` are what the client shows, if anything. A client that shows a certificate needs no
-    login.
+    login. `virtual_host` is what it asks for in the header `host`.
     """
 
     host: str
@@ -42,6 +44,7 @@ class Endpoint(NamedTuple):
     ca: str = ""
     certificate: str = ""
     key: str = ""
+    virtual_host: str = HOST
 
     def __str__(self) -> str:
         return f"stomp{'s' * self.tls}://{self.host}:{self.port}"
@@ -110,14 +113,15 @@ def parse_url(url: str) -> Endpoint:
     if tls is None or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError(f"'{shown}' is not an address to connect to; {_EXAMPLE}")
     files = dict(pairs)
+    virtual_host = files.pop(_HOST, HOST)
     if unknown := [key for key in files if key not in _FILES or not tls]:
         raise ValueError(
-            f"'{shown}': {unknown[0]} is not known; stomps:// takes {', '.join(_FILES)}"
+            f"'{shown}': {unknown[0]} is not known; stomps:// takes {', '.join(_FILES)}, and both {_HOST}"
         )
     # A certificate is a login, unless another one is named.
     nobody = "" if files.get("certificate") else "guest"
     login, passcode = unquote(parts.username or nobody), unquote(parts.password or nobody)
-    return Endpoint(parts.hostname, port, login, passcode, tls, **files)
+    return Endpoint(parts.hostname, port, login, passcode, tls, **files, virtual_host=virtual_host)
 
 
 def _without_login(url: str) -> str:

@@ -188,10 +188,10 @@ class StompClient:
 
     def _log_in(self, heart_beat_ms: int) -> None:
         endpoint = self.endpoint
-        for text in (endpoint.login, endpoint.passcode):
+        for text in (endpoint.login, endpoint.passcode, endpoint.virtual_host):
             if set(text) & {"\n", "\r", "\0"}:
-                raise StompError("a login or passcode cannot contain line breaks")
-        headers = [("accept-version", "1.2"), ("host", "default")]
+                raise StompError("a login, passcode or virtual host cannot contain line breaks")
+        headers = [("accept-version", "1.2"), ("host", endpoint.virtual_host)]
         headers += [("heart-beat", f"0,{heart_beat_ms}")]
         if endpoint.login or endpoint.passcode:
             headers += [("login", endpoint.login), ("passcode", endpoint.passcode)]

@@ -39,8 +39,8 @@ class VirtualHost(msgspec.Struct, frozen=True):
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """The names by which clients ask for it, in lower case; without any it is its own name."""
-        return tuple(name.lower() for name in self.host_names) or (self.name.lower(),)
+        """The names by which clients ask for it, in lower case; one is its own."""
+        return tuple(dict.fromkeys(name.lower() for name in (*self.host_names, self.name)))
 
 
 def limits_of(hosts: Sequence[VirtualHost]) -> dict[str, HostLimits]:

@@ -433,7 +433,7 @@ VIRTUAL_HOST_TABLE: Final = (
         "host-names",
         TEXTS,
         [],
-        "The names that clients may give in the header `host` to connect to it; none: its name.",
+        "The names that clients may give in the header `host` to connect to it, besides its name.",
         live=True,
     ),
     Option(

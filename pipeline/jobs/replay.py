@@ -27,10 +27,11 @@ import pyarrow as pa
 from daybook.client.stomp import PIECE_BYTES, Content
 from daybook.engine import details, events, headers, reasons
 from daybook.engine.content import UnknownFormat, View
+from daybook.engine.names import host_and_name, plain
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
-from daybook.pipeline.selection import EPOCH, Selection
+from daybook.pipeline.selection import EPOCH, Selection, SelectionError
 
 FROM_HEADER: Final = "_DAYBOOK_REPLAYED_FROM"
 """Header of a replayed message: the id of the original message."""
@@ -303,7 +304,7 @@ def _message(
 ) -> Message | None:
     """A row as the message that is sent; None if this replay has sent it.
 
-    Raises UnknownFormat.
+    Raises UnknownFormat and SelectionError.
     """
     try:
         pairs = headers.parse(View(flags, headers_raw or b"").lines())
@@ -315,6 +316,14 @@ def _message(
     destination: str = request.into
     routing_type: RoutingType = ""
     if not destination:
+        host, address = host_and_name(address)
+        if host != request.virtual_host:
+            raise SelectionError(
+                f"message {lsn} was sent on virtual host '{host}', and the replay goes to"
+                f" '{request.virtual_host}'; choose addresses of one host, and name it in the URL"
+                f" (?virtual-host={host})"
+            )
+        queue = plain(queue) if queue is not None else None
         destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
     detail = events.decode_detail(events.ROUTED, detail_raw or b"")
     assert isinstance(detail, details.RoutedDetail)

@@ -20,6 +20,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from daybook.engine.names import HOST
 from daybook.pipeline.schema import check_columns
 from daybook.pipeline.selection import Selection, SelectionError
 
@@ -34,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     `where` is a condition in SQL on columns of their Routed events, "" for none. `into` is a
     destination, "" for each message's own. `copies` includes messages that the broker copied (dead
     letters, expired messages). `rows` is the maximum number of messages in a transaction. `broker`
-    is the receiving broker as HOST:PORT.
+    is the receiving broker as HOST:PORT, with another virtual host than the default one also that.
     """
 
     selection: Selection
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, frozen=True):
     copies: bool = False
     keep_expiry: bool = False
     rows: int = 1000
+    virtual_host: str = HOST
 
 
 class State(msgspec.Struct):

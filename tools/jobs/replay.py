@@ -15,6 +15,7 @@ import duckdb
 import msgspec
 
 from daybook.client.endpoint import Endpoint
+from daybook.engine.names import HOST
 from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.replay import Report, Survey, replay, survey
 from daybook.pipeline.jobs.replay_state import (
@@ -96,9 +97,12 @@ def _first_line(error: duckdb.Error) -> str:
 
 def _request(job: Job, endpoint: Endpoint, flags: dict[str, Any]) -> Request:
     selection = job.selection
+    host = endpoint.virtual_host
+    place = f"{endpoint.host}:{endpoint.port}"
     return Request(
-        selection, f"{endpoint.host}:{endpoint.port}", flags["where"], flags["into"],
-        bool(selection.addresses or selection.queues), flags["keep_expiry"], flags["rows"] or 0,
+        selection, place if host == HOST else f"{place}?virtual-host={host}",
+        flags["where"], flags["into"], bool(selection.addresses or selection.queues),
+        flags["keep_expiry"], flags["rows"] or 0, virtual_host=host,
     )  # fmt: skip
 
 
