@@ -116,7 +116,8 @@ def parse_url(url: str) -> Endpoint:
     virtual_host = files.pop(_HOST, HOST)
     if unknown := [key for key in files if key not in _FILES or not tls]:
         raise ValueError(
-            f"'{shown}': {unknown[0]} is not known; stomps:// takes {', '.join(_FILES)}, and both {_HOST}"
+            f"'{shown}': {unknown[0]} is not known; stomps:// takes {', '.join(_FILES)}, and both"
+            f" take {_HOST}"
         )
     # A certificate is a login, unless another one is named.
     nobody = "" if files.get("certificate") else "guest"

@@ -49,8 +49,8 @@ url_option = click.option(
     "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
     callback=_endpoint, metavar="URL",
     help="stomp://LOGIN:PASSCODE@HOST:PORT, or with TLS stomps://LOGIN:PASSCODE@HOST:PORT?ca=FILE, "
-    "and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another one than the "
-    "default; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
+    "and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another than the "
+    "default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
 )  # fmt: skip
 
 

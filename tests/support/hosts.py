@@ -18,10 +18,10 @@ _HAVE_NO_NAME_THERE: Final = ("DeleteSubscription", "Begin", "Commit", "Rollback
 def moved(state: State, command: Any) -> Any:
     """Return a command about the other host, by a connection of it; the same if there is none."""
     changes: dict[str, Any] = {}
-    fields = getattr(command, "__struct_fields__", ())
+    fields = command.__struct_fields__
     if "connection" in fields and command.connection in state.connections:
         there = [each.id for each in state.connections.values() if each.host == OTHER]
-        if not there or getattr(command, "chunks", ()):
+        if not there or ("chunks" in fields and command.chunks):
             return command
         changes["connection"] = there[command.connection % len(there)]
     for name in _NAMES:
@@ -41,7 +41,7 @@ def moved(state: State, command: Any) -> Any:
 
 
 def _definition(definition: Any) -> Any:
-    changes = {
+    changes: dict[str, Any] = {
         name: qualified(OTHER, getattr(definition, name))
         for name in ("name", "address")
         if getattr(definition, name, "")

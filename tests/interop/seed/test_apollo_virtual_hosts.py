@@ -122,7 +122,8 @@ def test_1_1_clients_name_a_virtual_host_by_any_of_its_names(
 ) -> None:
     """'STOMP 1.1 clients must specify a virtual host': by its host names, in any case"""
     for name, host in (
-        ("localhost", "default"), ("HERE.example.org", "default"), ("eu.example.org", "eu"), ("eu", "eu"),
+        ("localhost", "default"), ("HERE.example.org", "default"), ("eu.example.org", "eu"),
+        ("eu", "eu"),
     ):  # fmt: skip
         with Wire(hosts.port) as wire:
             wire.send("CONNECT", accept_version=version, host=name)
