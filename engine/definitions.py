@@ -21,7 +21,7 @@ from typing import (
 
 import msgspec
 
-from daybook.engine.names import RETAINED_PLACE
+from daybook.engine.names import RETAINED_PLACE, plain
 
 RoutingType: TypeAlias = Literal["anycast", "multicast"]
 ANYCAST: Final = "anycast"
@@ -75,8 +75,8 @@ class QueueDefinition(Detail, frozen=True):
     that stays is counted. `configuration_managed` is as in `AddressDefinition`. With `no_local` it
     takes no messages of its owner, or if it stays, of connections with this `client_id`.
     `keeps` is the address whose history a queue of the broker itself is (`engine.retroactive`),
-    empty for all others; the queue of the retained messages of all addresses
-    (`engine.retaining`) names its own.
+    empty for all others; the queue of retained messages (`engine.retaining`)
+    names its own.
     """
 
     name: str = ""
@@ -231,8 +231,8 @@ class QueueDefinition(Detail, frozen=True):
 
     @property
     def retains(self) -> bool:
-        """Whether it has the retained messages of all addresses."""
-        return self.keeps == RETAINED_PLACE
+        """Whether it has the retained messages of all addresses of its virtual host."""
+        return bool(self.keeps) and plain(self.keeps) == RETAINED_PLACE
 
     @property
     def keyed_by(self) -> str:

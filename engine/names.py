@@ -43,7 +43,8 @@ INTERNAL: Final = "$.artemis.internal."
 """The prefix of the names of addresses and queues that the broker itself has, as in Artemis."""
 
 RETAINED_PLACE: Final = f"{INTERNAL}retained"
-"""The name of the address, and of the queue, with the retained messages of all addresses."""
+"""The name of the address, and of the queue, with the retained messages of all addresses of a
+virtual host."""
 
 WILDCARD_WORDS_MAX: Final = 16
 """Words in the name of a wildcard address. Each takes memory, and time when a name is matched."""

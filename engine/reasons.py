@@ -142,7 +142,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
         "history-only",
         "no queue of its address took it, only what the broker keeps for queues to come",
     ),
-    RETAINED: ("retained", "it has the retained messages of all addresses"),
+    RETAINED: ("retained", "it is for the retained messages of all topics"),
     FORGOTTEN: ("forgotten", "its address is no longer to remember it for queues to come"),
     LEFT_OUT: (
         "left-out",

@@ -199,7 +199,7 @@ def _go_on_in(core: Core, queue: Queue, recall: Recall, history: Queue) -> bool:
     """Recall some messages of a history; return whether it has more."""
     is_retained = history.definition.retains
     if is_retained and not queue.address.is_wildcard:
-        entries = retaining.after(core, queue.address, recall.seen)
+        entries = retaining.after(core, history, queue.address, recall.seen)
     elif is_retained:
         entries = _next(history, recall.seen)
     else:

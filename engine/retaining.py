@@ -1,11 +1,11 @@
 """Deciding about retained messages: one of each address, for queues to come (ADR 59).
 
-They are in one queue of the broker itself, for all addresses: a history (`engine.retroactive`) that
-is a last value queue, too (`engine.last_values`). The value that it compares is the address that a
-message was sent to. So a newer retained message replaces the one before, and an address knows its
-own by the key. Queues that are created get them by a recall (`engine.recalling`). Invariant: the
-queue has one message of an address at most, and none of an address that does not exist. Must never
-know why a client asks for it.
+They are in one queue of the broker itself, for all addresses of a virtual host: a history
+(`engine.retroactive`) that is a last value queue, too (`engine.last_values`). The value that it
+compares is the address that a message was sent to. So a newer retained message replaces the one
+before, and an address knows its own by the key. Queues that are created get them by a recall
+(`engine.recalling`). Invariant: the queue has one message of an address at most, and none of an
+address that does not exist. Must never know why a client asks for it.
 """
 
 from daybook.engine import events, reasons
@@ -15,12 +15,12 @@ from daybook.engine.definitions import MULTICAST, QueueDefinition
 from daybook.engine.id_cache import key_of
 from daybook.engine.last_values import FIND_UNITS, key_of_address
 from daybook.engine.message import Entry, Message
-from daybook.engine.names import RETAINED_PLACE
+from daybook.engine.names import RETAINED_PLACE, beside
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.retroactive import create_place, emit_of_broker
 from daybook.engine.scanning import is_there
-from daybook.engine.state import Address
+from daybook.engine.state import Address, State
 
 OF_ADDRESS = "$address"
 """Stands where other last value queues name the property that they compare."""
@@ -42,43 +42,42 @@ def check(command: Send) -> Refusal | None:
     return None
 
 
-def require_queue(core: Core) -> Queue:
-    """Return the queue with the retained messages, created if necessary.
+def _queue_of(state: State, address: Address) -> Queue | None:
+    """Return the queue with the retained messages of the host of an address, if it has some."""
+    found = state.queue_by_name.get(beside(address.name, RETAINED_PLACE))
+    return found if found is not None and found.message_count else None
+
+
+def require_queue(core: Core, address: Address) -> Queue:
+    """Return the queue with the retained messages of the host of an address, created if necessary.
 
     To be called before anything is decided about a message: what this emits comes first.
     """
-    found = core.state.retained
+    name = beside(address.name, RETAINED_PLACE)
+    found = core.state.queue_by_name.get(name)
     if found is not None:
         return found
-    place = core.state.address_by_name.get(RETAINED_PLACE)
+    place = core.state.address_by_name.get(name)
     if place is None:
-        place = create_place(core, RETAINED_PLACE, MULTICAST, reasons.RETAINED)
+        place = create_place(core, name, MULTICAST, reasons.RETAINED)
     number = core.state.next_queue
     definition = QueueDefinition(
-        name=RETAINED_PLACE, routing_type=MULTICAST, max_consumers=0, last_value_key=OF_ADDRESS,
-        keeps=RETAINED_PLACE,
-    )  # fmt: skip
+        name=name, routing_type=MULTICAST, max_consumers=0, last_value_key=OF_ADDRESS, keeps=name
+    )
     emit_of_broker(core, events.QUEUE_CREATED, place.id, number, definition, reasons.RETAINED)
     return core.state.queues[number]
 
 
-def message_of(core: Core, address: Address) -> int:
+def retained_at(state: State, address: Address) -> int:
     """Return the id of the message that an address retains, 0 for none. Changes nothing."""
-    return retained_at(core.state.retained, address)
-
-
-def retained_at(retained: Queue | None, address: Address) -> int:
-    """Do the same, given the queue of the retained messages."""
-    if retained is None or not retained.message_count:
+    retained = _queue_of(state, address)
+    if retained is None:
         return 0
     newest = retained.latest_with(key_of(key_of_address(address.id)))
     return newest if newest and is_there(retained, newest) else 0
 
 
-def _entry_of(core: Core, address: Address) -> Entry | None:
-    retained = core.state.retained
-    if retained is None or not retained.message_count:
-        return None
+def _entry_of(core: Core, retained: Queue, address: Address) -> Entry | None:
     core.budget.spent += FIND_UNITS
     newest = retained.latest_with(key_of(key_of_address(address.id)))
     return retained.find(newest) if newest else None
@@ -86,8 +85,8 @@ def _entry_of(core: Core, address: Address) -> Entry | None:
 
 def forget(core: Core, address: Address, reason: int, connection: int) -> int:
     """Remove the message that an address retains; return the LSN of the event, 0 for none."""
-    entry = _entry_of(core, address)
-    retained = core.state.retained
+    retained = _queue_of(core.state, address)
+    entry = _entry_of(core, retained, address) if retained is not None else None
     if entry is None or retained is None:
         return 0
     message = entry.message
@@ -116,18 +115,16 @@ def forget_by_command(core: Core, command: ForgetRetained) -> int | Refusal:
 def number_for(core: Core, queue: Queue) -> int:
     """Return the id of the queue with the retained messages if a new queue is to get some of them,
     0 if there are none for it. With wildcards there may be none after all."""
-    retained = core.state.retained
-    if retained is None or not retained.message_count:
+    retained = _queue_of(core.state, queue.address)
+    if retained is None or queue.definition.routing_type != MULTICAST:
         return 0
-    if queue.definition.routing_type != MULTICAST:
-        return 0
-    is_some = queue.address.is_wildcard or message_of(core, queue.address)
+    is_some = queue.address.is_wildcard or retained_at(core.state, queue.address)
     return retained.id if is_some else 0
 
 
-def after(core: Core, address: Address, position: int) -> list[Entry]:
+def after(core: Core, retained: Queue, address: Address, position: int) -> list[Entry]:
     """Return the retained message of an address if it comes after a position."""
-    entry = _entry_of(core, address)
+    entry = _entry_of(core, retained, address)
     return [entry] if entry is not None and entry.position > position else []
 
 

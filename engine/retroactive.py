@@ -124,7 +124,7 @@ def histories_of(core: Core, queue: Queue) -> list[int]:
         return [
             number
             for number, each in core.state.histories.items()
-            if each is not core.state.retained and each.address.host == host
+            if not each.definition.retains and each.address.host == host
         ]
     history = queue.address.histories.get(queue.definition.routing_type)
     return [history.id] if history is not None else []
@@ -135,7 +135,7 @@ def refuse_use(queue: Queue) -> Refusal:
     if queue.definition.retains:
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' has the retained messages of all addresses; it can be listed, "
+            f"queue '{queue.name}' has the retained messages of all topics; it can be listed, "
             "browsed and purged, and `daybook address forget` removes that of one address",
         )
     return Refusal(

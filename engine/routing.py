@@ -484,7 +484,7 @@ def _send_to_each(
     if command.queue is None and address not in full:
         histories = retroactive.histories_for(core, address, command.routing_type)
         if command.retain == RETAIN_SET:
-            histories = [*histories, retaining.require_queue(core)]
+            histories = [*histories, retaining.require_queue(core, address)]
         if any(each.address.paging for each in histories):
             flags &= ~events.BODY_OMITTED
     message = _message(core, command, address, flags)

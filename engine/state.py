@@ -398,8 +398,6 @@ class State:
         # are to get some of it (`engine.recalling`), by id.
         self.histories: dict[int, Queue] = {}
         self.recalling: dict[int, Queue] = {}
-        # Derived: the history that has the retained messages of all addresses.
-        self.retained: Queue | None = None
         # About when messages of histories were sent.
         self.times = Times()
         # Derived: the timers of entries in memory, by their reason.
@@ -459,15 +457,11 @@ class State:
 
     def _add_history(self, queue: Queue) -> None:
         self.histories[queue.id] = queue
-        if queue.definition.retains:
-            self.retained = queue
         kept_for = self.address_by_name.get(queue.definition.keeps)
         if kept_for is not None:
             kept_for.histories = {**kept_for.histories, queue.definition.routing_type: queue}
 
     def _remove_history(self, queue: Queue) -> None:
-        if queue is self.retained:
-            self.retained = None
         kept_for = self.address_by_name.get(queue.definition.keeps)
         if kept_for is not None:
             rest = {key: each for key, each in kept_for.histories.items() if each is not queue}

@@ -58,6 +58,6 @@ def _look_at_address(core: Core, number: int) -> None:
     if not is_address_over(address, settings, core.now):
         return
     # Looked up last, because that may cost a look into the index.
-    if not retaining.message_of(core, address):
+    if not retaining.retained_at(core.state, address):
         core.budget.spent += DELETE_UNITS
         delete_address(core, address, reasons.AUTO_DELETE, 0)

@@ -112,7 +112,7 @@ def addresses(
                 "routed": address.routed,
                 "unrouted": address.unrouted,
                 "remembered_ids": remembered(address),
-                "retained": retained_at(state.retained, address) or None,
+                "retained": retained_at(state, address) or None,
                 "blocked_producers": blocked(address.name),
             }
         )

@@ -131,7 +131,7 @@ class Player:
             found = [entry.message.id for entry in world.entries(name)]
             assert found == sorted(set(found)), name
             assert must <= set(found) <= must | may, name
-        if world.state.retained is not None:
+        if RETAINED_PLACE in world.state.queue_by_name:
             found = [entry.message.id for entry in world.entries(RETAINED_PLACE)]
             assert found == sorted(self.kept.values())
         world.check()

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 RETAINED = "$.artemis.internal.retained"
 
 
+def is_for_retained(shelf: Shelf) -> bool:
+    """Whether it has the retained messages of a virtual host."""
+    return bool(shelf.definition.name.rpartition("::")[2] == RETAINED)
+
+
 class Keepers:
     """What the broker keeps for queues to come."""
 
@@ -45,31 +50,29 @@ class Keepers:
             case "Recalled":
                 self._recalled(event)
             case "Removed" if event.reason == reasons.FORGOTTEN:
-                is_right = self._shelf(event).definition.name == RETAINED
+                is_right = is_for_retained(self._shelf(event))
                 self.referee.expect(is_right, "is forgotten where nothing is retained", event)
 
     def _shelf(self, event: Event) -> Shelf:
         return self.referee.queues[event.row[events.QUEUE]]
 
-    def retained(self) -> Shelf | None:
-        """The shelf of the retained messages."""
-        shelves = self.referee.queues.values()
-        return next((each for each in shelves if each.definition.name == RETAINED), None)
+    def retained(self) -> list[Shelf]:
+        """The shelves of the retained messages, one for each virtual host."""
+        return [each for each in self.referee.queues.values() if is_for_retained(each)]
 
     def _routed(self, event: Event) -> None:
         """What is retained is a message to a topic, and its key is its address."""
-        retained = self.retained()
         queues = event.decoded.queues or (event.row[events.QUEUE],)
-        if retained is None or retained.id not in queues:
-            return
-        key = event.decoded.last_values.get(retained.id)
-        self.referee.expect(key == str(event.row[events.ADDRESS]), f"has the key {key}", event)
-        kinds = (reasons.SENT, reasons.HISTORY_ONLY)
-        self.referee.expect(event.reason in kinds, "is retained, and nobody sent it", event)
+        for shelf in self.retained():
+            if shelf.id not in queues:
+                continue
+            key = event.decoded.last_values.get(shelf.id)
+            self.referee.expect(key == str(event.row[events.ADDRESS]), f"has the key {key}", event)
+            kinds = (reasons.SENT, reasons.HISTORY_ONLY)
+            self.referee.expect(event.reason in kinds, "is retained, and nobody sent it", event)
 
     def _address_deleted(self, event: Event) -> None:
-        retained = self.retained()
-        items = retained.items.values() if retained is not None else ()
+        items = [item for shelf in self.retained() for item in shelf.items.values()]
         left = [item for item in items if item.key == str(event.row[events.ADDRESS])]
         self.referee.expect(not left, f"leaves retained messages behind: {left}", event)
 
@@ -94,7 +97,7 @@ class Keepers:
         self.referee.expect(shelf.is_recalling, "comes to a queue that has all", event)
         self.referee.expect(message not in shelf.items, "is there twice", event)
         self.referee.expect(message <= self.before[shelf.id], "was sent to the queue", event)
-        if kept.definition.name == RETAINED:
+        if is_for_retained(kept):
             self._check_fits(event, shelf)
         assert found is not None
         item = msgspec.structs.replace(

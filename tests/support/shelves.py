@@ -69,7 +69,7 @@ class Shelf(msgspec.Struct):
     @property
     def is_history(self) -> bool:
         """Whether it keeps what was sent to another address, for queues to come."""
-        return bool(self.definition.name.startswith("$.artemis.internal."))
+        return bool(self.definition.keeps)
 
     def count_of(self, where: str) -> int:
         return sum(item.where == where for item in self.items.values())

@@ -8,6 +8,7 @@ from daybook.engine import commands as c
 from daybook.engine import reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.digest import digest
+from daybook.engine.host_limits import HostLimits
 from daybook.engine.names import RETAINED_PLACE
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -16,7 +17,8 @@ from tests.support.world import World, fold
 
 @pytest.fixture(params=["whole", "paged"])
 def world(request: pytest.FixtureRequest) -> World:
-    return World() if request.param == "whole" else PagedWorld(0, 3)
+    hosts = {"default": HostLimits(), "shop": HostLimits()}
+    return World(hosts=hosts) if request.param == "whole" else PagedWorld(0, 3, hosts=hosts)
 
 
 def put(world: World, body: bytes, address: str = "news", **values: Any) -> None:
@@ -160,7 +162,7 @@ def test_what_cannot_be_retained_is_refused(
     given = {"routing_type": MULTICAST, "retain": c.RETAIN_SET, **values}
     command = c.Send(0, "news", b"", b"x", **given)
     assert text in world.refused(command).text
-    assert world.state.retained is None
+    assert RETAINED_PLACE not in world.state.queue_by_name
 
 
 def test_an_address_stays_as_long_as_it_retains_a_message(world: World) -> None:
@@ -225,4 +227,16 @@ def test_slices_of_a_wildcard_recall_and_a_restart_in_it(world: World) -> None:
         world.turn()
     assert world.ready("q") == [name.encode() for name in names[:29]] + [b"newer", b"live"]
     assert digest(fold(world.journal)) == digest(world.state)
+    world.check()
+
+
+def test_virtual_hosts_have_their_own(world: World) -> None:
+    put(world, b"1")
+    put(world, b"2", "shop::news")
+    make(world, "all", "#")
+    make(world, "shop::all", "shop::#")
+    assert (world.ready("all"), world.ready("shop::all")) == ([b"1"], [b"2"])
+    assert world.ready(f"shop::{RETAINED_PLACE}") == [b"2"]
+    world.ok(c.ForgetRetained("news"))
+    assert world.ready(f"shop::{RETAINED_PLACE}") == [b"2"]
     world.check()
