@@ -15,7 +15,7 @@ from daybook.engine.definitions import MULTICAST, QueueDefinition
 from daybook.engine.id_cache import key_of
 from daybook.engine.last_values import FIND_UNITS, key_of_address
 from daybook.engine.message import Entry, Message
-from daybook.engine.names import RETAINED_PLACE, beside
+from daybook.engine.names import INTERNAL, RETAINED_PLACE, beside, plain
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.retroactive import create_place, emit_of_broker
@@ -34,6 +34,10 @@ def check(command: Send) -> Refusal | None:
         return Refusal(
             Code.INVALID,
             "only a topic retains a message; send it to an address with the routing type multicast",
+        )
+    if plain(command.address).startswith(INTERNAL):
+        return Refusal(
+            Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
         )
     if command.due:
         return Refusal(

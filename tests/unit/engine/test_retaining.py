@@ -6,7 +6,7 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine import reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.digest import digest
 from daybook.engine.host_limits import HostLimits
 from daybook.engine.names import RETAINED_PLACE
@@ -163,6 +163,25 @@ def test_what_cannot_be_retained_is_refused(
     command = c.Send(0, "news", b"", b"x", **given)
     assert text in world.refused(command).text
     assert RETAINED_PLACE not in world.state.queue_by_name
+
+
+def test_the_broker_keeps_its_own_addresses_to_itself(world: World) -> None:
+    put(world, b"1")
+    command = c.Send(0, RETAINED_PLACE, b"", b"x", MULTICAST, retain=c.RETAIN_SET)
+    assert "belongs to the broker itself" in world.refused(command).text
+    assert world.ready(RETAINED_PLACE) == [b"1"]
+
+
+def test_a_large_one_and_a_copy_of_a_divert(world: World) -> None:
+    world.settings(news={"send_to_dla_on_no_route": True, "dead_letter_address": "dead"})
+    world.send_large("news", [b"ab", b"cd"], routing_type=MULTICAST, retain=c.RETAIN_SET)
+    divert = DivertDefinition(name="d", address="news", forwarding_addresses=("copies",))
+    world.ok(c.CreateDivert(divert))
+    put(world, b"2")
+    make(world)
+    make(world, "copied", "copies")
+    assert (world.ready("q"), world.ready("copied")) == ([b"2"], [])
+    world.check()
 
 
 def test_an_address_stays_as_long_as_it_retains_a_message(world: World) -> None:
