@@ -46,7 +46,7 @@ from daybook.engine.core import Core, Options
 from daybook.engine.message import PRIORITIES
 from daybook.engine.outcomes import Outcome, outcome_of
 from daybook.engine.pending import Pending
-from daybook.engine.permissions import Permissions
+from daybook.engine.permissions import ROLES_NONE, Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.residency import relieve
 from daybook.engine.state import Address, Consumer, State
@@ -232,6 +232,10 @@ class Broker(Core):
     def permit(self, permissions: Permissions | None) -> None:
         """Put other rules of permissions in force; without rules users may do everything."""
         permitting.put_in_force(self, permissions)
+
+    def roles_of(self, user: str) -> frozenset[str]:
+        """Return the roles that a user has now."""
+        return self.roles.roles_of(user) if self.roles is not None else ROLES_NONE
 
     def report_disk(self, text: str) -> None:
         """Note that the disk is full, with the text that clients are to see; an empty text: it is

@@ -10,6 +10,7 @@ from daybook.engine import hosts
 from daybook.engine.core import Core
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
+from daybook.engine.wildcards import wrong_with_one_more
 
 
 def check_connection(core: Core, user: str, host: str) -> Refusal | None:
@@ -47,10 +48,17 @@ def check_address(core: Core, connection: int, name: str = "") -> Refusal | None
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
-    wrong = core.wildcards.wrong_with_one_more(name, core.state.settings.syntax)
-    if wrong is not None:
-        return Refusal(Code.LIMIT, wrong)
-    return hosts.check_address(core, core.state.connections[connection].host)
+    return check_pattern(core, name) or hosts.check_address(
+        core, core.state.connections[connection].host
+    )
+
+
+def check_pattern(core: Core, name: str) -> Refusal | None:
+    """Return why clients may have no further pattern; None if they may, or if it is a name."""
+    wildcards, seekers = core.wildcards, core.seekers
+    parts, regexes = wildcards.parts + seekers.parts, wildcards.regexes + seekers.regexes
+    wrong = wrong_with_one_more(name, core.state.settings.syntax, parts, regexes)
+    return Refusal(Code.LIMIT, wrong) if wrong is not None else None
 
 
 def check_subscription(core: Core, connection: int) -> Refusal | None:

@@ -40,13 +40,13 @@ class Seekers:
         self.count = 0
         self.offered = 0
         self.offers: list[Bundle] = []
-        self._patterns: PatternTrie[Bundle] = PatternTrie(DEFAULT)
+        self._patterns: PatternTrie[Bundle] = PatternTrie(DEFAULT, is_full=True)
         self._standing: set[int] = set()
         # Ids of queues that are new, and bundles that wait for a round.
         self._new: dict[int, None] = {}
         self._fresh: dict[int, Bundle] = {}
         # The round: its bundles, the ids of addresses and queues to look at, the last one first.
-        self._round: PatternTrie[Bundle] = PatternTrie(DEFAULT)
+        self._round: PatternTrie[Bundle] = PatternTrie(DEFAULT, is_full=True)
         self._seeking: dict[int, Bundle] = {}
         self._addresses: list[int] = []
         self._queues: list[int] = []
@@ -56,7 +56,7 @@ class Seekers:
         """Look for the queues of a bundle, from now on if it stays."""
         if not bundle.ends:
             if not self.count:
-                self._patterns = PatternTrie(syntax)
+                self._patterns = PatternTrie(syntax, is_full=True)
             self._standing.add(bundle.id)
             for pattern in bundle.patterns:
                 self._patterns.add(pattern, bundle)
@@ -100,6 +100,16 @@ class Seekers:
         """How many nodes of tries they take."""
         return self._patterns.nodes + self._round.nodes
 
+    @property
+    def parts(self) -> int:
+        """How many words of their patterns match in part."""
+        return self._patterns.parts
+
+    @property
+    def regexes(self) -> int:
+        """How many words of their patterns have regular expressions."""
+        return self._patterns.regexes
+
     def next(self, state: State, budget: Budget) -> tuple[Queue | None, list[Bundle]]:
         """Return the next queue and the bundles that match it; without one, the bundles whose round
         is over.
@@ -119,7 +129,7 @@ class Seekers:
                 continue
             elif self._seeking:
                 done, self._seeking = self._seeking, {}
-                self._round = PatternTrie(DEFAULT)
+                self._round = PatternTrie(DEFAULT, is_full=True)
                 return None, list(done.values())
             elif self._fresh:
                 self._begin_round(state)
@@ -136,7 +146,7 @@ class Seekers:
 
     def _begin_round(self, state: State) -> None:
         self._seeking, self._fresh = self._fresh, {}
-        self._round = PatternTrie(state.settings.syntax)
+        self._round = PatternTrie(state.settings.syntax, is_full=True)
         for bundle in self._seeking.values():
             for pattern in bundle.patterns:
                 self._round.add(pattern, bundle)

@@ -86,23 +86,6 @@ class Wildcards:
             self._budget.spent += trie.visited >> VISITED_SHIFT
         return tuple(sorted(found, key=_by_id))
 
-    def wrong_with_one_more(self, name: str, syntax: Syntax) -> str | None:
-        """Return why no wildcard address of this name may be added, None if it may."""
-        if not syntax.is_pattern(name):
-            return None
-        words = [word for word in words_of(name, syntax.delimiter) if _is_part(word, syntax)]
-        regexes = sum([REGEX_START in word for word in words])
-        for what, count, more, most in (
-            ("words that match in part", self.parts, len(words), PARTS_MAX),
-            ("regular expressions", self.regexes, regexes, REGEXES_MAX),
-        ):
-            if more and count + more > most:
-                return (
-                    f"the wildcard addresses of the broker have {count} {what}, and {most} are the"
-                    " most; end subscriptions with such names, or name whole words"
-                )
-        return None
-
     @property
     def parts(self) -> int:
         """How many words match in part."""
@@ -130,6 +113,24 @@ class Wildcards:
 
 def _by_id(address: Address) -> int:
     return address.id
+
+
+def wrong_with_one_more(name: str, syntax: Syntax, parts: int, regexes: int) -> str | None:
+    """Return why clients may have no further pattern, besides those with so many words that match
+    in part, and with regular expressions; None if they may."""
+    if not syntax.is_pattern(name):
+        return None
+    words = [word for word in words_of(name, syntax.delimiter) if _is_part(word, syntax)]
+    for what, count, more, most in (
+        ("words that match in part", parts, len(words), PARTS_MAX),
+        ("regular expressions", regexes, sum([REGEX_START in word for word in words]), REGEXES_MAX),
+    ):
+        if more and count + more > most:
+            return (
+                f"the subscriptions of the broker have {count} {what}, and {most} are the most; end"
+                " subscriptions with such names, or name whole words"
+            )
+    return None
 
 
 def _is_part(word: str, syntax: Syntax) -> bool:

@@ -11,7 +11,7 @@ output, deadlines and the end of the connection are attributes that their owner 
 input of the peer makes a call of a session raise an exception. Must never know a single protocol.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.budget import Budget
@@ -39,6 +39,10 @@ class BrokerPort(Protocol):
 
         The connection must have been opened with `finds_holders`.
         """
+        ...
+
+    def roles_of(self, user: str) -> Collection[str]:
+        """Return the roles that a user has now."""
         ...
 
     @property

@@ -12,6 +12,8 @@ Modules:
   of the control socket.
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
+- `apollo_xml`: The configuration of Apollo, `apollo.xml`, as the source of ours: connectors and
+  their `<stomp>`.
 - `artemis`: What Artemis calls things that have another name here, and its defaults where ours
   differ.
 - `artemis_tls`: The parameters for TLS in the URL of an acceptor of Artemis, as keys of ours.

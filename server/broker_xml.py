@@ -15,6 +15,7 @@ from daybook.engine.setting_keys import BY_NAME
 from daybook.engine.settings import check_value
 from daybook.server import artemis_tls
 from daybook.server.acceptor_options import TABLES
+from daybook.server.apollo_xml import ApolloReader
 from daybook.server.artemis import (
     BASE_SETTINGS,
     CORE_ALIASES,
@@ -414,10 +415,17 @@ def _as_spelled(key: str, value: object) -> object:
 
 
 def read_broker_xml(path: Path, problems: list[str], warnings: list[str]) -> Source:
-    """Read a broker.xml; add what is wrong to `problems`, what is ignored to `warnings`."""
+    """Read a broker.xml of Artemis or an apollo.xml; add what is wrong to `problems`, what is
+    ignored to `warnings`."""
     reader = _Reader(str(path), problems, warnings)
     try:
-        reader.read(read_xml(path))
+        root = read_xml(path, keeps_placeholders_of=ApolloReader.ROOT)
     except XmlError as error:
         problems.append(str(error))
+        return reader.source
+    if root.tag == ApolloReader.ROOT:
+        apollo = ApolloReader(str(path), problems, warnings)
+        apollo.read(root)
+        return apollo.source
+    reader.read(root)
     return reader.source

@@ -47,12 +47,14 @@ class Element(msgspec.Struct):
 class _Builder(ContentHandler):
     """Builds the tree; `name` is what errors call the file."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, keeps_placeholders_of: str) -> None:
         super().__init__()
+        self._keeps_placeholders_of: Final = keeps_placeholders_of
         self.root: Element | None = None
         self._name: Final = name
         self._open: list[Element] = []
         self._count = 0
+        self._root_tag = ""
         self._locator: Locator | None = None
 
     def setDocumentLocator(self, locator: Locator) -> None:
@@ -74,6 +76,7 @@ class _Builder(ContentHandler):
         self._count += 1
         if len(self._open) >= DEPTH_MAX or self._count > ELEMENTS_MAX:
             raise XmlError(f"{where}: <{name}>: the file has too many elements, or too deep ones")
+        self._root_tag = self._root_tag or tag
         given = {key: attrs.getValue(key) for key in attrs.getNames()}
         plain = {
             key: self._resolved(text)
@@ -98,6 +101,8 @@ class _Builder(ContentHandler):
         """Return a text with the defaults of its placeholders: properties of a JVM do not exist."""
 
         def default(found: re.Match[str]) -> str:
+            if found[2] is None and self._root_tag == self._keeps_placeholders_of:
+                return found[0]
             if found[2] is None:
                 raise XmlError(
                     f"{self._name}:{self.line}: ${{{found[1]}}} has no default, and there are no"
@@ -119,8 +124,11 @@ def is_xml(path: Path) -> bool:
         return False
 
 
-def read_xml(path: Path) -> Element:
-    """Read a file; return its root. Raises XmlError."""
+def read_xml(path: Path, *, keeps_placeholders_of: str = "") -> Element:
+    """Read a file; return its root. Raises XmlError.
+
+    Placeholders without a default are errors, but stay as they are under a root of this name.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(BYTES_MAX + 1)
@@ -130,7 +138,7 @@ def read_xml(path: Path) -> Element:
         raise XmlError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > BYTES_MAX:
         raise XmlError(f"{path}: is longer than {BYTES_MAX:,} bytes")
-    builder = _Builder(str(path))
+    builder = _Builder(str(path), keeps_placeholders_of)
     try:
         sax.parseString(data, builder, forbid_dtd=True)
     except DTDForbidden:

@@ -51,7 +51,7 @@ def config_check(file: Path) -> None:
 @config.command("convert")
 @file_argument
 def config_convert(file: Path) -> None:
-    """Print the broker.toml that means what a broker.xml of Artemis means.
+    """Print the broker.toml that means what a broker.xml of Artemis, or an apollo.xml, means.
 
     Elements that Daybook does not support are warnings on standard error, and comments at the top.
     """

@@ -21,6 +21,7 @@ Modules:
   is passed in.
 - `offer`: STOMP's offer to the registry. Must never know where the values of options come from.
 - `options`: The options of STOMP acceptors. Must never know where the values come from.
+- `principals`: Headers that say who sent a message: the principals of a user, as Apollo has them.
 - `readers`: Subscriptions that read: browsers, and those that want sequence numbers
   (`include-seq`).
 - `reading`: How a subscription reads: as a browser, from a sequence number on, with numbers in its

@@ -170,6 +170,13 @@ OPTIONS: Final = (
         "Header that messages get with the login of their sender; empty: none.",
     ),
     ProtocolOption(
+        "add-user-headers",
+        Texts(),
+        [],
+        'More such headers, like "groups;kind=role;separator=,": kind is user, role or *; without a'
+        " separator only the first principal is there.",
+    ),
+    ProtocolOption(
         "add-timestamp-header",
         _HEADER,
         "",

@@ -7,6 +7,7 @@ import msgspec
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import HOST
 from daybook.engine.syntax import DEFAULT, Syntax
+from daybook.protocols.stomp.principals import Added, parsed
 from daybook.protocols.stomp.spelling import Spelling, Symbols, spelling_of
 
 KIB = 1024
@@ -80,6 +81,7 @@ class StompOptions(
     percent_encoding: bool = False
     room: int = MIB
     add_user_header: str = ""
+    add_user_headers: tuple[str, ...] = ()
     add_timestamp_header: str = ""
     add_redeliveries_header: str = ""
     syntax: Syntax = DEFAULT
@@ -126,6 +128,11 @@ class StompOptions(
                 )
 
     @property
+    def principals(self) -> list[Added]:
+        """The headers with principals of the sender. Raises ValueError."""
+        return [parsed(text) for text in self.add_user_headers]
+
+    @property
     def spelling(self) -> Spelling:
         """How names are spelled."""
         symbols = Symbols(
@@ -136,7 +143,7 @@ class StompOptions(
 
     def _check_added(self) -> None:
         names = (self.add_user_header, self.add_timestamp_header, self.add_redeliveries_header)
-        given = [name for name in names if name]
+        given = [name for name in names if name] + [each.header for each in self.principals]
         for name in given:
             if name in RESERVED:
                 raise ValueError(f"{name!r} cannot be a header that is added: it has a meaning")

@@ -4,7 +4,7 @@ A plan holds everything that does not change from one message to the next. Must 
 the session that uses it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET
@@ -31,6 +31,7 @@ from daybook.protocols.stomp.destinations import (
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
 from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.principals import value_of
 from daybook.protocols.stomp.versions import V10
 
 RECEIPT_OUTCOME: Final = "receipt-outcome"
@@ -255,13 +256,20 @@ class Planner:
     )  # fmt: skip
 
     def __init__(
-        self, version: int, options: StompOptions, connection: int = 0, user: str = ""
+        self,
+        version: int,
+        options: StompOptions,
+        connection: int = 0,
+        user: str = "",
+        roles: Collection[str] = (),
     ) -> None:
-        """`user` is that of the connection."""
+        """`user` is that of the connection, with these roles."""
         # The lines that say it, if messages are to say it.
         names = [VALIDATED_USER] if options.populate_validated_user else []
         names += [options.add_user_header] if options.add_user_header else []
-        self._sender: bytes = build([(name, user) for name in names if user])
+        said = [(name, user) for name in names]
+        said += [(each.header, value_of(each, user, roles)) for each in options.principals]
+        self._sender: bytes = build([(name, value) for name, value in said if value])
         # Headers that are the broker's alone.
         self._ours: frozenset[bytes] = frozenset(name.encode() for name in ours(options))
         self._version: int = version
@@ -444,6 +452,7 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
 def ours(options: StompOptions) -> frozenset[str]:
     """Return the names of headers of messages that the broker alone may give."""
     added = {options.add_user_header, options.add_timestamp_header, options.add_redeliveries_header}
+    added.update(each.header for each in options.principals)
     return frozenset({VALIDATED_USER, *added} - {""})
 
 

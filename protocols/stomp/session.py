@@ -564,7 +564,8 @@ class Session(Conversation):
                 self._refuse(AUTHENTICATION, shake.login, text)
                 raise StompError(text or "login refused", "give a valid login and passcode")
             self._opened(shake, user, now)
-            self._planner = Planner(self.version, self.options, self.connection, user)
+            roles = self.broker.roles_of(user)
+            self._planner = Planner(self.version, self.options, self.connection, user, roles)
             self._head_max = self.options.max_frame_head
             self._returns = False  # a CONNECT may have them in any version
         except StompError as error:

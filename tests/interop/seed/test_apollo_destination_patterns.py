@@ -124,3 +124,18 @@ def test_durable_subscriptions_with_patterns_survive_a_kill(broker: BrokerProces
     assert [frame.body.decode() for frame in got] == [IBM7, IBM7]
     assert {frame.headers["destination"] for frame in got} == {f"/topic/{IBM7}"}
     assert broker.stop() == 0, broker.log_text()
+
+
+def test_queues_are_found_by_parts_of_words_and_expressions(broker: BrokerProcess) -> None:
+    with connected(broker) as consumer, connected(broker) as producer:
+        for name in ("work.in", "work.I7", "work.x7", "other.in"):
+            sent(producer, f"/queue/{name}", name.encode())
+        consumer.send("SUBSCRIBE", id="p", destination="/queue/work.{[0-9I].*}", receipt="s")
+        consumer.expect("RECEIPT")
+        assert consumer.expect("MESSAGE").body == b"work.I7"
+        consumer.send("SUBSCRIBE", id="q", destination="/queue/**.i*", receipt="s")
+        found = {consumer.read().body for _ in range(3)}
+        assert found == {b"", b"work.in", b"other.in"}
+        # A queue that is created later is found, too.
+        sent(producer, "/queue/work.I8", b"later")
+        assert consumer.expect("MESSAGE").body == b"later"

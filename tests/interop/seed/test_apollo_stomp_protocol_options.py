@@ -1,13 +1,15 @@
 """Apollo's manual, "Stomp Protocol Options": each option of an acceptor, with hyphens here."""
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.interop.using import connected, sent
 from tests.interop.wire import Wire
-from tests.support.process import BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -157,3 +159,45 @@ def test_headers_are_added(options: BrokerProcess) -> None:
         sent(wire, "/queue/not-added", b"x")
         wire.send("SUBSCRIBE", id="s", destination="/queue/not-added")
         assert not {"by", "at", "again"} & set(wire.expect("MESSAGE").headers)
+
+
+EXAMPLE = """<broker xmlns="http://activemq.apache.org/schema/activemq/apollo">
+<virtual_host id="mybroker"><host_name>localhost</host_name></virtual_host>
+<connector id="tcp" bind="tcp://127.0.0.1:0">
+<stomp max_header_length="10000">
+<add_user_header separator=",">user</add_user_header>
+<add_user_header kind="group">group</add_user_header>
+<add_user_header kind="user" separator=",">login</add_user_header>
+</stomp>
+</connector>
+</broker>
+"""
+
+
+def test_the_example_of_a_connector_is_served_as_it_stands(tmp_path: Path) -> None:
+    """ "<connector id="tcp" bind=...><stomp max_header_length="10000"><add_user_header ..." """
+    with BrokerProcess(tmp_path / "data", config=EXAMPLE, listen=()) as broker:
+        (tmp_path / "data").mkdir()
+        command = [DAYBOOK, "user", "add", "alice", "--passcode-stdin", "--role", "sales"]
+        command += ["--role", "admins", "--users-file", f"{broker.directory}/users.toml"]
+        subprocess.run(command, input="secret\n", text=True, check=True, capture_output=True)
+        broker.start()
+        with Wire(broker.port) as wire:
+            login = {"login": "alice", "passcode": "secret", "host": "localhost"}
+            wire.send("CONNECT", accept_version="1.2", **login)
+            wire.expect("CONNECTED")
+            # "separator: If user has multiple principles which match", "kind: Defaults to *"
+            wire.send("SUBSCRIBE", id="s", destination="/queue/caf%C3%A9")
+            sent(wire, "/queue/café", b"x", user="mallory")
+            headers = wire.expect("MESSAGE").headers
+            assert headers["destination"] == "/queue/caf%C3%A9"
+            assert headers["user"] == "alice,admins,sales"
+            # "If not set, then only the first matching principle will be set in the header."
+            assert headers["group"] == "admins"
+            assert headers["login"] == "alice"
+            wire.send("SEND", destination="/queue/a", long="x" * 10_000)
+            assert "max-header-length" in wire.expect("ERROR").body.decode()
+        with Wire(broker.port) as wire:
+            wire.send("CONNECT", accept_version="1.2", host="elsewhere")
+            assert "elsewhere" in wire.expect("ERROR").body.decode()
+        assert broker.stop() == 0, broker.log_text()

@@ -176,3 +176,17 @@ def test_matches_and_full_patterns(
 @pytest.mark.parametrize("match", ["a.{b}", "{b", "b}"])
 def test_matches_of_settings_take_no_regular_expressions(match: str) -> None:
     assert "a match takes no regular expressions" in str(DEFAULT.wrong_with(match))
+
+
+def test_full_patterns_are_for_their_own_host() -> None:
+    trie: PatternTrie[str] = PatternTrie(is_full=True)
+    for pattern in ("#.b", "shop::#.b", "shop::a*", "shop::{[ab]}.#"):
+        trie.add(pattern, pattern)
+    assert trie.matching("a.b") == ["#.b"]
+    assert sorted(trie.matching("shop::a.b")) == ["shop::#.b", "shop::{[ab]}.#"]
+    assert sorted(trie.matching("shop::a")) == ["shop::a*", "shop::{[ab]}.#"]
+    assert trie.matching("other::a.b") == []
+    one, other = full_path_of("#.b", DEFAULT), full_path_of("shop::a.#", DEFAULT)
+    assert not overlap(one, other)
+    assert not covers(full_path_of("#", DEFAULT), other)
+    assert covers(full_path_of("shop::#", DEFAULT), other)

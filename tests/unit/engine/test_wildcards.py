@@ -380,6 +380,8 @@ def test_clients_have_so_many_words_that_match_in_part(world: World) -> None:
         world.attach(peer, f"b.{number}*", routing_type=MULTICAST, subscription=f"b{number}")
     command = c.Attach(peer, "a.b*", routing_type=MULTICAST, subscription="b")
     assert "have 1000 words that match in part" in world.refused(command).text
+    several = c.AttachAll(peer, [c.Attach(peer, "a.b*", "b", routing_type=ANYCAST)])
+    assert "have 1000 words that match in part" in world.refused(several).text
     world.close(peer)
     peer = world.connect()
     world.attach(peer, "a.b*.{c}", routing_type=MULTICAST)

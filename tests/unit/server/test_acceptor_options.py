@@ -39,7 +39,7 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
     flags += ["default-persistent=false", "queue-prefix=q/", "topic-prefix=t/", "buffer-size=9KiB"]
     flags += ["path-separator=/", "destination-separator=;", "any-child-wildcard=+"]
     flags += ["any-descendant-wildcard=++", "regex-wildcard-start=<", "regex-wildcard-end=>"]
-    flags += ["percent-encoding=true"]
+    flags += ["percent-encoding=true", 'add-user-headers=["roles;kind=role"]']
     config = load(None, [f"acceptor.{flag}" for flag in flags])
     given = msgspec.structs.asdict(Stomp(config.acceptors[0].options).options)
     same = {
@@ -47,10 +47,8 @@ def test_an_acceptor_tells_its_protocol_everything() -> None:
         for name, value in msgspec.structs.asdict(StompOptions()).items()
         if given[name] == value
     }
-    assert same == {
-        "heart_beat_grace", "dsub_prefix", "populate_validated_user", "syntax", "virtual_hosts",
-        "host",
-    }  # fmt: skip
+    of_others = {"populate_validated_user", "syntax", "virtual_hosts", "host"}
+    assert same == {"heart_beat_grace", "dsub_prefix", *of_others}
 
 
 @pytest.mark.parametrize("scheme", OFFERS)

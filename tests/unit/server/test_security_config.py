@@ -32,6 +32,7 @@ def test_rules_are_read(tmp_path: Path) -> None:
     [
         ('send = ["x"]', "security-setting.match is missing"),
         ('match = "a.#.b"', "may only be its last word"),
+        ('match = "a.{b}"', "a match takes no regular expressions"),
         ('match = "a::"', "must be ADDRESS::QUEUE"),
         ('match = "a"\nsned = ["x"]', "did you mean 'security-setting.send'?"),
         ('match = "a"\nsend = "x"', "security-setting.send is"),

@@ -37,6 +37,9 @@ class FakeBroker:
         """All that attached: who has what, a fake does not know."""
         return self.attached
 
+    def roles_of(self, user: str) -> tuple[str, ...]:
+        return ("sales", "admins")
+
     def outcome(self, since: int) -> Outcome | None:
         return Outcome(("q",)) if since < self.lsn else None
 

@@ -75,7 +75,6 @@ def test_durable_subscription_is_a_queue_without_address() -> None:
         ("/topic/a.**", None, "wildcards are for SUBSCRIBE"),
         ("/topic/a.#", None, "wildcards are for SUBSCRIBE"),
         ("/topic/a.*::q", None, "wildcards are for SUBSCRIBE"),
-        ("/topic/{a::b}", None, "has wildcards"),
         ("/topic/a.{b}", None, "has wildcards"),
         ("/queue/a,/queue/b", None, "',' is reserved for wildcards and lists"),
         ("/temp-queue/", None, "names nothing"),

@@ -120,3 +120,23 @@ def test_symbols_of_other_brokers() -> None:
             path_separator=path, any_child_wildcard=child, any_descendant_wildcard=descendant
         )
         assert options.spelling.name_of(f"a{path}{descendant}") == "a.#"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is no name of a header"),
+        ("a:b", "is no name of a header"),
+        ("a;separator=", "whose separator is empty"),
+        ("a;kind=group", "kind must be \\*, user, role"),
+        ("destination", "cannot be a header that is added"),
+    ],
+)
+def test_added_headers_that_are_wrong(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        StompOptions(add_user_headers=(text,))
+
+
+def test_added_headers_have_different_names() -> None:
+    with pytest.raises(ValueError, match="must have different names"):
+        StompOptions(add_user_header="a", add_user_headers=("a;kind=role",))

@@ -375,3 +375,22 @@ def test_the_name_of_a_sender_is_escaped() -> None:
     assert planner.plan(b"SEND\ndestination:/queue/a").headers == (
         b"destination:/queue/a\n_AMQ_VALIDATED_USER:a\\cb\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("by", b"by:alice\n"),
+        ("by;separator=,", b"by:alice,admins,sales\n"),
+        ("by;kind=*;separator=; ", b"by:alice; admins; sales\n"),
+        ("by;kind=user;separator=,", b"by:alice\n"),
+        ("by;kind=role", b"by:admins\n"),
+        ("by;kind=role;separator=:", b"by:admins\\csales\n"),
+    ],
+)
+def test_principals_of_the_sender_are_added(text: str, line: bytes) -> None:
+    options = StompOptions(add_user_headers=(text,))
+    planner = Planner(V12, options, 1, "alice", {"sales", "admins"})
+    headers = planner.plan(b"SEND\ndestination:/queue/a\nby:mine").headers
+    assert headers == b"destination:/queue/a\n" + line
+    assert b"by" not in Planner(V12, options, 1, "").plan(b"SEND\ndestination:/queue/a").headers
