@@ -28,16 +28,18 @@ class Seekers:
     """All bundles that take from queues by patterns.
 
     `count` is how many patterns there are, so that a new queue costs nothing where there are none.
-    `offered` is the queue that is offered now, to the bundles that are left in `offers`.
+    `offered` is the queue that is offered now, to the bundles that are left in `offers`. `has_work`
+    says that queues may have to be offered still.
     """
 
     __slots__ = (
         "_addresses", "_fresh", "_looked", "_new", "_patterns", "_queues", "_round", "_seeking",
-        "_standing", "count", "offered", "offers",
+        "_standing", "count", "has_work", "offered", "offers",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.count = 0
+        self.has_work = False
         self.offered = 0
         self.offers: list[Bundle] = []
         self._patterns: PatternTrie[Bundle] = PatternTrie(DEFAULT, is_full=True)
@@ -79,6 +81,7 @@ class Seekers:
             bundle.is_short = False
             bundle.is_sought = True
             self._fresh[bundle.id] = bundle
+            self.has_work = True
 
     def look_again_for_all(self, bundles: Iterable[Bundle]) -> None:
         """Look again for the queues of all bundles: some may take what they could not before, or
@@ -89,11 +92,7 @@ class Seekers:
     def note(self, queue: Queue) -> None:
         """Offer a queue that is new to the bundles that match."""
         self._new[queue.id] = None
-
-    @property
-    def has_work(self) -> bool:
-        """Whether queues have still to be offered."""
-        return bool(self.offers or self._new or self._fresh or self._seeking)
+        self.has_work = True
 
     @property
     def nodes(self) -> int:
@@ -135,6 +134,7 @@ class Seekers:
                 self._begin_round(state)
                 continue
             else:
+                self.has_work = False
                 break
             queue = state.queues.get(number)
             if queue is not None and can_be_found(queue):

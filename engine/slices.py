@@ -14,12 +14,12 @@ from daybook.engine.topology import ALL, empty
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    return (
-        bool(core.emptying or core.purging or core.histories_to_review)
-        or core.seekers.has_work
-        or any(each.is_left for each in core.closing.values())
-        or (bool(core.state.recalling) and recalling.can_go_on(core))
-    )
+    if core.emptying or core.purging or core.histories_to_review or core.seekers.has_work:
+        return True
+    # Asked several times a turn: no generator where there is nothing to ask.
+    if core.closing and any(each.is_left for each in core.closing.values()):
+        return True
+    return bool(core.state.recalling) and recalling.can_go_on(core)
 
 
 def go_on(core: Core) -> None:
