@@ -101,6 +101,13 @@ def cli(broker: BrokerProcess, *words: str) -> Any:
     return json.loads(done.stdout) if "--json" in words else done.stdout
 
 
+def journal(broker: BrokerProcess, *words: str) -> str:
+    command = [str(Path(DAYBOOK).with_name("journal")), *words, "--data", str(broker.data)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def reload(broker: BrokerProcess, config: str) -> None:
     broker.configure(config)
     before = broker.log_text().count("configuration reloaded")
@@ -185,7 +192,10 @@ def test_the_same_names_on_two_hosts_never_meet(hosts: BrokerProcess) -> None:
         [f"{prefix}{name}" for prefix in ("", "eu::") for name in ("dsub.mine", "paged", "q")], 0
     )
     hosts.stop()
-    cli(hosts, "journal", "verify")
+    journal(hosts, "verify")
+    shown = journal(hosts, "inspect", "--queue", "eu::q")
+    assert "queue 'eu::q'" in shown
+    assert "queue 'q'" not in shown
 
 
 def test_dead_letters_stay_on_their_host(hosts: BrokerProcess) -> None:
@@ -360,3 +370,41 @@ def test_wildcards_over_queues_and_composites_stay_on_their_host(hosts: BrokerPr
             sent(there, destination, f"{destination} there")
             assert next_body(there) == f"{destination} there"
             nothing_more(here)
+
+
+def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
+    for host in NAMES:
+        with opened(hosts, host) as wire:
+            sent(wire, "/queue/q", host)
+    on_eu = ("--virtual-host", "eu")
+    (row,) = cli(hosts, "queue", "list", "--json", *on_eu)
+    assert (row["queue"], row["host"], row["messages"]) == ("eu::q", "eu", 1)
+    (message,) = cli(hosts, "browse", "q", "--json", *on_eu)["messages"]
+    assert message["body"] == "eu"
+    cli(hosts, "settings", "set", "q", "max-size-messages=5", *on_eu)
+    assert "5" not in cli(hosts, "settings", "q").partition("max-size-messages")[2][:20]
+    cli(hosts, "queue", "create", "other", "--address", "place", *on_eu)
+    cli(hosts, "divert", "create", "d", "--address", "q", "--forwarding-addresses", "r", *on_eu)
+    assert cli(hosts, "divert", "list", "--json", "--virtual-host", "default") == []
+    cli(hosts, "queue", "move", "q", "other", *on_eu)
+    cli(hosts, "queue", "purge", "place::other", *on_eu)
+    cli(hosts, "queue", "delete", "eu::other")
+    names = {row["queue"]: row["messages"] for row in cli(hosts, "queue", "list", "--json")}
+    assert names == {"q": 1, "eu::q": 0}
+    done = subprocess.run(
+        [DAYBOOK, "queue", "create", "x", "--virtual-host", "us", "--data", str(hosts.data)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "us::x" in done.stderr
+
+
+def test_programs_name_the_host_in_the_url(hosts: BrokerProcess) -> None:
+    url = f"stomp://127.0.0.1:{hosts.port}?virtual-host=eu"
+    for words in (["send", "/queue/q", "hello"], ["receive", "/queue/q", "--count", "1"]):
+        done = subprocess.run(
+            [DAYBOOK, *words, "--url", url], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "hello" in done.stdout
+    assert [row["queue"] for row in cli(hosts, "queue", "list", "--json")] == ["eu::q"]
