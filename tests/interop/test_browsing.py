@@ -1,5 +1,24 @@
 """Browsers and sequences on a real broker: what each sentence of Apollo's manual promises, in the
-order of its sections."""
+order of its sections.
+
+| sentence | test |
+|---|---|
+| "browse all the messages ... non-destructive" | `..._in_a_non_destructive_fashion` |
+| "also works with durable subscriptions" | `..._also_work_with_durable_subscriptions` |
+| "a special end of browse message", with the example | `..._end_with_a_special_message` |
+| "should not expect any more messages" | `..._get_no_more_messages_after_the_end` |
+| "browser-end:false ... continue to listen" | `..._listen_with_browser_end_false` |
+| "assigned an incrementing sequence number", example | `..._grow_with_each_message` |
+| "equal to or greater than a requested value" | `..._from_a_requested_value` |
+| "If the from-seq is set to -1 ... new messages" | `..._from_the_tail` |
+| "with a wildcard or composite destination ... closed" | `test_invalid_usage_...` |
+| "multiple browsers against one queue ... broadcast" | `..._by_browsers_broadcast` |
+| "on restart ... continues receiving", "once and only once" | `..._resume_after_a_kill` |
+| "0 to start receiving at the head" | `..._by_browsers_broadcast` |
+| "-1 to start receiving at the tail" | `..._skip_what_is_there_from_the_tail` |
+| "Send messages to the queue with an expiration time" | `..._with_messages_that_expire` |
+| "Periodically run a normal consumer application" | `..._with_a_consumer_that_cleans_up` |
+"""
 
 import json
 import sqlite3
