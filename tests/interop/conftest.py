@@ -1,10 +1,13 @@
 """Brokers for these tests: processes of their own, gone at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.interop.clients import KINDS, PYTHON, Client, How
+from tests.interop.npm import install
 from tests.support.process import BrokerProcess
 
 NO_LIMIT = """
@@ -29,3 +32,25 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         yield process.start()
         # Whatever the tests did to it, it stops cleanly.
         assert process.stop() == 0, process.log_text()
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packages of npm, or a reason to skip."""
+    return install(tmp_path_factory.mktemp("npm"))
+
+
+@pytest.fixture(params=KINDS, ids=lambda pair: f"{pair[0].__name__}-{pair[1]}")
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Client]]:
+    """Connect a client of a kind and version to a broker; they are closed at the end."""
+    kind, version = request.param
+    folder = None if kind in PYTHON else request.getfixturevalue("packages")
+    clients: list[Client] = []
+
+    def make(broker: BrokerProcess, **how: Any) -> Client:
+        clients.append(kind(How(**{"port": broker.port, "folder": folder, **how}), version))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()

@@ -21,25 +21,7 @@ from tests.support.process import BrokerProcess, wait_for
 pytestmark = pytest.mark.interop
 
 ROOT = Path(__file__).resolve().parents[2]
-HERE = Path(__file__).with_name("browser")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-INSTALL_SECONDS = 120.0
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages of npm, or a reason to skip."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("Node.js is not installed (node, npm)")
-    folder = tmp_path_factory.mktemp("npm")
-    shutil.copytree(HERE, folder, dirs_exist_ok=True)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, check=False, timeout=INSTALL_SECONDS, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"npm cannot install @stomp/stompjs and ws: {done.stderr[-300:]}")
-    return folder
 
 
 @pytest.mark.parametrize("kind", ["text", "binary"])

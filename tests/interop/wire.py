@@ -63,7 +63,7 @@ class Wire:
         while True:
             while self._buffer.startswith((b"\n", b"\r")):
                 del self._buffer[:1]
-            found = _cut(self._buffer)
+            found = cut_frame(self._buffer)
             if found is not None:
                 return found
             data = self.socket.recv(1 << 18)
@@ -114,7 +114,7 @@ def _header(name: str) -> str:
     return name.replace("_", "-") if name.islower() and name != "message_group" else name
 
 
-def _cut(buffer: bytearray) -> Frame | None:
+def cut_frame(buffer: bytearray) -> Frame | None:
     """Take the first frame out of the buffer, if it is whole."""
     end = buffer.find(b"\n\n")
     if end < 0:
