@@ -146,6 +146,23 @@ def test_a_subscription_with_wildcards_gets_that_of_each_topic(broker: BrokerPro
     gets(broker, everything, destination="/topic/#", to="/topic/z")
 
 
+def test_a_composite_subscription_gets_that_of_each_topic(broker: BrokerProcess) -> None:
+    for name in ("a", "b", "c"):
+        publish(broker, name.encode(), f"/topic/{name}", retain="set")
+    with connected(broker) as wire:
+        subscribe(wire, "/topic/a,/topic/c")
+        frames = [wire.expect("MESSAGE") for _ in range(2)]
+        assert sorted(frame.body for frame in frames) == [b"a", b"c"]
+        assert {frame.headers["retained"] for frame in frames} == {"true"}
+
+
+def test_patterns_with_regular_expressions_get_those_that_fit(broker: BrokerProcess) -> None:
+    for name in ("stock.IBM", "stock.INTC", "stock.SAP"):
+        publish(broker, name.encode(), f"/topic/{name}", retain="set")
+    gets(broker, [b"stock.IBM", b"stock.INTC"], destination="/topic/stock.I*", to="/topic/stock.I")
+    gets(broker, [b"stock.SAP"], destination="/topic/stock.{S.*}", to="/topic/stock.S")
+
+
 def test_a_selector_decides(broker: BrokerProcess) -> None:
     publish(broker, b"big", retain="set", kind="big")
     gets(broker, [b"big"], selector="kind = 'big' OR kind = 'next'")
