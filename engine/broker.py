@@ -222,6 +222,8 @@ class Broker(Core):
         super().__init__(state, next_lsn, options if options is not None else Options())
         self.sizes.count_all(state, self.options.hosts)
         self._to_relieve: deque[Address] = deque()
+        # The roles of users, also where there are no rules.
+        self._roles: Permissions | None = None
 
     def configure(self, options: Options) -> None:
         """Put new options in force."""
@@ -231,11 +233,12 @@ class Broker(Core):
 
     def permit(self, permissions: Permissions | None) -> None:
         """Put other rules of permissions in force; without rules users may do everything."""
+        self._roles = permissions
         permitting.put_in_force(self, permissions)
 
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles that a user has now."""
-        return self.roles.roles_of(user) if self.roles is not None else ROLES_NONE
+        return self._roles.roles_of(user) if self._roles is not None else ROLES_NONE
 
     def report_disk(self, text: str) -> None:
         """Note that the disk is full, with the text that clients are to see; an empty text: it is

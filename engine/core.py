@@ -169,8 +169,6 @@ class Core:
         # The rules of permissions, None if there are none; the connections and destinations that
         # they allow to send; and refusals for want of a permission (`engine.permitting`).
         self.permissions: Permissions | None = None
-        # The roles of users, also without rules.
-        self.roles: Permissions | None = None
         self.senders: set[tuple[int, str, str | None]] = set()
         self.denials: list[Denial] = []
         # Whether copies of diverts are being routed, which need no permission.

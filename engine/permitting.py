@@ -50,7 +50,6 @@ VERBS: Final = {
 def put_in_force(core: Core, permissions: Permissions | None) -> None:
     """Use other rules, None for none: then every user may do everything."""
     core.permissions = permissions if permissions is not None and permissions.count else None
-    core.roles = permissions
     core.senders.clear()
     core.seekers.look_again_for_all(core.bundles.values())
 

@@ -282,10 +282,11 @@ class Count(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A number of bytes within bounds."""
+    """A number of bytes within bounds; 0, written "auto", if the broker may choose it."""
 
     least: int
     most: int
+    may_be_auto: bool = False
 
 
 class Duration(NamedTuple):
@@ -325,10 +326,12 @@ class ProtocolOption(NamedTuple):
 class Messaging(Protocol):
     """A protocol that sends and receives messages, with the options of an acceptor.
 
-    `room` is how many bytes of deliveries may be on their way to one connection.
+    `room` is how many bytes of deliveries may be on their way to one connection, at most so many
+    if the server tunes it by the number of connections (`tunes_room`).
     """
 
     room: int
+    tunes_room: bool
 
     def session(self, broker: BrokerPort, peer: str, server_name: str) -> MessagingSession:
         """Make the session of a connection."""

@@ -33,7 +33,7 @@ _NUMBERS: Final = (
     "max_data_length",
     "die_delay",
 )
-_DEFAULTS: Final = {"percent-encoding": True}
+_DEFAULTS: Final = {"percent-encoding": True, "buffer-size": "auto"}
 """What Apollo has without saying so."""
 _ANY_KIND: Final = "*"
 _KINDS: Final = {"*": "*", "user": "user", "group": "role", "role": "role"}

@@ -89,6 +89,7 @@ class MessagingEntrance:
     def __init__(self, hub: Hub, protocol: Messaging, acceptor: str, server_name: str) -> None:
         self.house: House = hub
         self.room = protocol.room
+        self._tunes_room: Final = protocol.tunes_room
         self._hub: Final = hub
         self._protocol: Final = protocol
         self._acceptor: Final = acceptor
@@ -99,6 +100,7 @@ class MessagingEntrance:
         session = self._protocol.session(self._hub.broker, name, self._server_name)
         peer = Peer(session, transport, name, self._acceptor, self.room)
         peer.is_loopback = is_loopback
+        peer.is_tuned = self._tunes_room
         return peer
 
 

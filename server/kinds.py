@@ -118,6 +118,20 @@ def size(least: int, most: int) -> Kind:
     return Kind("size", parse)
 
 
+def _or_auto(of_size: Kind) -> Kind:
+    """A number of bytes, or "auto", which is 0."""
+
+    def parse(value: object) -> Value:
+        if value == "auto":
+            return 0
+        try:
+            return of_size.parse(value)
+        except Invalid as error:
+            raise must_be(f'"auto", or {error}'.replace("it must be ", "")) from None
+
+    return Kind("size", parse)
+
+
 def size_of(*sizes: int) -> Kind:
     """One of these numbers of bytes, with a unit or without."""
     listed = ", ".join(_show_size(each) for each in sizes)
@@ -272,7 +286,8 @@ def kind_within(wanted: Range) -> Kind:
     if isinstance(wanted, Count):
         return count(wanted.least, wanted.most)
     if isinstance(wanted, Size):
-        return size(wanted.least, wanted.most)
+        of_size = size(wanted.least, wanted.most)
+        return _or_auto(of_size) if wanted.may_be_auto else of_size
     if isinstance(wanted, Duration):
         return duration(wanted.least_ms)
     if isinstance(wanted, Text):

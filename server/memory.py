@@ -52,6 +52,10 @@ queue or address is stored.
 
 PRESSED_ROOM: Final = 16 * 1024
 """Bytes of deliveries on the way to one peer while output uses up its share."""
+TUNED_ROOM_MIN: Final = 20 * 1024
+TUNED_ROOMS: Final = 64 << 20
+"""Where the room of a connection is tuned: what each has at least, and what all share. The most
+that one has is said by its protocol."""
 
 PRESSED_UNACKED: Final = 64 * 1024
 """Bytes of deliveries in flight to one connection while these use up their share."""
@@ -163,7 +167,8 @@ class Memory:
 
     def room_of(self, peer: Peer) -> int:
         """Return how many bytes of deliveries may be on their way to a peer now."""
-        return min(PRESSED_ROOM, peer.room) if self.is_output_short else peer.room
+        room = tuned(peer.room, len(self._peers)) if peer.is_tuned else peer.room
+        return min(PRESSED_ROOM, room) if self.is_output_short else room
 
     # ---- periodic work
 
@@ -461,3 +466,8 @@ def _input_of(peer: Peer) -> int:
 
 def _held(item: tuple[Peer, int]) -> int:
     return item[1]
+
+
+def tuned(room: int, connections: int) -> int:
+    """Return the room of a connection among so many, at most `room`."""
+    return min(room, max(TUNED_ROOM_MIN, TUNED_ROOMS // max(1, connections)))

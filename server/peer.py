@@ -103,6 +103,7 @@ class Peer:
         "is_cut",
         "is_held",
         "is_loopback",
+        "is_tuned",
         "layer_bytes",
         "login_begun",
         "moved",
@@ -124,6 +125,8 @@ class Peer:
         self.acceptor = acceptor
         self.address = name.rpartition(":")[0]
         self.is_loopback = False
+        # Whether its room depends on how many connections there are.
+        self.is_tuned = False
         self.connection = 0
         self.generation: Generation | None = None
         self.waiting_bytes = 0

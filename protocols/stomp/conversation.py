@@ -181,7 +181,7 @@ class Conversation:
     # ---------------------------------------------------------------- login, time, the end
 
     def _opened(self, shake: Handshake, user: str, now: int) -> None:
-        room = min(FIRST_ROOM, self.options.room)
+        room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
         answer = self.do(
             OpenConnection(
                 self._protocol(), self._peer, user, shake.client_id, room,

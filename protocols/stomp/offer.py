@@ -18,7 +18,7 @@ from daybook.protocols.port import (
     Texts,
     Value,
 )
-from daybook.protocols.stomp.options import StompOptions, key
+from daybook.protocols.stomp.options import ROOM_MAX, StompOptions, key
 from daybook.protocols.stomp.session import Session
 
 _GIB: Final = 1 << 30
@@ -29,10 +29,10 @@ _SYMBOL: Final = Text('characters like "/", or empty for the default', r"\S{0,8}
 OPTIONS: Final = (
     ProtocolOption(
         "buffer-size",
-        Size(4 << 10, _GIB),
+        Size(4 << 10, _GIB, may_be_auto=True),
         "1MiB",
         "Deliveries that may be on their way to one connection; a peer that does not read "
-        "holds at most this.",
+        'holds at most this. "auto": from 640KiB down to 20KiB, the more connections there are.',
     ),
     ProtocolOption("connect-timeout", Duration(100), 10_000, "How long a peer may take to log in."),
     ProtocolOption(
@@ -211,7 +211,8 @@ class Stomp:
             for name, _, host in (pair.partition(" ") for pair in given.get("virtual_hosts", ()))
         )
         self.options: Final = StompOptions(**given)
-        self.room = self.options.room
+        self.room = self.options.room or ROOM_MAX
+        self.tunes_room = not self.options.room
 
     def session(self, broker: BrokerPort, peer: str, server_name: str) -> Session:
         """Make the session of a connection."""

@@ -12,6 +12,8 @@ from daybook.protocols.stomp.spelling import Spelling, Symbols, spelling_of
 
 KIB = 1024
 MIB = 1024 * 1024
+ROOM_MAX: Final = 640 * KIB
+"""The room of a connection where the server tunes it, and there are few of them."""
 
 
 def key(field: str) -> str:
@@ -99,8 +101,8 @@ class StompOptions(
         ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise ValueError(f"{key(name)} must be 0 or more")
-        if self.room < 1:
-            raise ValueError("buffer-size must be at least 1 byte")
+        if self.room < 0:
+            raise ValueError("buffer-size must be at least 1 byte, or auto")
         if self.heart_beat_grace < 1.0:
             raise ValueError("heart-beat-grace must be 1.0 or more")
         self._check_added()

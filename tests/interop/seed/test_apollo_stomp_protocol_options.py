@@ -161,6 +161,21 @@ def test_headers_are_added(options: BrokerProcess) -> None:
         assert not {"by", "at", "again"} & set(wire.expect("MESSAGE").headers)
 
 
+def test_buffer_size_is_tuned_by_the_number_of_connections(tmp_path: Path) -> None:
+    """buffer_size: "it will be auto tuned between 640k and 20k". The default is 1MiB for each."""
+    listen = ("stomp://127.0.0.1:0?buffer-size=auto",)
+    with BrokerProcess(tmp_path / "data", listen=listen) as broker:
+        broker.start()
+        with connected(broker) as slow, connected(broker) as producer:
+            slow.send("SUBSCRIBE", id="s", destination="/queue/a", receipt="s")
+            slow.expect("RECEIPT")
+            body = bytes(64 << 10)
+            for _ in range(40):
+                sent(producer, "/queue/a", body)
+            assert [slow.expect("MESSAGE").body for _ in range(40)] == [body] * 40
+        assert broker.stop() == 0, broker.log_text()
+
+
 EXAMPLE = """<broker xmlns="http://activemq.apache.org/schema/activemq/apollo">
 <virtual_host id="mybroker"><host_name>localhost</host_name></virtual_host>
 <connector id="tcp" bind="tcp://127.0.0.1:0">

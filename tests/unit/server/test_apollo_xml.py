@@ -60,6 +60,7 @@ def test_connectors_become_acceptors_and_all_else_is_named(file: Path) -> None:
     ]
     assert config.acceptors[0].max_connections == 2000
     assert config.acceptors[0].options["percent-encoding"] is True
+    assert config.acceptors[0].options["buffer-size"] == 0
     hosts = [(each.name, each.host_names) for each in config.virtual_hosts]
     assert hosts == [("default", ("mybroker", "localhost")), ("shop", ())]
     said = warnings(file)

@@ -12,6 +12,7 @@ from daybook.server.memory import (
     PRESSED_UNACKED,
     QUEUE_BYTES,
     MemoryOptions,
+    tuned,
 )
 from tests.support.topology import create_queue
 from tests.unit.server.test_hub import Bench, Client
@@ -260,3 +261,17 @@ def test_long_names_count() -> None:
     bench.hub.request(DeleteAddress(name))
     bench.run()
     assert bench.hub.memory.by_kind()["objects"] == before
+
+
+def test_rooms_that_are_tuned_are_smaller_the_more_connections_there_are() -> None:
+    bench = Bench()
+    peer = bench.connect().peer
+    memory = bench.hub.memory
+    peer.room, peer.is_tuned = 640 << 20, True
+    assert memory.room_of(peer) == 64 << 20
+    bench.connect()
+    assert memory.room_of(peer) == 32 << 20
+    peer.is_tuned = False
+    assert memory.room_of(peer) == 640 << 20
+    rooms = [tuned(640 << 10, count) for count in (0, 1, 102, 256, 3_000, 4_000, 1_000_000)]
+    assert [room >> 10 for room in rooms] == [640, 640, 640, 256, 21, 20, 20]

@@ -37,7 +37,7 @@ def test_an_unknown_key_is_an_error() -> None:
     [
         ({"max-header-length": -1}, "max-header-length"),
         ({"die-delay": -1}, "die-delay must"),
-        ({"buffer-size": 0}, "buffer-size"),
+        ({"buffer-size": -1}, "buffer-size"),
         ({"heart-beat-grace": 0.5}, "heart-beat-grace"),
         ({"queue-prefix": ""}, "queue-prefix"),
         ({"queue-prefix": "/topic/"}, "queue-prefix"),
@@ -140,3 +140,5 @@ def test_added_headers_that_are_wrong(text: str, problem: str) -> None:
 def test_added_headers_have_different_names() -> None:
     with pytest.raises(ValueError, match="must have different names"):
         StompOptions(add_user_header="a", add_user_headers=("a;kind=role",))
+    with pytest.raises(ValueError, match="must have different names"):
+        StompOptions(add_user_header="x", add_timestamp_header="x")
