@@ -21,7 +21,7 @@ _V = TypeVar("_V")
 ANY: Final = Part("")
 """In a path: any number of words, with others after them."""
 
-MIDDLE_WORDS_MAX: Final = 64
+MIDDLE_WORDS_MAX: Final = 32
 """How many words a name may have so that a pattern matches it that has `#` before other words."""
 
 Word: TypeAlias = str | Part | None

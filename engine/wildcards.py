@@ -21,7 +21,7 @@ VISITED_SHIFT: Final = 3
 PARTS_MAX: Final = 1_000
 """Words that match in part, in the names of all wildcard addresses. A name is compared with each of
 those that come next, so they cost time."""
-REGEXES_MAX: Final = 200
+REGEXES_MAX: Final = 100
 """How many of them may have regular expressions, which take more time and memory."""
 
 

@@ -16,6 +16,9 @@ from daybook.engine.syntax import REGEX_END, REGEX_START, Syntax
 
 REGEX_LENGTH_MAX: Final = 256
 """Characters of a word with regular expressions."""
+REGEX_WORD_MAX: Final = 255
+"""Characters of a word of a name that regular expressions are compared with; no longer one matches.
+Where the memory below is too small for an expression, its time is the product of both lengths."""
 REGEX_MEMORY_MAX: Final = 64 << 10
 """Bytes that a compiled regular expression may take, with the states that it remembers."""
 REGEX_NODES: Final = 128
@@ -106,6 +109,8 @@ class Regex(Part):
 
     def matches(self, word: str) -> bool:
         """Whether a word matches, which is not empty."""
+        if len(word) > REGEX_WORD_MAX:
+            return False
         try:
             return self._compiled.fullmatch(word) is not None
         except UnicodeEncodeError:
@@ -225,9 +230,14 @@ def is_part(word: str, syntax: Syntax) -> bool:
 def wrong_with_words(pattern: str, syntax: Syntax) -> str | None:
     """Return what is wrong with the name of a wildcard address, in words that follow it; None if
     nothing is."""
+    is_after_any = False
     for word in words_of(pattern, syntax.delimiter):
         if word in (syntax.any_words, syntax.one_word):
+            is_after_any |= word == syntax.any_words
             continue
+        if is_after_any and REGEX_START in word:
+            # It would be compared with every word of a name.
+            return f"has a regular expression after '{syntax.any_words}'; put it before"
         if syntax.any_words in without_regexes(word):
             return f"has {word!r}; '{syntax.any_words}' must be a word of its own"
         if is_part(word, syntax):

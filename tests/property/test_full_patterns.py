@@ -22,7 +22,8 @@ ALL_NAMES = [".".join(words) for n in range(1, 4) for words in product(("a", "b"
 def test_the_trie_agrees_with_asking_each_pattern(given_patterns: list[str], name: str) -> None:
     trie: PatternTrie[int] = PatternTrie(is_full=True)
     for number, pattern in enumerate(given_patterns):
-        assert wrong_with_words(pattern, DEFAULT) is None
+        wrong = wrong_with_words(pattern, DEFAULT)
+        assert wrong is None or "after '#'" in wrong
         trie.add(pattern, number)
     expected = [
         number for number, pattern in enumerate(given_patterns) if matches_in_full(pattern, name)

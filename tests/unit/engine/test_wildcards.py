@@ -372,7 +372,7 @@ def test_clients_have_so_many_words_that_match_in_part(world: World) -> None:
     command = c.Attach(peer, "a.{b}", routing_type=MULTICAST, subscription="b")
     refusal = world.refused(command)
     assert refusal.code is Code.LIMIT
-    assert "have 200 regular expressions, and 200 are the most" in refusal.text
+    assert "have 100 regular expressions, and 100 are the most" in refusal.text
     # Whole words have no such limit, neither has the configuration.
     world.attach(peer, "a.*", routing_type=MULTICAST, subscription="whole")
     world.ok(c.CreateAddress("a.{c}", (MULTICAST,)))
