@@ -107,43 +107,50 @@ def remove_divert(core: Core, name: str, reason: int) -> int:
 
 
 def wrong_with(definition: DivertDefinition, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with the definition of a divert; None if nothing is."""
+    """Return what is wrong first with the definition of a divert; None if nothing is."""
+    return next((text for _, text in faults_of(definition, syntax)), None)
+
+
+def faults_of(definition: DivertDefinition, syntax: Syntax = DEFAULT) -> Iterator[tuple[str, str]]:
+    """Yield all that is wrong with the definition of a divert, each behind the field it is in."""
     wrong = names.wrong_with(names.plain(definition.name), syntax)
     if wrong:
-        return f"the name is wrong: {wrong}"
+        yield "name", f"the name is wrong: {wrong}"
+    host = names.host_and_name(definition.address)[0]
     wrong = names.wrong_with_wildcards(names.plain(definition.address), syntax)
     if wrong:
-        return f"address is '{definition.address}': {wrong}"
+        yield "address", f"address is '{definition.address}': {wrong}"
+    elif names.host_and_name(definition.name)[0] != host:
+        yield "address", f"address is '{definition.address}', which is on another virtual host"
     targets = definition.forwarding_addresses
-    host = names.host_and_name(definition.address)[0]
-    if names.host_and_name(definition.name)[0] != host:
-        return f"address is '{definition.address}', which is on another virtual host"
     if not 0 < len(targets) <= TARGETS_MAX:
-        return f"it must have 1 to {TARGETS_MAX} forwarding addresses"
+        yield "forwarding_addresses", f"it must have 1 to {TARGETS_MAX} forwarding addresses"
+        targets = ()
     for target in targets:
-        if names.host_and_name(target)[0] != host:
-            return f"forwarding-addresses has '{target}', which is not on virtual host '{host}'"
         wrong = names.wrong_with(names.plain(target), syntax)
-        if wrong:
-            return f"forwarding-addresses has '{target}': {wrong}"
-    return _wrong_with_properties(definition)
+        if names.host_and_name(target)[0] != host:
+            wrong = f"not on virtual host '{host}'"
+            yield "forwarding_addresses", f"forwarding-addresses has '{target}', which is {wrong}"
+        elif wrong:
+            yield "forwarding_addresses", f"forwarding-addresses has '{target}': {wrong}"
+    yield from _faults_of_properties(definition)
 
 
-def _wrong_with_properties(definition: DivertDefinition) -> str | None:
-    for pair in (*definition.add_properties, *definition.rename_properties):
-        if not pair.partition("=")[0] or "=" not in pair:
-            return f"'{pair}' is no pair; write NAME=VALUE, or OLD=NEW to rename"
-    written = [pair.partition("=")[0] for pair in definition.add_properties]
-    written += [pair.partition("=")[2] for pair in definition.rename_properties]
-    for name in written:
-        if not name or not is_of_applications(name) or name in _OF_THE_BROKER:
-            return f"'{name}' is no property that a divert can set"
-    texts = (
-        *definition.add_properties, *definition.rename_properties, *definition.remove_properties,
-    )  # fmt: skip
-    if any(names.length(text) > PROPERTY_BYTES_MAX for text in texts):
-        return f"a property is longer than {PROPERTY_BYTES_MAX:,} bytes"
-    return None
+def _faults_of_properties(definition: DivertDefinition) -> Iterator[tuple[str, str]]:
+    added, renamed = definition.add_properties, definition.rename_properties
+    for field, pairs, place in (("add_properties", added, 0), ("rename_properties", renamed, 2)):
+        for pair in pairs:
+            parts = pair.partition("=")
+            written = parts[place]
+            if not parts[0] or not parts[1]:
+                yield field, f"'{pair}' is no pair; write NAME=VALUE, or OLD=NEW to rename"
+            elif not written or not is_of_applications(written) or written in _OF_THE_BROKER:
+                yield field, f"'{written}' is no property that a divert can set"
+    if any(
+        names.length(text) > PROPERTY_BYTES_MAX
+        for text in (*added, *renamed, *definition.remove_properties)
+    ):
+        yield "add_properties", f"a property is longer than {PROPERTY_BYTES_MAX:,} bytes"
 
 
 def taking(core: Core, address: str, message: Message) -> tuple[Divert, ...]:

@@ -129,7 +129,7 @@ def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
                 f"it has {said}; not every protocol can spell names with & ? > or a space, so new"
                 " names are without"
             )
-    if name.startswith(TEMPORARY):
+    if is_temporary(name):
         return f"names that begin with '{TEMPORARY}' belong to temporary destinations"
     return None
 
@@ -157,6 +157,11 @@ def wrong_to_spell(name: str, syntax: Syntax = DEFAULT) -> str | None:
                 f"'{character}' is reserved for wildcards and lists (as are {' '.join(reserved)})"
             )
     return None
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name belongs to temporary destinations."""
+    return plain(name).startswith(TEMPORARY)
 
 
 def temporary_name(connection: int, name: str) -> str:

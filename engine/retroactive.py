@@ -14,7 +14,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import AddressDefinition, QueueDefinition
 from daybook.engine.message import LEVELS, Entry
-from daybook.engine.names import INTERNAL, TEMPORARY, beside, host_and_name, plain
+from daybook.engine.names import INTERNAL, beside, host_and_name, is_temporary, plain
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
@@ -37,7 +37,7 @@ def is_kept(core: Core, address: Address) -> bool:
     if not settings.keeps_history or address.is_wildcard:
         return False
     name = address.name
-    is_usual = not plain(name).startswith((INTERNAL, TEMPORARY))
+    is_usual = not (is_temporary(name) or plain(name).startswith(INTERNAL))
     return is_usual and settings.resolve(name).is_retroactive()
 
 

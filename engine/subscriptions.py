@@ -26,7 +26,7 @@ from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.membership import TEXT_SHIFT
 from daybook.engine.message import PRIORITIES, Entry, Filter
-from daybook.engine.names import HOST, INTERNAL, host_and_name, plain, qualified
+from daybook.engine.names import HOST, INTERNAL, host_and_name, is_temporary, plain, qualified
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
@@ -36,7 +36,7 @@ from daybook.engine.sequences import Since
 from daybook.engine.settling import give_all_back
 from daybook.engine.shown import forget_shown
 from daybook.engine.state import Connection, Consumer
-from daybook.engine.temporary_names import check_consumer, is_temporary
+from daybook.engine.temporary_names import check_consumer
 from daybook.engine.topology import (
     begin_deletion,
     check_address,

@@ -10,16 +10,11 @@ from typing import Final
 from daybook.engine import quotas
 from daybook.engine.core import Core
 from daybook.engine.definitions import QueueDefinition
-from daybook.engine.names import TEMPORARY, owner_of, plain, wrong_to_spell, wrong_with
+from daybook.engine.names import is_temporary, owner_of, plain, wrong_to_spell, wrong_with
 from daybook.engine.refusals import Code, Refusal
 
 TEMPORARIES_MAX: Final = 10_000
 """How many temporary destinations a connection may have at a time."""
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a name belongs to temporary destinations."""
-    return plain(name).startswith(TEMPORARY)
 
 
 def is_lost(address: str, connection: int) -> bool:

@@ -35,7 +35,7 @@ from daybook.engine.retroactive import refuse_use
 from daybook.engine.shown import forget_shown
 from daybook.engine.state import Address, count_down
 from daybook.engine.syntax import DEFAULT, Syntax
-from daybook.engine.temporary_names import check_creation, definition_of, is_temporary
+from daybook.engine.temporary_names import check_creation, definition_of
 from daybook.engine.window import Window
 
 NAME_SHOWN_MAX: Final = 100
@@ -90,7 +90,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     address = find_address(core, name)
     if address is not None and routing_type in address.definition.routing_types:
         return None
-    if is_temporary(name):
+    if names.is_temporary(name):
         return check_creation(core, name, name, connection) or permitting.check_new_address(
             core, connection, name
         )
@@ -191,7 +191,7 @@ def create_address(
         configuration_managed=reason == reasons.CONFIGURATION,
         # A wildcard address goes with its last queue, a temporary one with its connection.
         auto_delete=on_demand
-        and not is_temporary(name)
+        and not names.is_temporary(name)
         and not core.state.settings.syntax.is_pattern(name)
         and core.state.settings.resolve(name).auto_delete_addresses,
     )
@@ -246,7 +246,7 @@ def require_queue(
     if isinstance(address, Refusal):
         return address
     definition = QueueDefinition(name=name, routing_type=routing_type, auto_created=True)
-    if is_temporary(name):
+    if names.is_temporary(name):
         definition = definition_of(name, routing_type, connection)
     return create_queue(core, address, definition, connection, reasons.ON_DEMAND, start)
 
@@ -264,7 +264,7 @@ def check_queue(
                 "a queue's name is unique on its virtual host",
             )
         return refuse_use(queue) if queue.definition.keeps else None
-    if is_temporary(name) or is_temporary(address_name):
+    if names.is_temporary(name) or names.is_temporary(address_name):
         return (
             check_creation(core, name, address_name, connection)
             or permitting.check_new_queue(core, connection, address_name, name, durable=False)

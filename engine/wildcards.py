@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine.budget import Budget
-from daybook.engine.names import TEMPORARY, plain
+from daybook.engine.names import is_temporary
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.state import Address
 from daybook.engine.syntax import REGEX_START, Syntax, syntax_of
@@ -79,7 +79,7 @@ class Wildcards:
         A temporary destination matches none: it is for its connection alone.
         """
         found: list[Address] = []
-        if plain(name).startswith(TEMPORARY):
+        if is_temporary(name):
             return ()
         for trie in self._tries.values():
             found += trie.matching(name)

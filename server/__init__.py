@@ -38,6 +38,7 @@ Modules:
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
 - `disk_watch`: Watching the disk of the data directory: is it full, by its limits or because no
   segment fits?
+- `divert_config`: What is wrong with a [[divert]] of a configuration: all of it, and nothing twice.
 - `divert_requests`: The requests of the control socket about diverts. Must never know how they are
   transported.
 - `door`: The checks between a new socket and the connection of a user.
@@ -87,6 +88,8 @@ Modules:
 - `peer`: A peer: one connection, its session, its transport, and the bytes between them.
 - `peer_socket`: One socket of a peer: its transport, and the layers between the socket and the
   session.
+- `peers`: What all connections beside the hub's have in common: those of administrators and of
+  onlookers.
 - `ports`: The hub's options and notices.
 - `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.

@@ -19,7 +19,6 @@ from daybook.engine.definitions import DivertDefinition, QueueDefinition
 from daybook.engine.diverts import Diverts
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.forwarding import would_come_back
-from daybook.engine.forwarding import wrong_with as wrong_with_divert
 from daybook.engine.names import HOST
 from daybook.engine.setting_key import Value as Setting
 from daybook.engine.setting_keys import BY_NAME, Matches
@@ -42,6 +41,7 @@ from daybook.server.config_source import (
     read_file,
     read_flags,
 )
+from daybook.server.divert_config import new_faults
 from daybook.server.host_config import (
     KEY,
     VirtualHost,
@@ -466,8 +466,7 @@ class _Builder:
             row = self.values(block, options.DIVERT_TABLE, "divert.")
             host = host_in(block, row, "divert", self.hosts, self.problem)
             divert = DivertDefinition(**row)
-            wrong = wrong_with_divert(divert, self.syntax) if divert.name else None
-            if wrong:
+            for wrong in new_faults(block, divert, self.syntax):
                 self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
             row = on_host(host, row, "name", "address", "forwarding_addresses")
             divert = DivertDefinition(**row)

@@ -236,8 +236,10 @@ def _parse_flag(value: object) -> Value:
 
 
 def _parse_texts(value: object) -> Value:
-    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-        raise must_be('a list of strings, like ["a.example.org", "b.example.org"]')
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise must_be('a list of strings, like ["one", "two"]')
+    if "" in value:
+        raise must_be("a list without empty strings")
     return tuple(value)
 
 

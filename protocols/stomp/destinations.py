@@ -16,6 +16,7 @@ from daybook.engine.names import (
     DIVIDER,
     HOST,
     TEMPORARY,
+    is_temporary,
     plain,
     qualified,
     temporary_name,
@@ -153,7 +154,7 @@ def _temporary(
             "write /temp-queue/NAME; it has one queue",
         )
     _check(destination, name, options)
-    if name.startswith(TEMPORARY):
+    if is_temporary(name):
         raise StompError(
             f"destination {shortened(destination)}: its name begins with {TEMPORARY}",
             "use another name; the broker adds that itself",

@@ -576,25 +576,3 @@ def test_any_flag_is_taken_or_one_documented_error(text: str) -> None:
         assert problem.startswith("--set ")
     for problem in problems_of(None, [], [text]):
         assert problem.startswith("--listen ")
-
-
-DIVERT = '[[divert]]\nname = "{0}"\naddress = "{0}"\nforwarding-addresses = ["{1}"]\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('[[queue]]\nname = "q"\nfilter = "a ="\n', 'FILE:3: queue.filter is "a ="; it ends'),
-        (DIVERT.format("a", "b") + 'filter = "a ="\n', 'FILE:5: divert.filter is "a ="'),
-        (DIVERT.format("a", "a"), 'FILE:1: divert "a" would lead messages in a circle'),
-        (DIVERT.format("a", "b") + DIVERT.format("b", "a"), 'FILE:5: divert "b" would lead'),
-    ],
-)
-def test_what_the_engine_would_refuse_is_found_before_it_starts(
-    tmp_path: Path, text: str, said: str
-) -> None:
-    file = tmp_path / "broker.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load(file)
-    assert said.replace("; it ends", ": it ends") in str(caught.value).replace(str(file), "FILE")
