@@ -15,11 +15,11 @@ from daybook.engine.reasons import AUTHENTICATION
 from daybook.protocols.port import AdminSession
 from daybook.server.admin_rights import AdminRights
 from daybook.server.control import ControlServer
-from daybook.server.deadlines import Deadlines
 from daybook.server.hub import Hub
 from daybook.server.logins import Logins
 from daybook.server.logs import logger
 from daybook.server.peer import Transport
+from daybook.server.peers import Peers
 from daybook.server.users import Users
 
 ROOM_BYTES: Final = 64 * 1024
@@ -64,7 +64,7 @@ class Administrator:
         return not self.user
 
 
-class Administrators:
+class Administrators(Peers[Administrator]):
     """All connections of administrators; `control` is set while the broker serves."""
 
     room: Final = ROOM_BYTES
@@ -72,29 +72,16 @@ class Administrators:
     def __init__(
         self, hub: Hub, users: Users, logins: Callable[[], Logins], clock: Callable[[], int]
     ) -> None:
-        self.peers: Final[set[Administrator]] = set()
+        super().__init__(clock)
         self.control: ControlServer | None = None
         self._hub: Final = hub
         self._users: Final = users
         self._logins: Final = logins
-        self._clock: Final = clock
-        self._deadlines: Final[Deadlines[Administrator]] = Deadlines()
-
-    def opened(self, peer: Administrator) -> None:
-        """A peer connected."""
-        self.peers.add(peer)
-        peer.session.tick(self._clock())
-        self._after(peer)
 
     def received(self, peer: Administrator, data: bytes) -> None:
         """Bytes came from a peer."""
         if not peer.closed and not peer.closing:
             peer.session.receive(data, self._clock())
-            self._after(peer)
-
-    def drained(self, peer: Administrator) -> None:
-        """The transport of a peer, which was full, has room again."""
-        if not peer.closed and not peer.closing:
             self._after(peer)
 
     def lost(self, peer: Administrator) -> None:
@@ -117,13 +104,6 @@ class Administrators:
                 peer.session.taking(now)
             else:
                 peer.session.tick(now)
-            self._after(peer)
-
-    def clock_stepped(self, step: int) -> None:
-        """The clock was set by so many microseconds: deadlines move along."""
-        now = self._clock()
-        for peer in list(self.peers):
-            peer.session.clock_stepped(step, now)
             self._after(peer)
 
     def stop(self) -> None:
@@ -202,15 +182,6 @@ class Administrators:
         if not peer.closed:
             peer.session.answered(answer, self._clock())
             self._after(peer)
-
-    def _read(self, peer: Administrator, wanted: bool) -> None:
-        if wanted == peer.is_paused:
-            peer.is_paused = not wanted
-            if wanted:
-                peer.transport.resume_reading()
-            else:
-                peer.transport.pause_reading()
-                peer.transport.notice_end()
 
 
 def _is_full(peer: Administrator) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.protocols.port import Session, Sight
-from daybook.server.deadlines import Deadlines
 from daybook.server.peer import Transport
+from daybook.server.peers import Peers
 
 ROOM_BYTES: Final = 64 * 1024
 """A peer gets no more output while more than this many bytes are on their way to it."""
@@ -42,7 +42,7 @@ class Onlooker:
         self.closed = False
 
 
-class Onlookers:
+class Onlookers(Peers[Onlooker]):
     """All onlookers. `schedule` must call `step` soon; `clock` returns microseconds."""
 
     room: Final = ROOM_BYTES
@@ -50,22 +50,14 @@ class Onlookers:
     def __init__(
         self, sight: Sight, *, clock: Callable[[], int], schedule: Callable[[], None]
     ) -> None:
+        super().__init__(clock)
         self.sight: Final = sight
-        self.peers: Final[set[Onlooker]] = set()
-        self._clock: Final = clock
         self._schedule: Final = schedule
         self._is_scheduled = False
         # Peers with a new request come before those that need many steps, so that a short request
         # is answered soon beside many long ones.
         self._asking: Final[dict[Onlooker, None]] = {}
         self._waiting: Final[dict[Onlooker, None]] = {}
-        self._deadlines: Final[Deadlines[Onlooker]] = Deadlines()
-
-    def opened(self, peer: Onlooker) -> None:
-        """A peer connected."""
-        self.peers.add(peer)
-        peer.session.tick(self._clock())
-        self._after(peer)
 
     def received(self, peer: Onlooker, data: bytes) -> None:
         """Bytes came from a peer."""
@@ -73,11 +65,6 @@ class Onlookers:
             peer.session.receive(data, self._clock())
             if peer not in self._waiting:
                 self._asking[peer] = None
-            self._after(peer)
-
-    def drained(self, peer: Onlooker) -> None:
-        """The transport of a peer, which was full, has room again."""
-        if not peer.closed and not peer.closing:
             self._after(peer)
 
     def lost(self, peer: Onlooker) -> None:
@@ -103,13 +90,6 @@ class Onlookers:
         now = self._clock()
         for peer in self._deadlines.due(now):
             peer.session.tick(now)
-            self._after(peer)
-
-    def clock_stepped(self, step: int) -> None:
-        """The clock was set by so many microseconds: deadlines move along."""
-        now = self._clock()
-        for peer in list(self.peers):
-            peer.session.clock_stepped(step, now)
             self._after(peer)
 
     def _after(self, peer: Onlooker) -> None:
@@ -141,15 +121,6 @@ class Onlookers:
         self._deadlines.forget(peer)
         self._asking.pop(peer, None)
         self._waiting.pop(peer, None)
-
-    def _read(self, peer: Onlooker, wanted: bool) -> None:
-        if wanted == peer.is_paused:
-            peer.is_paused = not wanted
-            if wanted:
-                peer.transport.resume_reading()
-            else:
-                peer.transport.pause_reading()
-                peer.transport.notice_end()
 
     def _soon(self) -> None:
         if not self._is_scheduled:
