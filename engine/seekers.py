@@ -7,6 +7,7 @@ Must never know credit, permissions or consumers.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from daybook.engine.budget import Budget
@@ -20,8 +21,10 @@ from daybook.engine.syntax import DEFAULT, Syntax
 
 VISITED_SHIFT: Final = 3
 """Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
-ADDRESSES_A_UNIT: Final = 4
-"""How many addresses of a round are looked at for one unit of the budget."""
+LOOKED_MASK: Final = 3
+"""Looking at one address or queue more than this costs one unit of the budget."""
+ROUND_BUNDLES: Final = 1_000
+"""For how many bundles one round looks; further ones wait for the next."""
 
 
 class Seekers:
@@ -124,7 +127,8 @@ class Seekers:
                 number = self._queues.pop()
                 trie = self._round
             elif self._addresses:
-                self._look_at(state.addresses.get(self._addresses.pop()), budget)
+                self._look_at(state.addresses.get(self._addresses.pop()))
+                self._spend(budget)
                 continue
             elif self._seeking:
                 done, self._seeking = self._seeking, {}
@@ -132,10 +136,12 @@ class Seekers:
                 return None, list(done.values())
             elif self._fresh:
                 self._begin_round(state)
+                budget.spent += len(self._seeking) >> VISITED_SHIFT
                 continue
             else:
                 self.has_work = False
                 break
+            self._spend(budget)
             queue = state.queues.get(number)
             if queue is not None and can_be_found(queue):
                 found = trie.matching(queue.address.name)
@@ -145,7 +151,9 @@ class Seekers:
         return None, []
 
     def _begin_round(self, state: State) -> None:
-        self._seeking, self._fresh = self._fresh, {}
+        self._seeking = dict(islice(self._fresh.items(), ROUND_BUNDLES))
+        for number in self._seeking:
+            del self._fresh[number]
         self._round = PatternTrie(state.settings.syntax, is_full=True)
         for bundle in self._seeking.values():
             for pattern in bundle.patterns:
@@ -153,12 +161,13 @@ class Seekers:
         self._addresses = list(state.addresses)
         self._addresses.reverse()
 
-    def _look_at(self, address: Address | None, budget: Budget) -> None:
-        """Look at the queues of an address next."""
+    def _spend(self, budget: Budget) -> None:
         self._looked += 1
-        if self._looked >= ADDRESSES_A_UNIT:
-            self._looked = 0
+        if not self._looked & LOOKED_MASK:
             budget.spent += 1
+
+    def _look_at(self, address: Address | None) -> None:
+        """Look at the queues of an address next."""
         if address is not None and not address.is_wildcard and not _is_private(address.name):
             self._queues = [binding.queue.id for binding in address.anycast]
             self._queues.reverse()

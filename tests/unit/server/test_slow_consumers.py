@@ -124,3 +124,22 @@ def test_a_clock_that_was_set_back_begins_anew() -> None:
     bench.now -= 100 * SECOND
     tick(bench, 104)
     assert slow(bench) == ["a"]
+
+
+def test_a_queue_that_waits_for_the_credit_of_its_subscription_is_not_slow() -> None:
+    """A subscription to several queues consumes fast enough, though one of them gets little."""
+    bench = bench_with()
+    client = bench.connect()
+    fill(client, 100)
+    fill(client, 100, "b")
+    client.do(
+        b"SUBSCRIBE\nid:1\ndestination:/queue/b,/queue/a\nack:client-individual\ncredit:3,0\n\n\0"
+    )
+    [bundle] = bench.hub.broker.bundles.values()
+    for _ in range(12):
+        for message in list(bundle.holding):
+            client.do(b"ACK\nid:1-%d\n\n\0" % message)
+        tick(bench, 1)
+    assert slow(bench) == []
+    tick(bench, 7)
+    assert slow(bench) == ["a"]
