@@ -17,6 +17,7 @@ DEMO := $(VENV)/.demo
 PIPELINE := $(VENV)/.pipeline
 TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
+FUZZ := $(VENV)/.fuzz
 
 # Python compiles a module when it first imports it: that is less than all that is installed.
 INSTALL := -m pip install --quiet --no-compile
@@ -30,6 +31,8 @@ COMPILED_MADE := $(COMPILED)/.made
 COMPILED_BROKER := $(COMPILED)/.broker
 COMPILED_TEST := $(COMPILED)/.test
 
+# Those that coverage guides, and those that only draw seeds.
+GUIDED := frames sessions
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
 # Arguments that are passed on.
@@ -40,7 +43,9 @@ JOBS ?= 2
 BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
-SECONDS ?= 60
+SECONDS ?= 600
+MINUTES ?= 20
+SOAK_ARGS ?=
 TIMES ?= 10
 
 # With COMPILE=1 `serve` and `bench` use the compiled wheel; with COMPILE=0 `wheel` is pure Python.
@@ -51,7 +56,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim attack fuzz wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim attack fuzz soak wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -93,6 +98,10 @@ $(LINT): $(TEST)
 	$(BIN)/python $(INSTALL) --group lint
 	@touch $@
 
+$(FUZZ): $(TEST)
+	$(BIN)/python $(INSTALL) --group fuzz
+	@touch $@
+
 dist/.compiled dist/.pure: $(SOURCES) | $(MADE)
 	rm -rf build dist/*.whl dist/.compiled dist/.pure
 	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
@@ -123,7 +132,7 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 	$(RUNNING)/bin/daybook serve $(ARGS)
 
 test: $(TEST) ## run the test suite, two files at a time or JOBS=n (PYTEST_ARGS="-k name -x")
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build
 	$(COMPILED)/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
@@ -155,11 +164,17 @@ sim: $(TEST) ## simulate the whole broker with faults (SEED=n STEPS=m)
 attack: $(TEST) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
 	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack
 
-fuzz: $(TEST) ## feed each parser with anything (SECONDS=n for each, SEED=n to repeat)
-	@set -e; for target in $(FUZZERS); do \
+fuzz: $(FUZZ) ## search for inputs that break a law, guided by coverage (SECONDS=n for each target, SEED=n)
+	@set -e; for target in $(GUIDED); do \
+	  echo "$(BIN)/python -m tests.fuzz.guided.search $$target"; \
+	  $(BIN)/python -m tests.fuzz.guided.search $$target --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)); \
+	done; for target in $(FUZZERS); do \
 	  echo "$(BIN)/python -m $$target"; \
 	  $(BIN)/python -m $$target --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)); \
 	done
+
+soak: $(TEST) ## use a broker in every way at once, and see that nothing grows (MINUTES=n SOAK_ARGS="--plot FILE.png")
+	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
 wheel: $(WHEEL) ## build dist/*.whl with the hot modules compiled, if anything changed (COMPILE=0: pure Python)
 

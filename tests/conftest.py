@@ -4,6 +4,7 @@
 default) is quick. No profile has a deadline: tests never depend on how fast the machine is.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -27,6 +28,23 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.en
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start background jobs like that; tests that interrupt programs would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_LONG_FIRST: Final = ("pipeline", "crash", "soak", "attack", "interop", "property", "simulation")
+"""Folders with tests that take long: begun last, a single file would keep one processor busy while
+the others have nothing left to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the folders with long tests first, and keep the order within them."""
+    ranks = {name: number for number, name in enumerate(_LONG_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.split("/")[1], len(ranks)))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what was imported and collected: no later collection of garbage looks at it."""
+    gc.collect()
+    gc.freeze()
+
 
 _IS_SAFE: Final = "PYTHONSAFEPATH" in os.environ
 """Before any fixture, however wide its scope."""

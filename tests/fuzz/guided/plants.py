@@ -1,0 +1,114 @@
+"""Mistakes to plant, one at a time: what the fuzzers must find.
+
+Each replaces a function of the product by one that is nearly right. `search --plant NAME` begins
+without the corpus and must find it; a test plants each and plays the corpus.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from daybook.engine import headers
+from daybook.engine.budget import NO_LIMIT
+from daybook.protocols.stomp import frames, sending, session, versions
+from daybook.server import hub, outbox, turns
+
+Patch = Callable[[object, str, object], None]
+"""Replaces an attribute, as `setattr` does."""
+
+
+class Plant(NamedTuple):
+    """A mistake: the target that finds it, what it is, and how it is planted."""
+
+    target: str
+    what: str
+    plant: Callable[[Patch], None]
+
+
+def _short_body(patch: Patch) -> None:
+    right = sending.content_length
+
+    def wrong(*given: Any) -> int:
+        length = right(*given)
+        return length - 1 if length > 600 else length
+
+    patch(sending, "content_length", wrong)
+
+
+def _kept_escape(patch: Patch) -> None:
+    right = headers.unescape
+
+    def wrong(text: bytes) -> bytes:
+        return text if text.endswith(b"\\c") else right(text)
+
+    patch(headers, "unescape", wrong)
+    patch(versions.headers, "unescape", wrong)
+
+
+def _lost_boundary(patch: Patch) -> None:
+    right = session.Session._with_rest
+
+    def wrong(self: session.Session, data: bytes) -> bytes:
+        joined = right(self, data)
+        return joined.replace(b"\r\n\r\n", b"\r\n", 1) if data == b"\n" else joined
+
+    patch(session.Session, "_with_rest", wrong)
+
+
+def _no_limit(patch: Patch) -> None:
+    patch(frames, "check_line_length", lambda *_: None)
+
+
+def _odd_header(patch: Patch) -> None:
+    right = sending.truth
+
+    def wrong(head: Any, name: str, default: bool) -> bool:
+        value = head.values.get(name)
+        if value is not None and value != "true" and value[0] == "t":
+            raise KeyError(value)
+        return right(head, name, default)
+
+    patch(sending, "truth", wrong)
+
+
+def _endless_slice(patch: Patch) -> None:
+    patch(turns.Turns, "allow_input", lambda self: self.allow(NO_LIMIT))
+
+
+def _turned_output(patch: Patch) -> None:
+    right = outbox.Outbox.put
+
+    def wrong(self: Any, outlet: Any, parts: list[bytes], gate: int) -> None:
+        if len(parts) == 2 and outlet.generation is None:
+            parts = parts[::-1]
+        right(self, outlet, parts, gate)
+
+    patch(outbox.Outbox, "put", wrong)
+
+
+def _kept_connection(patch: Patch) -> None:
+    right = hub.Hub.lost
+
+    def wrong(self: Any, peer: Any) -> None:
+        if peer.session.by_key:
+            peer.session.connection = 0
+        right(self, peer)
+
+    patch(hub.Hub, "lost", wrong)
+
+
+PLANTS: Final[dict[str, Plant]] = {
+    "short-body": Plant("frames", "a content-length above 600 counts one byte less", _short_body),
+    "kept-escape": Plant("frames", "an escape at the end of a value is not undone", _kept_escape),
+    "lost-boundary": Plant(
+        "frames", "a blank line is lost if a chunk is its last line feed", _lost_boundary
+    ),
+    "no-limit": Plant("frames", "header lines have no limit", _no_limit),
+    "odd-header": Plant(
+        "frames", "a true or false that is neither raises KeyError", _odd_header
+    ),
+    "endless-slice": Plant("sessions", "input of a connection has no budget", _endless_slice),
+    "turned-output": Plant("sessions", "two parts of the output change places", _turned_output),
+    "kept-connection": Plant(
+        "sessions", "a subscribed connection that is lost stays open", _kept_connection
+    ),
+}  # fmt: skip
