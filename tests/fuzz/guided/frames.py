@@ -6,6 +6,7 @@ They are fed whole, in other chunks, and in slices: commands, output and end mus
 reader of its own (`reference`) says what the frames are.
 """
 
+import re
 import traceback
 from random import Random
 from typing import Any, Final
@@ -21,6 +22,8 @@ from tests.unit.protocols.stomp.fakes import FakeMessage, Peer
 from tests.unit.protocols.stomp.streams import LARGE_OPTIONS, OPTIONS, cut
 
 NAME: Final = "frames"
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+"""Where an object is in memory, as its description has it."""
 CONNECTS: Final = (
     ("1.0", b"CONNECT\n\n\0"),
     ("1.1", b"CONNECT\naccept-version:1.1\nhost:h\n\n\0"),
@@ -70,7 +73,7 @@ class Run:
 
 
 def _shown(command: Any) -> str:
-    return repr(command) if not hasattr(command, "receiver") else str(command.subscription)
+    return _ADDRESS.sub("", repr(command))
 
 
 def case_of(seed: int) -> bytes:
