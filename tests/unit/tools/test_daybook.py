@@ -152,7 +152,7 @@ def test_a_passcode_is_not_asked_from_a_pipe(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["", "a*", "temp.x"])
+@pytest.mark.parametrize("name", ["", "a{", "temp.x"])
 def test_names_without_settings(history: Any, name: str) -> None:
     result = run("settings", name, "--data", history.data)
     assert (result.exit_code, "is no name for the address" in result.stderr) == (1, True)
