@@ -21,6 +21,7 @@ from daybook.engine.state import Connection
 from daybook.engine.subscriptions import (
     begin_consuming,
     check_attach,
+    check_host,
     check_queue_of,
     detach_consumer,
     name_of_queue,
@@ -115,6 +116,9 @@ def _check_part(core: Core, part: Attach) -> Refusal | None:
         )
     if not is_pattern(core, part):
         return check_attach(core, part)
+    refusal = check_host(part, core.state.connections[part.connection])
+    if refusal is not None:
+        return refusal
     wrong = wrong_with_wildcards(plain(part.address), core.state.settings.syntax)
     if wrong is not None:
         return Refusal(Code.INVALID, f"{part.address!r} is no pattern of queues: {wrong}")

@@ -75,10 +75,6 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    if host_and_name(command.address or command.queue or "")[0] != connection.host:
-        return Refusal(
-            Code.INVALID, f"'{command.address}' is not on virtual host '{connection.host}'"
-        )
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
@@ -139,8 +135,16 @@ def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, 
 
 def _check_asking(core: Core, command: Attach, connection: Connection) -> Refusal | None:
     """Return why a client may not consume as it wants to, whatever queues there are."""
-    refusal = quotas.check_consumer(core) or _check_permission(core, command)
+    refusal = check_host(command, connection) or quotas.check_consumer(core)
+    refusal = refusal or _check_permission(core, command)
     return refusal or _check_reading(core, command, connection)
+
+
+def check_host(command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a client may not consume from another virtual host than its own."""
+    if host_and_name(command.address or command.queue or "")[0] == connection.host:
+        return None
+    return Refusal(Code.INVALID, f"'{command.address}' is not on virtual host '{connection.host}'")
 
 
 def begin_consuming(

@@ -35,6 +35,9 @@ def moved(state: State, command: Any) -> Any:
     if "sends" in fields:
         changes["sends"] = [moved(state, each) for each in command.sends]
         changes["connection"] = changes["sends"][0].connection
+    if "parts" in fields:
+        changes["parts"] = [moved(state, each) for each in command.parts]
+        changes["connection"] = changes["parts"][0].connection
     if "command" in fields and isinstance(command.command, Command):
         changes["command"] = moved(state, command.command)
     return msgspec.structs.replace(command, **changes) if changes else command
