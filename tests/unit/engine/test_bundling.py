@@ -5,9 +5,11 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine import reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.names import qualified
 from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settlements import BY_GRANT, FAILED, REJECTED, UNMETERED
+from tests.support.hosts import HOSTS, OTHER
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -498,4 +500,18 @@ def test_many_subscriptions_that_wait_share_a_walk() -> None:
     world.turn()
     # Each address is looked at once for all of them, not once for each.
     assert world.broker.budget.spent - before < 2_000
+    world.check()
+
+
+def test_all_parts_are_on_the_host_of_the_connection() -> None:
+    world = World(hosts=HOSTS)
+    there = world.connect(host=OTHER)
+    own = part(there, qualified(OTHER, "a"))
+    for wrong in (part(there, "b"), part(there, "p.*")):
+        refusal = world.refused(c.AttachAll(there, [own, wrong]))
+        assert f"is not on virtual host '{OTHER}'" in refusal.text
+    world.ok(c.AttachAll(there, [own, part(there, qualified(OTHER, "p.*"))]))
+    world.send("p.x", b"not there")
+    world.send(qualified(OTHER, "p.x"), b"there", there)
+    assert world.taken_bodies() == [b"there"]
     world.check()
