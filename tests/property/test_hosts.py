@@ -27,7 +27,9 @@ SETTINGS = {
 _small = st.integers(0, 5)
 Op = tuple[int, int, int, int]
 ops = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), _small, _small), max_size=40)
+EXPIRY = 6
 RESTART = 7
+"""What concerns all hosts, whichever the operation names."""
 
 
 class Side:
@@ -66,7 +68,6 @@ class Side:
                     name=self.full("d"), address=place, forwarding_addresses=(self.full("dead"),)
                 )
             ),
-            6: lambda: c.ExpireDue(),
         }  # fmt: skip
         command = makers[kind]()
         if command is None:
@@ -119,6 +120,9 @@ def played(scenario: list[Op], chosen: tuple[int, ...]) -> list[list[Any]]:
             world.restart()
             for side in sides.values():
                 side.begin_again()
+        elif kind == EXPIRY:
+            world.handle(c.ExpireDue())
+            world.turn()
         elif index in sides:
             sides[index].do(number, kind, x, y)
         for side in sides.values():
