@@ -258,7 +258,8 @@ def test_transaction_frames(version: str | None, command: str, kind: type[Begin]
 @pytest.mark.parametrize("head", ["x:y", "transaction:"])
 def test_transaction_frames_name_their_transaction(command: str, head: str) -> None:
     output = connected().send(frame(f"{command}\n{head}"))
-    assert output.startswith(f"ERROR\nmessage:{command} without transaction".encode())
+    what = "with an empty" if head == "transaction:" else "without"
+    assert output.startswith(f"ERROR\nmessage:{command} {what} transaction".encode())
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_zero_means_never() -> None:
     ("head", "part"),
     [
         ("x:y", "SEND without destination"),
-        ("destination:", "SEND without destination"),
+        ("destination:", "SEND with an empty destination"),
         ("destination:/queue/a\npriority:10", "priority is '10'"),
         ("destination:/queue/a\npriority:-1", "priority is '-1'"),
         ("destination:/queue/a\npriority:", "priority is ''"),
@@ -173,7 +173,7 @@ def test_zero_means_never() -> None:
         ("destination:/queue/a\nexpires:1.5", "expires is '1.5'"),
         ("destination:/queue/a\nttl:soon", "ttl is 'soon'"),
         ("destination:/queue/a\nttl:" + "9" * 5000, "ttl is"),
-        ("destination:/queue/a\ntransaction:", "SEND without transaction"),
+        ("destination:/queue/a\ntransaction:", "SEND with an empty transaction"),
         ("destination:/queue/a\nretain:set", "only a topic remembers"),
         ("destination:/queue/a\n_AMQ_DUPL_ID:", "_AMQ_DUPL_ID is empty"),
         ("destination:/queue/a\nAMQ_SCHEDULED_DELAY:soon", "AMQ_SCHEDULED_DELAY is 'soon'"),

@@ -111,7 +111,7 @@ def test_1_0_without_id() -> None:
     ("head", "part"),
     [
         ("destination:/queue/a", "SUBSCRIBE without id"),
-        ("id:\ndestination:/queue/a", "SUBSCRIBE without id"),
+        ("id:\ndestination:/queue/a", "SUBSCRIBE with an empty id"),
         ("id:s", "SUBSCRIBE without destination"),
         ("id:s\ndestination:/queue/a\nack:manual", "ack is 'manual'"),
         ("id:s\ndestination:/queue/a\ncredit:", "credit is ''"),
