@@ -198,7 +198,8 @@ def required(head: Head, name: str) -> str:
     """Return the value of a required header. Raises StompError if it is missing or empty."""
     value = head.values.get(name)
     if not value:
-        raise StompError(f"{head.command} without {name}", f"give the header {name}")
+        what = "without" if value is None else "with an empty"
+        raise StompError(f"{head.command} {what} {name}", f"give the header {name}")
     return value
 
 
