@@ -133,13 +133,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def secret_broker(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Any:
     """A broker that speaks TLS only."""
-    certificate = authority.issue("localhost")
-    config = (
-        f'[[acceptor]]\nlisten = "127.0.0.1:0"\ntls = true\ntls-certificate = "{certificate}"\n'
-        f'tls-key = "{certificate}"\n'
-    )
+    settings = (f"acceptor.certificate={authority.issue('localhost')}",)
     directory = tmp_path_factory.mktemp("secret") / "data"
-    with BrokerProcess(directory, config=config, listen=()) as process:
+    listen = ("stomps://127.0.0.1:0",)
+    with BrokerProcess(directory, settings=settings, listen=listen) as process:
         yield process.start()
 
 
