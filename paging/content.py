@@ -14,7 +14,7 @@ event, ContentError if the journal cannot return it. Must never know: queues.
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -43,6 +43,9 @@ CACHE_BYTES: Final = 16 * 1024 * 1024
 """How many bytes of decoded blocks are kept by default."""
 FILES_MAX: Final = 16
 """How many segments are kept open."""
+AWAKE_MAX: Final = 2
+"""How many of the open segments keep their footer, which has 80 bytes for each block, and what was
+read ahead of them."""
 PLACE_SPACING_BYTES: Final = 16 * 1024
 """The least distance between remembered places of blocks where there is no footer."""
 AHEAD_BYTES: Final = 256 * 1024
@@ -212,6 +215,12 @@ class _OpenSegment:
         """Close the file."""
         self._segment.close()
 
+    def rest(self) -> None:
+        """Drop what can be read again: the footer, and the bytes that were read ahead."""
+        self._footer = None
+        self._ahead = b""
+        self._segment.window.refresh()
+
     def nearest(self, lsn: int) -> tuple[int, int]:
         """The nearest known place of a block that begins at or before an event."""
         found = self._places[bisect_right(self._places, (lsn, PAST_ALL)) - 1]
@@ -230,6 +239,8 @@ class _OpenSegment:
         try:
             if self._footer is None:
                 self._footer = self._segment.footer()
+                # The footer has all that was read.
+                self._segment.window.refresh()
         except Damage:
             return None
         footer = self._footer
@@ -499,7 +510,9 @@ class ContentReader:
     def _opened(self, first_lsn: int) -> _OpenSegment:
         found = self._open.get(first_lsn)
         if found is not None:
-            self._open.move_to_end(first_lsn)
+            if next(reversed(self._open)) != first_lsn:
+                self._open.move_to_end(first_lsn)
+                self._let_others_rest()
             return found
         name = segment_name(first_lsn)
         try:
@@ -515,7 +528,13 @@ class ContentReader:
         if len(self._open) >= FILES_MAX:
             self._open.popitem(last=False)[1].close()
         opened = self._open[first_lsn] = _OpenSegment(segment)
+        self._let_others_rest()
         return opened
+
+    def _let_others_rest(self) -> None:
+        """Bound the memory of open segments: only those that were used last need what they read."""
+        for segment in islice(reversed(self._open.values()), AWAKE_MAX, None):
+            segment.rest()
 
     def _open_one(self, name: str) -> Segment:
         """Open a segment; if no descriptors are left, close others that are open first."""

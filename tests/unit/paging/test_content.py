@@ -2,6 +2,7 @@
 
 import random
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,26 @@ def test_few_files_are_open() -> None:
         assert disk.held <= FILES_MAX
     reader.close()
     assert disk.held == 0
+
+
+def test_open_segments_keep_little_of_what_they_read() -> None:
+    written = Written(body_bytes=10, segment_bytes=1 << 16)
+    for _ in range(5000):
+        written.append(1)
+    assert len(written.segments) > FILES_MAX
+    reader = ContentReader(written.disk, LAYOUT, cache_bytes=0)
+    tracemalloc.start()
+    try:
+        seen = []
+        for lsn in range(1, written.last + 1, 20):
+            written.check(reader, [lsn])
+            seen.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    # What two segments keep is there after a few of them; from then on nothing is added.
+    few, last = seen[len(seen) // 5], max(seen[-len(seen) // 4 :])
+    assert len(reader._open) == FILES_MAX
+    assert last < few + 200_000
 
 
 def test_far_apart_nothing_between_is_read() -> None:
