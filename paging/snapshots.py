@@ -133,6 +133,12 @@ def known_snapshots(directory: Path, data_id: bytes) -> Iterator[Snapshot]:
             yield told
 
 
+def unusable(directory: Path, data_id: bytes) -> list[Path]:
+    """Return the descriptions in a directory that cannot be read or are of another journal."""
+    known = {_description(directory, each.lsn) for each in known_snapshots(directory, data_id)}
+    return sorted(set(directory.glob("*" + SUFFIX)) - known)
+
+
 def restore_nearest(
     directory: Path,
     disk: Disk,

@@ -82,7 +82,10 @@ class Door:
         def reason(connection: Connection) -> str:
             user = connection.user
             if user in changed:
-                return f"the user '{user}' was removed or disabled, or has another passcode"
+                return (
+                    f"the user '{user}' was removed or disabled, or has another passcode or other "
+                    "virtual hosts"
+                )
             return f"{GUEST} is not allowed any more" if is_guest_out and user == GUEST else ""
 
         closed = close_where(hub.broker.state, hub.close_connection, reason)

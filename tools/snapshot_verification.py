@@ -13,15 +13,23 @@ from daybook.paging.base import restore_copy
 from daybook.paging.digesting import digest_of
 from daybook.paging.index import Index
 from daybook.paging.loading import load_state
-from daybook.paging.snapshots import Snapshot, known_snapshots
+from daybook.paging.snapshots import Snapshot, known_snapshots, unusable
 from daybook.paging.tables import IndexDamaged, IndexUnwritable, open_for_reading
 
 
 class SnapshotCheck:
-    """The snapshots in a directory, by the event at which each is to be compared."""
+    """The snapshots in a directory, by the event at which each is to be compared.
+
+    `wrong` has a sentence for each description that cannot be read, or is of another journal.
+    """
 
     def __init__(self, directory: Path, data_id: bytes) -> None:
         self._directory: Final = directory
+        self.wrong: Final = [
+            f"the snapshot {path}: its description cannot be read, or is of another journal. Delete"
+            " it: it is derived, and only saves time"
+            for path in unusable(directory, data_id)
+        ]
         self._by_lsn: Final = {each.lsn: each for each in known_snapshots(directory, data_id)}
         self.compared = 0
 

@@ -98,6 +98,7 @@ def verify_data(
         verdict.wrong.append(index.wrong)
         index = None
     taken = SnapshotCheck(snapshots, data_id_of(disk)) if snapshots is not None else None
+    verdict.wrong += taken.wrong if taken is not None else []
     _fold(disk, verdict, advance, one_by_one, known, index, taken)
     return verdict
 

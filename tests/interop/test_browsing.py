@@ -252,7 +252,7 @@ def test_browsing_ends_with_the_queue(broker: BrokerProcess) -> None:
         ("/topic/x", {"browser": "true", "persistent": "true"}, "no durable subscription"),
         ("/queue/x", {"browser": "true", "priority": "5"}, "a browser that has a priority"),
         ("/topic/x.*", {"from_seq": "5"}, "cannot be used with wildcards"),
-        ("/queue/a,/queue/b", {"from_seq": "5"}, "composite destinations"),
+        ("/queue/a,/queue/b", {"from_seq": "5"}, "may be several destinations"),
         ("/queue/x", {"include_seq": "destination"}, "include-seq is 'destination'"),
     ],
 )

@@ -133,8 +133,8 @@ def extra_headers(chance: random.Random) -> list[tuple[str, str]]:
             headers.append(("JMSXGroupSeq", "-1"))
     if chance.random() < 0.6:
         headers.append(("k", f"{chance.randrange(4)}"))
-    if chance.random() < 0.3:
-        headers.append(("_AMQ_LVQ_NAME", f"{chance.randrange(3)}"))
+    if chance.random() < 0.7:
+        headers.append(("_AMQ_LVQ_NAME", f"{chance.randrange(2)}"))
     if chance.random() < 0.2:
         headers.append(("AMQ_SCHEDULED_DELAY", f"{chance.choice((20, 500, 5_000))}"))
     return headers
