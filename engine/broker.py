@@ -236,6 +236,10 @@ class Broker(Core):
         self._roles = permissions
         permitting.put_in_force(self, permissions)
 
+    def let_wildcards_follow(self) -> None:
+        """Let subscriptions with wildcards follow the permissions in force, in later turns."""
+        permitting.let_wildcards_follow(self)
+
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles that a user has now."""
         return self._roles.roles_of(user) if self._roles is not None else ROLES_NONE

@@ -30,6 +30,9 @@ from daybook.engine.subscriptions import (
 )
 from daybook.engine.topology import compile_filter
 
+FOUND_MAX: Final = 10_000
+"""How many consumers a connection may have when patterns find it another one: many subscriptions
+with wildcards would else have a consumer each in every queue that all of them match."""
 RETIRED_SHIFT: Final = 3
 """Stopping deliveries to members costs one unit of the budget for 2 to this power."""
 OFFERED_MASK: Final = 3
@@ -238,11 +241,11 @@ def _offer(core: Core, bundle: Bundle, queue: Queue) -> bool:
         return may or not member.is_found or detach_consumer(core, member, reasons.LEFT_OUT)
     if not may:
         return True
-    is_full = len(bundle.found) >= bundle.queues_max
-    if is_full or quotas.check_consumer(core) is not None:
+    why = _why_short(core, bundle)
+    if why:
         if not bundle.is_short:
             bundle.is_short = True
-            core.notices.append(_short(bundle, is_full=is_full))
+            core.notices.append(_short(bundle, why))
         return True
     part = msgspec.structs.replace(
         template, address=queue.address.name, queue=queue.name, routing_type=ANYCAST
@@ -253,12 +256,16 @@ def _offer(core: Core, bundle: Bundle, queue: Queue) -> bool:
     return True
 
 
-def _short(bundle: Bundle, *, is_full: bool) -> str:
-    why = (
-        f"it takes from {bundle.queues_max:,} queues at a time (max-wildcard-queues)"
-        if is_full
-        else "memory is short"
-    )
+def _why_short(core: Core, bundle: Bundle) -> str:
+    """Return why a bundle may not take from a further queue, "" if it may."""
+    if len(bundle.found) >= bundle.queues_max:
+        return f"it takes from {bundle.queues_max:,} queues at a time (max-wildcard-queues)"
+    if len(bundle.connection.consumers) >= FOUND_MAX:
+        return f"its connection has {FOUND_MAX:,} consumers, the most that wildcards may find"
+    return "memory is short" if quotas.check_consumer(core) is not None else ""
+
+
+def _short(bundle: Bundle, why: str) -> str:
     connection = bundle.connection
     return (
         f"subscription '{bundle.subscription}' of connection {connection.id} ({connection.peer},"

@@ -51,6 +51,13 @@ def put_in_force(core: Core, permissions: Permissions | None) -> None:
     """Use other rules, None for none: then every user may do everything."""
     core.permissions = permissions if permissions is not None and permissions.count else None
     core.senders.clear()
+
+
+def let_wildcards_follow(core: Core) -> None:
+    """Let subscriptions with wildcards leave queues, and take from others, as rules in force say.
+
+    To be called when nobody else may get what returns: who may not consume any more is closed.
+    """
     core.seekers.look_again_for_all(core.bundles.values())
 
 

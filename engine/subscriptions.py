@@ -519,6 +519,9 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     core.touch(queue)
     if consumer.bundle is not None:
         membership.left(core, consumer)
+    if core.seekers.count and queue.definition.max_consumers >= 0 and not queue.deleting:
+        # A subscription with wildcards may take the place that is free now.
+        core.seekers.note(queue)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)

@@ -15,7 +15,7 @@ def as_toml(source: Source, name: str, warnings: Sequence[str] = ()) -> str:
     `warnings` become comments.
     """
     lines = [f"# Converted from {name} by `daybook config convert`."]
-    lines += [f"# Ignored: {warning}" for warning in warnings]
+    lines += [f"# Ignored: {_on_one_line(warning)}" for warning in warnings]
     for section, block in source.sections.items():
         if block.values:
             lines += ["", f"[{section}]", *_pairs(block)]
@@ -28,3 +28,8 @@ def as_toml(source: Source, name: str, warnings: Sequence[str] = ()) -> str:
 
 def _pairs(block: Block) -> list[str]:
     return [f"{key} = {show(given.value)}" for key, given in block.values.items()]
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text for a comment: what was quoted of a file may have line feeds in it."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

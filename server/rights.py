@@ -59,6 +59,9 @@ class Rights:
                 closed += hub.close_connection(connection, why, "ask for the permission")
             del left[:SLICE]
             await asyncio.sleep(0)
+        if permissions is self.permissions:
+            # What they give back reaches nobody who may not have it.
+            hub.broker.let_wildcards_follow()
         if closed:
             log.info("closed connections without the permission to consume", connections=closed)
 

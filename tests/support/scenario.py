@@ -434,6 +434,7 @@ RULES: tuple[dict[str, dict[str, tuple[str, ...]]], ...] = (
 def _permit(world: World, x: int, y: int, z: int) -> c.Command:
     """Put other rules in force, and record something that they refuse."""
     world.broker.permit(Permissions(RULES[x % 5]))
+    world.broker.let_wildcards_follow()
     return c.RecordDenial(_connection(world, x), "u", "send", PLACES[y % 10])
 
 

@@ -438,10 +438,12 @@ def test_what_its_user_may_not_consume_is_left_out(world: World) -> None:
     rules = {name: ("*",) for name in PERMISSIONS}
     barred = {name: who for name, who in rules.items() if name != "consume"}
     world.broker.permit(Permissions({"#": rules, "p.b": barred}))
+    world.broker.let_wildcards_follow()
     world.attach_all(world.connect(), "p.*", credit_messages=1, credit_bytes=0)
     fill(world, "p.a", "p.b")
     assert world.taken_bodies() == [b"p.a0"]
     world.broker.permit(Permissions({"#": rules, "p.a": barred}))
+    world.broker.let_wildcards_follow()
     world.turn()
     assert world.taken_bodies() == [b"p.b1"]
     assert world.ready("p.a") == [b"p.a0"]
@@ -515,3 +517,33 @@ def test_all_parts_are_on_the_host_of_the_connection() -> None:
     world.send(qualified(OTHER, "p.x"), b"there", there)
     assert world.taken_bodies() == [b"there"]
     world.check()
+
+
+def test_patterns_find_a_connection_no_more_consumers_than_it_may_have(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybook.engine.bundling.FOUND_MAX", 5)
+    for number in range(4):
+        world.ok(create_queue(f"p.{number}", f"p.{number}", ANYCAST))
+    peer = world.connect()
+    for _ in range(3):
+        world.attach_all(peer, "p.*")
+    world.turn()
+    assert len(world.state.connections[peer].consumers) == 5
+    assert any("5 consumers, the most that wildcards may find" in n for n in world.broker.notices)
+    other = world.connect()
+    world.attach_all(other, "p.*")
+    world.turn()
+    assert len(world.state.connections[other].consumers) == 4
+
+
+def test_a_place_that_is_free_again_is_taken(world: World) -> None:
+    world.ok(create_queue("p.a", "p.a", ANYCAST, max_consumers=1))
+    first, second = world.connect(), world.connect()
+    consumer = world.ok(c.Attach(first, "p.a"))
+    world.attach_all(second, "p.*")
+    world.turn()
+    assert not world.state.connections[second].consumers
+    world.ok(c.Detach(consumer))
+    world.turn()
+    assert len(world.state.connections[second].consumers) == 1

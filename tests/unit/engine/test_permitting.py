@@ -28,6 +28,7 @@ class Place:
         """Put rules in force; root has the role `all`."""
         roles = {"root": frozenset({"all"}), "alice": frozenset({"sales"})}
         self.world.broker.permit(Permissions(rules, roles))
+        self.world.broker.let_wildcards_follow()
 
     def connect(self, user: str) -> int:
         return self.world.ok(c.OpenConnection("stomp", "10.0.0.1:5", user, room=MANY))
