@@ -140,6 +140,7 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         or check_address_name(hosts.local(core, command.address), (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
         or _check_host(wanted.name, command.address)
+        or _check_not_a_host(core, command)
     )
     if wrong is not None:
         return wrong
@@ -164,6 +165,19 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         wanted = msgspec.structs.replace(wanted, configuration_managed=True)
     create_queue(core, address, wanted, 0, _reason(command), Start(command.after, command.since))
     return core.next_lsn - 1
+
+
+def _check_not_a_host(core: Core, command: CreateQueue) -> Refusal | None:
+    """Refuse a new address that has the name of a virtual host: HOST::QUEUE was meant, perhaps."""
+    address = command.address
+    is_known = address in core.state.address_by_name or command.definition.name == address
+    if address not in core.options.hosts or is_known:
+        return None
+    return Refusal(
+        Code.INVALID,
+        f"'{address}' is a virtual host; for a queue on it, name the host by itself"
+        " (--virtual-host), and for an address of that name, create the address first",
+    )
 
 
 def _check_host(queue: str, address: str) -> Refusal | None:

@@ -140,7 +140,8 @@ def _translated(text: str, one_word: str) -> list[str]:
             following = end_of_regex(text, place)
             inside = text[place + 1 : following - 1]
             if not inside or following > len(text):
-                what = "an empty regular expression" if not inside else f"a {REGEX_START!r} alone"
+                is_alone = following > len(text)
+                what = f"a {REGEX_START!r} alone" if is_alone else "an empty regular expression"
                 raise ValueError(f"has {text!r}, with {what}; write {{REGEX}}")
             # By itself first, or one that closes a group too many would be right in the whole.
             compiled(inside, text)

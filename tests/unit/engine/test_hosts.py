@@ -228,6 +228,7 @@ def test_a_queue_is_found_by_its_host_and_its_address(world: World) -> None:
 
 
 def test_a_name_that_could_mean_two_queues_is_refused(world: World) -> None:
+    world.ok(create_queue("eu", "eu"))
     world.ok(create_queue("q", "eu"))
     world.ok(create_queue("eu::q", "eu::q"))
     found = find_queue(world.state, "eu::q")
@@ -285,3 +286,12 @@ def test_a_host_holds_only_so_many_bytes_paged_or_not() -> None:
     world.attach(there, "eu::paged", acknowledges=False)
     world.send("eu::r", b"y", there, routing_type=ANYCAST)
     world.check()
+
+
+def test_a_queue_is_not_created_on_an_address_that_is_a_host_by_mistake(world: World) -> None:
+    refusal = world.refused(create_queue("made", "eu", ANYCAST))
+    assert refusal.text.startswith("'eu' is a virtual host; for a queue on it, name the host")
+    world.ok(create_queue("eu::made", "eu::made", ANYCAST))
+    # Somebody may have such an address all the same.
+    world.ok(create_queue("eu", "eu", ANYCAST))
+    world.ok(create_queue("made", "eu", ANYCAST))

@@ -164,6 +164,7 @@ def test_wildcards_to_subscribe_to(destination: str, hint: str | None, address: 
         ("/topic/a.{b", None, "has '{b', with a '{' alone; write {REGEX}"),
         ("/topic/a.**.{b}", None, "has a regular expression after '#'; put it before"),
         ("/topic/a.{}", None, "with an empty regular expression"),
+        ("/topic/{", None, "has '{', with a '{' alone"),
         ("/topic/*.b}", None, "with a '}' that no '{' precedes"),
         ("/topic/a.{b)|(c}", None, "unexpected )"),
         ("/topic/a.{(b)\\1}", None, "invalid escape sequence"),
