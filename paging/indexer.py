@@ -10,6 +10,7 @@ reports which and ends). It ends when the broker does.
 """
 
 import contextlib
+import ctypes
 import os
 import resource
 import socket
@@ -39,6 +40,9 @@ RETRY_SECONDS: Final = 1.0
 MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
 """How many bytes of files may be mapped into the process before the tables are reopened: until
 then, mapped pages that were read count as its memory."""
+TRIM_SECONDS: Final = 60.0
+"""How often memory that commits left behind is given back to the system: LMDB takes and frees many
+pages for each, and what is between those that stay would add up."""
 NICENESS: Final = 5
 """The broker has priority: the indexer may lag, and reports by how much."""
 
@@ -66,8 +70,9 @@ class Indexer:
         self._bytes = 0
         self._durable_lsn = index.lsn
         self._digest = False
-        # When the reading of the current batch began.
+        # When the reading of the current batch began, and when memory is given back next.
         self._begun = 0.0
+        self._trim_at = 0.0
 
     def run(self) -> None:
         """Follow the journal until the broker closes the connection. Raises Ended and what reading
@@ -129,6 +134,9 @@ class Indexer:
         self._begun = time.monotonic()
         if not self._in_thread and mapped_bytes() > MAPPED_BYTES_MAX:
             self._index.close()
+        if not self._in_thread and self._begun >= self._trim_at:
+            self._trim_at = self._begun + TRIM_SECONDS
+            give_memory_back()
 
     def _advance(self, batch: list[Block]) -> None:
         """Commit a batch; retry as long as the disk has no room for it."""
@@ -164,6 +172,13 @@ def mapped_bytes() -> int:
     """How many bytes of files are mapped into this process and count as its memory."""
     shared = int(Path("/proc/self/statm").read_text("ascii").split()[2])
     return shared * resource.getpagesize()
+
+
+def give_memory_back() -> None:
+    """Give free memory of the process back to the system, where the C library can do that."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def yield_to_others() -> None:
