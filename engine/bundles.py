@@ -7,6 +7,7 @@ served first when credit returns. All of it is volatile: it ends with the bundle
 its connection. Must never know how queues are found, or how a delivery is settled.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daybook.engine.in_flight import InFlightIndex
@@ -22,6 +23,8 @@ Place: TypeAlias = tuple[int, int]
 """A delivery of a bundle: the consumer, and the message."""
 
 
+LOST_MAX: Final = 1_000
+"""How many lost deliveries a bundle remembers."""
 BUNDLED_BYTES: Final = 384
 """What a delivery in the order of a bundle takes in memory beyond that of its consumer."""
 
@@ -36,14 +39,15 @@ class Bundle:
     their queue; `is_sought` says that queues are still looked for, and `is_told` that it gets
     nothing more, which a browser knows from its end message. `order` are the deliveries in flight
     in the order in which they were made, and `unheld` those that no open transaction settled, None
-    until it is first needed.
+    until it is first needed. `lost` are deliveries that ended because their member had to leave its
+    queue: the client does not know yet, so a settlement of one means nothing.
     """
 
     __slots__ = (
         "connection", "credit_bytes", "credit_messages", "credit_policy", "found", "handed",
-        "holding", "id", "is_open", "is_short", "is_sought", "is_told", "matcher", "members",
-        "order", "patterns", "queues", "queues_max", "reading", "refilled", "subscription",
-        "template", "unheld", "waiting",
+        "holding", "id", "is_open", "is_short", "is_sought", "is_told", "lost", "matcher",
+        "members", "order", "patterns", "queues", "queues_max", "reading", "refilled",
+        "subscription", "template", "unheld", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +84,7 @@ class Bundle:
         self.handed = 0
         self.order: dict[Place, Entry] = {}
         self.unheld: dict[Place, Entry] | None = None
+        self.lost: dict[int, None] = {}
         # By message, the members that have it in flight: several, if it came by several queues.
         self.holding: dict[int, list[Consumer]] = {}
 
@@ -123,6 +128,19 @@ class Bundle:
         self.found.discard(consumer.id)
         if self.queues.get(consumer.queue.id) is consumer:
             del self.queues[consumer.queue.id]
+
+    def lose(self, consumer: "Consumer") -> None:
+        """Note what a member has in flight that must leave its queue; the oldest are forgotten."""
+        self.lost.update(dict.fromkeys(consumer.unacked))
+        for message in list(islice(self.lost, max(0, len(self.lost) - LOST_MAX))):
+            del self.lost[message]
+
+    def was_lost(self, message: int) -> bool:
+        """Whether a delivery was lost; asked once for each."""
+        if message not in self.lost:
+            return False
+        del self.lost[message]
+        return True
 
     def can_spend(self, consumer: "Consumer") -> bool:
         """Whether there is credit for a member; if there is none, it waits in line."""

@@ -62,7 +62,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
     ):
         chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
         if isinstance(chosen, Refusal):
-            return chosen
+            return 0 if was_lost(core, command) else chosen
         consumer = chosen[-1].consumer
         lsn = 0
         for entry in chosen:
@@ -77,7 +77,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
         return Refusal(Code.INVALID, f"there is no outcome {command.outcome}")
     chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
     if isinstance(chosen, Refusal):
-        return chosen
+        return 0 if was_lost(core, command) else chosen
     consumer = chosen[-1].consumer
     core.budget.spent += len(chosen) * RETURN_UNITS
     lsn = give_all_back(core, chosen, OUTCOMES[command.outcome])
@@ -108,6 +108,13 @@ def withhold(core: Core, command: Withhold) -> int | Refusal:
     if not entry.held:
         queue.withhold(entry)
     return 0
+
+
+def was_lost(core: Core, command: Settle) -> bool:
+    """Whether a settlement is about a delivery that ended without its client: its subscription has
+    other queues, and had to leave the one that it came from."""
+    bundle = core.bundles.get(command.consumer)
+    return bundle is not None and bundle.was_lost(command.message)
 
 
 def select(

@@ -470,6 +470,10 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     return core.next_lsn - 1
 
 
+FORCED: Final = frozenset((reasons.LEFT_OUT, reasons.QUEUE_REMOVED))
+"""Reasons to detach a consumer that its client has no part in."""
+
+
 def retire(core: Core, consumer: Consumer) -> None:
     """Stop delivering to a consumer that is being detached."""
     if not consumer.leaving:
@@ -486,6 +490,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
     """
     retire(core, consumer)
     queue = consumer.queue
+    if consumer.bundle is not None and reason in FORCED:
+        consumer.bundle.lose(consumer)
     is_last = len(queue.consumers) == 1 and not consumer.browses
     last_of_temporary = ends_with_consumers(queue) and is_last
     is_removed = last_of_temporary or queue.deleting

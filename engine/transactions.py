@@ -48,6 +48,7 @@ from daybook.engine.settling import (
     let_go,
     restore_credit,
     select,
+    was_lost,
 )
 from daybook.engine.state import Connection
 
@@ -155,7 +156,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
     room = core.options.max_transaction_entries - transaction.entries
     chosen = select(core, consumer, command, room)
     if isinstance(chosen, Refusal):
-        return chosen
+        return 0 if was_lost(core, command) else chosen
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
     growth = SETTLEMENT_WEIGHT * (1 + len(chosen))

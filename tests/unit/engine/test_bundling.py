@@ -547,3 +547,24 @@ def test_a_place_that_is_free_again_is_taken(world: World) -> None:
     world.ok(c.Detach(consumer))
     world.turn()
     assert len(world.state.connections[second].consumers) == 1
+
+
+def test_a_settlement_of_what_an_administrator_took_means_nothing(world: World) -> None:
+    peer = world.connect()
+    for name in ("p.a", "p.b"):
+        world.ok(create_queue(name, name, ANYCAST))
+    bundle = world.attach_all(peer, "p.*")
+    taken, kept = world.send("p.a", routing_type=ANYCAST), world.send("p.b", routing_type=ANYCAST)
+    others = [world.send("p.a", routing_type=ANYCAST) for _ in range(2)]
+    world.turn()
+    world.ok(c.DeleteQueue("p.a", force=True))
+    world.turn()
+    lsn = world.broker.lsn
+    assert world.ok(c.Settle(bundle, taken)) == 0
+    assert world.ok(c.Settle(bundle, others[0], outcome=FAILED)) == 0
+    world.ok(c.Begin(peer, "t"))
+    assert world.ok(c.Settle(bundle, others[1], transaction="t")) == 0
+    assert world.broker.lsn == lsn
+    # Once: after that it is unknown like any other, and the rest is as it was.
+    assert "never delivered to it" in world.refused(c.Settle(bundle, taken)).text
+    assert world.ok(c.Settle(bundle, kept)) > lsn
