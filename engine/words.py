@@ -7,12 +7,14 @@ Regular expressions are those of RE2: their time is linear in the length of the 
 is bounded, and they have no back-references. Must never know what the patterns belong to.
 """
 
+import re
 from functools import lru_cache
-from typing import Final
-
-import re2
+from typing import TYPE_CHECKING, Final
 
 from daybook.engine.syntax import REGEX_END, REGEX_START, Syntax
+
+if TYPE_CHECKING:
+    import re2
 
 REGEX_LENGTH_MAX: Final = 256
 """Characters of a word with regular expressions."""
@@ -27,16 +29,16 @@ ESCAPE: Final = "\\"
 _REMEMBERED_MAX: Final = 64
 
 
-def _options() -> re2.Options:
+@lru_cache(maxsize=1)
+def _options() -> "re2.Options":
+    import re2  # noqa: PLC0415 (slow to import, and few use it)
+
     options = re2.Options()
     options.max_mem = REGEX_MEMORY_MAX
     options.never_capture = True
     options.log_errors = False
     options.dot_nl = True
     return options
-
-
-_OPTIONS: Final = _options()
 
 
 class Part:
@@ -119,8 +121,10 @@ class Regex(Part):
 
 def compiled(regex: str, shown: str) -> "re2._Regexp[str]":
     """Compile a regular expression. Raises ValueError with what is wrong, in words that follow."""
+    import re2  # noqa: PLC0415 (slow to import, and few use it)
+
     try:
-        return re2.compile(regex, _OPTIONS)
+        return re2.compile(regex, _options())
     except re2.error as error:
         reason = error.args[0] if error.args else error
         why = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -151,7 +155,7 @@ def _translated(text: str, one_word: str) -> list[str]:
         elif character == one_word:
             pieces.append(".*")
         else:
-            pieces.append(re2.escape(character))
+            pieces.append(re.escape(character))
         place = following
     return pieces
 

@@ -60,7 +60,9 @@ OPTIONS: Final = (
         10_000,
         "The shortest interval at which the broker asks for heart-beats; 0: none.",
     ),
-    ProtocolOption("max-headers", Count(1, 1_000_000), 1_000, "Headers in a frame."),
+    ProtocolOption(
+        "max-headers", Count(1, 1_000_000), 1_000, "Headers in a frame, besides `receipt`."
+    ),
     ProtocolOption(
         "max-header-length", Size(64, 64 << 20), "10KiB", "Length of one header, name and value."
     ),

@@ -40,6 +40,11 @@ def history(seed: int, messages: int) -> list[Event]:
     return some_history(seed, messages)
 
 
+def _as_in_json(detail: Any) -> Any:
+    """Return a detail with keys as JSON has them."""
+    return msgspec.to_builtins(detail, str_keys=True, builtin_types=(bytes,))
+
+
 class Plainly:
     """What the columns of a history are, and what a selection selects, said the long way."""
 
@@ -93,7 +98,7 @@ class Plainly:
             "queues": [names[number] for number in self.queue_ids(event)],
             "message": row[7], "consumer": row[8], "connection": row[9], "related": row[10],
             "delivery_count": row[2], "priority": row[5], "persistent": row[6] % 2 == 1,
-            "detail": msgspec.msgpack.decode(event.detail) if event.detail else None,
+            "detail": _as_in_json(msgspec.msgpack.decode(event.detail)) if event.detail else None,
             "headers": as_dict(View(row[6], event.headers).lines()) if event.headers else None,
             "body": event.body, "headers_bytes": len(event.headers),
             "body_bytes": len(event.body),
