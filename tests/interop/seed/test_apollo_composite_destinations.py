@@ -231,7 +231,8 @@ def test_an_exclusive_one_holds_all_of_its_queues(broker: BrokerProcess) -> None
         for name in "abab":
             sent(second, f"/queue/{name}", name.encode())
         assert [first.expect("MESSAGE").body for _ in range(4)] == [b"a", b"b", b"a", b"b"]
-        first.close()
+        first.send("DISCONNECT", receipt="d")
+        first.expect("RECEIPT")
         sent(second, "/queue/b", b"taken over")
         assert second.expect("MESSAGE").body == b"taken over"
 
