@@ -57,15 +57,16 @@ def _beginnings(disk: Disk, name: str, begin: int) -> Iterator[tuple[int, int]]:
     """Yield the first event of each block of a segment, with its time."""
     segment = open_segment(disk, name, LAYOUT)
     try:
-        entries = list(segment.footer().entries())
+        footer = segment.footer()
     except Damage:
-        entries = []
+        footer = None
     finally:
         segment.close()
-    for entry in entries:
-        if entry.event_count:
-            yield entry.first_lsn, entry.time_min
-    if entries:
+    if footer is not None and footer.block_count:
+        # One after the other: most callers need the first alone.
+        for entry in footer.entries():
+            if entry.event_count:
+                yield entry.first_lsn, entry.time_min
         return
     for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False):
         if block.segment != name:

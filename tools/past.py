@@ -57,8 +57,11 @@ def opened(directory: Path, disk: Disk, lsn: int) -> Iterator[State]:
 
     try:
         with progress("folding", 100) as advance:
-            told: Callable[[int, int], None] = lambda done, total: advance(100 * done // total)  # noqa: E731
-            with state_at(directory, disk, lsn, note=note, progress=told) as state:
+
+            def folded(done: int, total: int) -> None:
+                advance(100 * done // total)
+
+            with state_at(directory, disk, lsn, note=note, progress=folded) as state:
                 yield state
     except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError) as error:
         raise Failure(str(error)) from error
@@ -159,9 +162,7 @@ def _show_settings(told: dict[str, Any]) -> None:
 def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
     """Print the messages of a queue, in the order of their delivery, and their holders."""
     told = _messages(state, flags["queue"], flags["limit"] or MESSAGES_DEFAULT)
-    first = next(told, None)
-    rows = [first, *told] if first is not None else []
-    held = [_with_holder(state, row) for row in rows]
+    held = [_with_holder(state, row) for row in told]
     count = state.queue_by_name[flags["queue"]].message_count
     if flags["as_json"]:
         show_json({"lsn": at.lsn, "time": at.time, "queue": flags["queue"], "in_queue": count})
