@@ -233,7 +233,8 @@ def main(arguments: list[str]) -> int:
         return 1
     # Whatever tables that make no sense cause in the code that reads them.
     except Exception as error:
-        print(f"the index in {arguments[0]} is damaged: reading it fails with {error!r}", file=sys.stderr)
+        what = f"the index in {arguments[0]} is damaged: reading it fails with {error!r}"
+        print(what, file=sys.stderr)
         return DAMAGED
     return 0
 
