@@ -258,6 +258,9 @@ def _send_all(
     "messages in transfer at the end are lost.",
 )
 @click.option("--keep", is_flag=True, help="Do not acknowledge: the messages go back.")
+@click.option(
+    "--reject", is_flag=True, help="Reject instead (NACK): a failed attempt, which counts."
+)
 @click.option("--follow", is_flag=True, help="Continue until Ctrl-C.")
 @click.option("--durable", metavar="NAME", help="As the durable subscription of this name.")
 @url_option
@@ -268,6 +271,7 @@ def receive(
     timeout: float,
     ack: Literal["auto", "client", "client-individual"],
     keep: bool,
+    reject: bool,
     follow: bool,
     durable: str | None,
     endpoint: Endpoint,
@@ -279,8 +283,11 @@ def receive(
 
     Exit code 1 if fewer than --count arrived in time.
     """  # fmt: skip
-    if keep and ack == "auto":
-        raise click.UsageError("--keep needs acknowledgements by the client; leave out --ack auto")
+    if keep and reject:
+        raise click.UsageError("--keep and --reject are different answers; give one of them")
+    if (keep or reject) and ack == "auto":
+        what = "--keep" if keep else "--reject"
+        raise click.UsageError(f"{what} needs acknowledgements by the client; leave out --ack auto")
     subscription = durable or "daybook-receive"
     headers = [("destination", destination), ("id", subscription), ("ack", ack)]
     if durable is not None:
@@ -303,7 +310,8 @@ def receive(
                     _show(frame, as_json)
                     frame.content.close()
                     if ack != "auto" and not keep:
-                        client.send("ACK", [("id", frame.headers["ack"])])
+                        answer = "NACK" if reject else "ACK"
+                        client.send(answer, [("id", frame.headers["ack"])])
             except KeyboardInterrupt:
                 interrupted = True
             client.disconnect()

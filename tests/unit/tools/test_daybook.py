@@ -179,6 +179,8 @@ def test_a_body_cannot_act_on_a_terminal(
         (["send", "/queue/a", "x", "--priority", "12"], 2, "priority"),
         (["send", "/queue/a", "x", "--file", __file__], 2, "give one of them"),
         (["receive", "/queue/a", "--keep", "--ack", "auto"], 2, "--keep needs"),
+        (["receive", "/queue/a", "--reject", "--ack", "auto"], 2, "--reject needs"),
+        (["receive", "/queue/a", "--reject", "--keep"], 2, "give one of them"),
         (["send", "/queue/a", "x", "--url", "stomp://127.0.0.1:1"], 1, "is a broker running"),
     ],
 )
@@ -393,6 +395,15 @@ def test_browsing_and_keeping_leave_messages_where_they_are(broker: Served) -> N
         assert kept.output == "stay\n"
     assert broker.json("browse", "kept")["messages"][0]["delivery_count"] == 0
     assert broker.run("receive", "/queue/kept").output == "stay\n"
+
+
+def test_a_rejected_message_has_failed_once_more(broker: Served) -> None:
+    broker.run("send", "/queue/refused", "poison")
+    for attempts in (1, 2):
+        assert broker.run("receive", "/queue/refused", "--reject").output == "poison\n"
+        (told,) = broker.json("browse", "refused")["messages"]
+        assert told["delivery_count"] == attempts
+    assert broker.run("receive", "/queue/refused").output == "poison\n"
 
 
 def test_status_tells_how_it_is(broker: Served) -> None:
