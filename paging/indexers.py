@@ -15,7 +15,13 @@ from daybook.paging.thread import IndexerThread
 
 
 class Indexers(Protocol):
-    """Starts the indexers of a data directory, one after the other, and opens what they write."""
+    """Starts the indexers of a data directory, one after the other, and opens what they write.
+
+    `snapshot_every` is how many bytes are to be between two snapshots while an indexer catches up
+    (ADR 63), 0 for none.
+    """
+
+    snapshot_every: int
 
     def prepare(self, data: Path, data_id: bytes) -> None:
         """Create the index if there is none, as long as no store is open. Raises IndexDamaged and
@@ -39,6 +45,9 @@ class Indexers(Protocol):
 class ProcessIndexers:
     """Indexers that are processes of their own."""
 
+    def __init__(self, snapshot_every: int = 0) -> None:
+        self.snapshot_every = snapshot_every
+
     def prepare(self, data: Path, data_id: bytes) -> None:
         """Create the tables if there are none."""
         open_for_writing(data / INDEX, data_id).close()
@@ -58,7 +67,8 @@ class ProcessIndexers:
 class ThreadIndexers:
     """Indexers that are threads of this process, and share their tables with the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, snapshot_every: int = 0) -> None:
+        self.snapshot_every = snapshot_every
         self._tables: Tables | None = None
 
     def prepare(self, data: Path, data_id: bytes) -> None:

@@ -93,8 +93,12 @@ class IndexerHandle:
             f"the indexer ended unexpectedly ({_cause(code)})", index=-code in DEADLY
         )
 
-    def catch_up(self, lsn: int, progress: Callable[[int, int], None] | None) -> None:
-        """Wait until everything up to `lsn` is indexed. Raises IndexerFailed, and IndexerStuck."""
+    def catch_up(
+        self, lsn: int, progress: Callable[[int, int], None] | None, snapshot_every: int = 0
+    ) -> None:
+        """Wait until everything up to `lsn` is indexed; snapshots are left on the way, as `tell`
+        says. Raises IndexerFailed, and IndexerStuck."""
+        self.tell(lsn, snapshot_every=snapshot_every)
         try:
             self._catch_up(lsn, progress)
         except Ended as ended:
@@ -103,7 +107,6 @@ class IndexerHandle:
             raise fate or IndexerFailed(text, index=False) from ended
 
     def _catch_up(self, lsn: int, progress: Callable[[int, int], None] | None) -> None:
-        self.tell(lsn)
         silent_seconds = 0.0
         while True:
             heard = self.hear(STEP_SECONDS)

@@ -227,7 +227,8 @@ def _load(
         behind = durable_lsn - indexed
         if behind > CATCH_UP_EVENTS or must_catch_up(disk, indexed):
             notice(f"the index is {behind} events behind the journal and catches up first")
-            _catch_up(indexer, disk, indexed, durable_lsn, progress, notice)
+            every = indexers.snapshot_every
+            _catch_up(indexer, disk, indexed, durable_lsn, every, progress, notice)
         store = indexers.open_store(path, data_id, disk)
         return Checkpoint(store.checkpoint(), store.indexed_lsn, store, indexer)
     except BaseException:
@@ -244,12 +245,13 @@ def _catch_up(
     disk: Disk,
     indexed: int,
     durable_lsn: int,
+    snapshot_every: int,
     progress: Progress | None,
     notice: Notice,
 ) -> None:
     """Wait for the indexer. If it is stuck, fold the rest here instead, where that is correct."""
     try:
-        indexer.catch_up(durable_lsn, progress)
+        indexer.catch_up(durable_lsn, progress, snapshot_every)
     except IndexerStuck as stuck:
         if must_catch_up(disk, indexed):
             raise IndexerFailed(

@@ -107,6 +107,7 @@ class Journaling:
             # The event loop shares the interpreter with two threads, and must get it back soon.
             sys.setswitchinterval(SWITCH_SECONDS)
         progress = Progress()
+        indexers = ThreadIndexers if self._is_alone else ProcessIndexers
         try:
             self.directory = open_directory(
                 path,
@@ -115,7 +116,7 @@ class Journaling:
                 progress=progress,
                 on_journal=self._start_writer,
                 notice=progress.notice,
-                indexers=ThreadIndexers() if self._is_alone else ProcessIndexers(),
+                indexers=indexers(config.journal.snapshot_every),
             )
         except BaseException:
             self._close_writer()

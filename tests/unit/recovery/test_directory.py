@@ -14,6 +14,7 @@ from daybook.journal.errors import Corruption, JournalError, Locked
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
 from daybook.paging import indexers
+from daybook.paging.indexers import ProcessIndexers, ThreadIndexers
 from daybook.paging.layout import LAYOUT
 from daybook.paging.process import IndexerProcess, IndexerStuck
 from daybook.recovery import checkpoint
@@ -21,6 +22,7 @@ from daybook.recovery import directory as opening
 from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.fold import FoldError, fold, fold_block
 from daybook.recovery.readonly import read_state
+from tests.support.process import wait_for
 from tests.support.recovering import recover
 
 NOW = 1_700_000_000_000_000
@@ -230,7 +232,7 @@ def test_reading_where_nothing_is_says_so(tmp_path: Path) -> None:
 class StuckIndexer(IndexerProcess):
     """Runs, and has no room on the disk."""
 
-    def catch_up(self, lsn: int, progress: object) -> None:
+    def catch_up(self, lsn: int, progress: object, snapshot_every: int = 0) -> None:
         raise IndexerStuck("no space left on the device")
 
 
@@ -250,6 +252,25 @@ def test_an_index_that_cannot_catch_up_keeps_nobody_from_starting(
     assert again.recovered.indexer is not None
     again.close()
     assert "read into memory: no space left on the device" in told[-1]
+
+
+@pytest.mark.parametrize("made", [ProcessIndexers, ThreadIndexers])
+def test_an_index_that_is_made_anew_leaves_snapshots(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    made: type[ProcessIndexers] | type[ThreadIndexers],
+) -> None:
+    """They are of the whole history, which is read once anyway."""
+    directory = open_directory(tmp_path)
+    fill(directory.recovered.journal, Broker(State()))
+    directory.close()
+    shutil.rmtree(tmp_path / "index")
+    monkeypatch.setattr(checkpoint, "CATCH_UP_EVENTS", 1)
+    again = open_directory(tmp_path, indexers=made(snapshot_every=1))
+    lsn = again.recovered.journal.durable_lsn
+    snapshot = tmp_path / "snapshots" / f"{lsn:020d}.json"
+    wait_for(snapshot.exists, "a snapshot")
+    again.close()
 
 
 def test_what_only_the_index_knows_is_waited_for_or_the_start_is_refused(
