@@ -131,7 +131,10 @@ pipeline-demo: $(PIPELINE) ## ask the history of a broker that was killed with S
 serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.0.0.1:61613"; COMPILE=1 for the compiled build)
 	$(RUNNING)/bin/daybook serve $(ARGS)
 
+# Tests start brokers hundreds of times. Where PYTHONDONTWRITEBYTECODE is set, as in many containers,
+# each of them would compile every module again.
 test: $(TEST) ## run the test suite, two files at a time or JOBS=n (PYTEST_ARGS="-k name -x")
+	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build
