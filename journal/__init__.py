@@ -60,11 +60,15 @@ Modules:
 - `rows_frame`: The rows frame of a block: one zstd frame whose first columns can be decompressed
   alone.
 - `segment`: Segments: opening, reading and checking them.
+- `segment_check`: Checks one segment by itself: crcs, the hash chain in it, LSNs, its footer
+  against its blocks.
 - `spares`: Spare descriptors: journal files can be opened even when sockets have used up all
   descriptors.
 - `stat`: Sizes, ratios and counts of a journal, segment by segment, as data.
 - `succession`: Checks that the segments of a journal follow each other, so that none between them
   is missing.
+- `summaries`: Summaries of many blocks, for checking a journal: the same as `BlockCodec.summarise`,
+  in numpy.
 - `thread_writer`: Group commit in a thread of the broker, for brokers of one process (ADR 42).
 - `trust`: The limit on what a block from an untrusted source may decompress to.
 - `verify`: Checks a whole journal: crcs, the hash chain across segments, LSNs, footers against

@@ -36,7 +36,7 @@ from daybook.journal.trust import too_large
 
 COMPRESSION_LEVEL: Final = 1
 KIND_BITS: Final = 64
-_BLOOM_FACTOR: Final = 0x9E3779B97F4A7C15
+BLOOM_FACTOR: Final = 0x9E3779B97F4A7C15
 _Code: TypeAlias = Literal["B", "H", "I", "Q", "q"]
 _U64: Final = (1 << 64) - 1
 
@@ -93,7 +93,7 @@ def queue_bit(queue: int) -> int:
     """Return the bit of a queue in a footer's bloom filter; bit 0 is for none or several."""
     if queue == 0:
         return 1
-    return 1 << (1 + ((queue * _BLOOM_FACTOR & _U64) >> 32) % 63)
+    return 1 << (1 + ((queue * BLOOM_FACTOR & _U64) >> 32) % 63)
 
 
 class Form(NamedTuple):
@@ -374,7 +374,7 @@ class Block:
         """Return the strings of each heap, concatenated. Raises Damage."""
         raw = memoryview(self.heap())
         lengths = self.columns()[-self.codec.heap_count :]
-        ends = list(accumulate((sum(column.tolist()) for column in lengths), initial=0))
+        ends = list(accumulate((sum(column) for column in lengths), initial=0))
         if ends[-1] != len(raw):
             raise Damage("the lengths in the rows do not add up to the size of the heap")
         return [raw[start:end] for start, end in pairwise(ends)]

@@ -24,6 +24,11 @@ def limit_blocks(bytes_max: int | None) -> None:
     _Limit.bytes_max = bytes_max
 
 
+def current_limit() -> int | None:
+    """Return the limit of this process, for processes that it starts."""
+    return _Limit.bytes_max
+
+
 def too_large(raw_bytes: int) -> str:
     """Return the error text for a frame or row group of this size; "" if it is allowed."""
     limit = _Limit.bytes_max

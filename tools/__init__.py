@@ -22,6 +22,8 @@ Modules:
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
 - `failures`: How the command lines report errors: with a sentence and an exit code, never with a
   traceback.
+- `folding_ranges`: Folding a journal in ranges, for `journal verify`: by several processes, and
+  resumable.
 - `groups`: Commands about message groups: `daybook queue groups` and `daybook queue reset-groups`.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.
 - `history_options`: Options shared by commands about history: which data directory, which archive,
@@ -67,8 +69,13 @@ Modules:
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.
+- `verify_state`: What `journal verify` has verified so far, in a file of its own, so that it can be
+  resumed.
+- `verify_work`: The pieces of `journal verify` that can be done in any order and by several
+  processes: the check of one segment, and the fold of one range.
 - `verifying`: Running `journal verify`: verifies a data directory, and reports what is wrong with
   it.
 - `version_option`: The option --version of the command lines. Reading the version takes longer than
   the rest.
+- `workers`: Processes that carry out pieces of long work, such as checking one segment of many.
 """

@@ -151,6 +151,20 @@ def trail_command(
     "its event. Reads what is "
     "carried or in clusters once more, and needs room for a copy of the index in TMPDIR.",
 )
+@click.option(
+    "--processes", type=click.IntRange(1, 256), metavar="N",
+    help="Check segments, and fold ranges that begin at snapshots, by so many processes. Default: "
+    "all processors for more than 256 MiB, else one. The result is the same.",
+)  # fmt: skip
+@click.option(
+    "--resume", is_flag=True,
+    help="Continue what was interrupted, and keep what is sound for the next time: a segment "
+    "whose file has the same SHA-256 is not checked again, nor are events folded again.",
+)  # fmt: skip
+@click.option(
+    "--state", "state_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where --resume keeps that. Default: a file in the user's cache.",
+)  # fmt: skip
 @json_option
 @click.pass_context
 def verify(

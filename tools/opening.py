@@ -37,9 +37,22 @@ def opened_archive(path: Path, url: str | None, config_file: Path | None) -> Arc
 
     Raises ArchiveError, click.UsageError.
     """
+    return Archive(archive_url(path, url, config_file))
+
+
+def archive_url(path: Path, url: str | None, config_file: Path | None) -> str:
+    """Return the URL of the archive of a data directory, as `opened_archive` finds it."""
     if url is not None and not url:
         raise click.UsageError("the URL of the archive is empty; leave it out, or name one")
-    return Archive(url or _configured(path, config_file) or str(path / ARCHIVE))
+    return url or _configured(path, config_file) or str(path / ARCHIVE)
+
+
+def wants_archive(ctx: click.Context, flags: dict[str, Any]) -> bool:
+    """Return whether a command was asked to begin with the archive."""
+    # The environment only says where an archive is; options must ask for it, because it may be
+    # large.
+    named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
+    return flags["with_archive"] or click.core.ParameterSource.COMMANDLINE in named
 
 
 def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk, Pin, int]:
@@ -51,10 +64,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
     pin = ctx.with_resource(Pin(path))
     live = opened(path)
     total = used_bytes(live)
-    # The environment only says where an archive is; options must ask for it, because it may be
-    # large.
-    named = (ctx.get_parameter_source(name) for name in ("url", "config_file"))
-    if not flags["with_archive"] and click.core.ParameterSource.COMMANDLINE not in named:
+    if not wants_archive(ctx, flags):
         return live, pin, total
     archive = opened_archive(path, flags["url"], flags["config_file"])
     if not archive.entries() and (flags["url"] or first_lsn_of(live) > 1):

@@ -3,39 +3,42 @@
 `journal.verify` checks the bytes. If they are sound the events are folded with the engine's own
 `apply`, the digest is compared with the one in each BrokerStopped and Checkpoint, and the state at
 the end must satisfy the engine's invariants. With the index, that must equal the result of the fold
-at its event (`tools.index_verification`). Nothing is changed.
+at its event (`tools.index_verification`). With a plan, segments are checked by several processes,
+and the fold is done in ranges that begin at snapshots (`tools.folding_ranges`); the verdict is the
+same. Nothing is changed.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import details, events
-from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
-from daybook.engine.kinds import WITH_DIGEST
 from daybook.journal.data_directory import BASE_DESCRIPTION
 from daybook.journal.disk import Disk
-from daybook.journal.errors import Corruption
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of
-from daybook.journal.verify import Fault, Report, verify
+from daybook.journal.errors import Corruption, NoJournal
+from daybook.journal.segment import data_id_of, segment_names
+from daybook.journal.segment_check import Fault, sound_header
+from daybook.journal.verify import Report, join
 from daybook.paging.base import BaseDamaged, restore
 from daybook.paging.batches import batches
 from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
 from daybook.paging.loading import load_state
 from daybook.paging.tables import IndexDamaged
+from daybook.tools.folding_ranges import Plan, fold_in_ranges
 from daybook.tools.index_verification import IndexCopy
 from daybook.tools.printing import adding_up
 from daybook.tools.snapshot_verification import SnapshotCheck
+from daybook.tools.verify_work import CheckedSegment, Recorded, check_one, differs
+from daybook.tools.workers import carried_out
 
 
 class Verdict(msgspec.Struct):
-    """The result. `faults` are damaged places, `wrong` are contradictions between events."""
+    """The result. `faults` are damaged places, `wrong` are contradictions between events.
+
+    So many segments, and ranges of the fold, were verified before and have not changed.
+    """
 
     report: Report
     wrong: list[str] = []
@@ -44,6 +47,8 @@ class Verdict(msgspec.Struct):
     folded_lsn: int = 0
     index_lsn: int | None = None
     snapshots_compared: int = 0
+    segments_known: int = 0
+    ranges_known: int = 0
 
     @property
     def ok(self) -> bool:
@@ -64,6 +69,7 @@ def verify_data(
     base: Path | None = None,
     index: IndexCopy | None = None,
     snapshots: Path | None = None,
+    plan: Plan | None = None,
 ) -> Verdict:
     """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
@@ -71,12 +77,15 @@ def verify_data(
     event, which takes about ten times as long and must have the same result. `base` is the
     directory with the state before the first event, if retention removed segments. `index` is a
     copy of the index that was made before the call; `index_lsn` is where it was compared.
-    `snapshots` is the directory of snapshots to compare, each at its event.
+    `snapshots` is the directory of snapshots to compare, each at its event. `plan` divides the
+    work, and knows what was verified before.
 
-    Raises NoJournal, NewerFormat and OSError; damage is in the verdict.
+    Raises NoJournal, NewerFormat and OSError (Failure from other processes); damage is in the
+    verdict.
     """
     advance = adding_up(progress)
-    verdict = Verdict(verify(disk, progress=advance))
+    checks, segments_known = _check_segments(disk, advance, plan)
+    verdict = Verdict(join(each.check for each in checks), segments_known=segments_known)
     if not verdict.report.ok:
         verdict.wrong.append(
             "the events were not folded, because the bytes that they come from are damaged"
@@ -94,27 +103,59 @@ def verify_data(
             "before from a backup (nothing was folded)"
         )
         return verdict
+    last_lsn = verdict.report.last_lsn
+    recorded = [said for each in checks for said in each.recorded if said.said_at <= last_lsn]
+    if plan is not None and index is None and snapshots is None and not one_by_one:
+        folded = fold_in_ranges(disk, plan, verdict.report, recorded, known, advance)
+        verdict.wrong += folded.wrong
+        verdict.digests_compared = folded.compared
+        verdict.digest, verdict.folded_lsn = folded.digest, folded.lsn
+        verdict.ranges_known = folded.known
+        return verdict
     if index is not None and index.wrong:
         verdict.wrong.append(index.wrong)
         index = None
     taken = SnapshotCheck(snapshots, data_id_of(disk)) if snapshots is not None else None
     verdict.wrong += taken.wrong if taken is not None else []
-    _fold(disk, verdict, advance, one_by_one, known, index, taken)
+    _fold(disk, verdict, recorded, advance, one_by_one, known, index, taken)
     return verdict
 
 
-class _Recorded(NamedTuple):
-    """A digest in the journal: of the state at which event, and the event that contains it."""
-
-    of_lsn: int
-    said_at: int
-    by: str
-    digest: str
+def _check_segments(
+    disk: Disk, advance: Callable[[int], None], plan: Plan | None
+) -> tuple[list[CheckedSegment], int]:
+    """Check all segments; return the results in order, and how many were known before."""
+    names = segment_names(disk)
+    if not names:
+        raise NoJournal("there is no journal in the directory")
+    reference = sound_header(disk, names)
+    if plan is None:
+        return [check_one(disk, name, names, reference, progress=advance) for name in names], 0
+    state = plan.state
+    pieces = [
+        (
+            name,
+            check_one,
+            # The newest segment still grows.
+            (plan.source, name, names, reference)
+            + ((state.segment(name), True) if state is not None and name != names[-1] else ()),
+        )
+        for name in names
+    ]
+    done: dict[str, CheckedSegment] = {}
+    known = 0
+    for name, checked in carried_out(pieces, plan.processes, advance):
+        done[name] = checked
+        if state is not None and name != names[-1]:
+            known += checked == state.segment(name)
+            state.keep_segment(name, checked)
+    return [done[name] for name in names], known
 
 
 def _fold(
     disk: Disk,
     verdict: Verdict,
+    recorded: list[Recorded],
     advance: Callable[[int], None],
     one_by_one: bool,
     base: Path | None,
@@ -127,7 +168,9 @@ def _fold(
     keeps writing meanwhile: the fold ends where the check of the bytes ended.
     """
     last_lsn = verdict.report.last_lsn
-    recorded = _recorded(disk, last_lsn)
+    by_lsn: dict[int, list[Recorded]] = {}
+    for said in recorded:
+        by_lsn.setdefault(said.of_lsn, []).append(said)
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
         data_id = bytes(16)
         if base is not None:
@@ -140,7 +183,7 @@ def _fold(
             if copy is not None:
                 verdict.wrong += copy.check_base(Path(folder))
         index = Index(Path(folder), data_id, plain=not one_by_one, clusters=False)
-        ends = {*recorded, *([copy.lsn] if copy is not None else [])}
+        ends = {*by_lsn, *([copy.lsn] if copy is not None else [])}
         ends |= snapshots.events if snapshots is not None else set()
         try:
             if copy is not None and not index.lsn <= copy.lsn <= last_lsn:
@@ -153,8 +196,9 @@ def _fold(
                 if snapshots is not None:
                     verdict.wrong += snapshots.compare(index)
                     verdict.snapshots_compared = snapshots.compared
-                for said in recorded.get(index.lsn, ()):
-                    _compare(said, index.digest(), verdict)
+                for said in by_lsn.get(index.lsn, ()):
+                    verdict.digests_compared += 1
+                    verdict.wrong += differs(said, index.digest())
                 advance(sum(block.header.block_bytes for block in batch))
             with index.tables.read() as txn:
                 state = load_state(index.tables, txn, None, until=index.lsn)
@@ -164,35 +208,3 @@ def _fold(
             verdict.wrong.append(str(error))
         finally:
             index.close()
-
-
-def _recorded(disk: Disk, last_lsn: int) -> dict[int, list[_Recorded]]:
-    """Return all digests in the journal, by the event of their state."""
-    found: dict[int, list[_Recorded]] = {}
-    for block in read_blocks(disk, LAYOUT, to_lsn=last_lsn):
-        kinds = set() if block.is_mark else set(block.columns()[KIND])
-        if kinds.isdisjoint(WITH_DIGEST):
-            continue
-        for event in block.events():
-            lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
-            kind = row[KIND]
-            if kind == events.CHECKPOINT:
-                checkpoint = cast(details.CheckpointDetail, events.decode_detail(kind, detail))
-                said = _Recorded(row[RELATED], lsn, "the index was written", checkpoint.digest)
-            elif kind == events.BROKER_STOPPED:
-                stopped = cast(details.BrokerStoppedDetail, events.decode_detail(kind, detail))
-                # The event itself changes nothing.
-                said = _Recorded(lsn, lsn, "the broker stopped", stopped.digest)
-            else:
-                continue
-            found.setdefault(said.of_lsn, []).append(said)
-    return found
-
-
-def _compare(said: _Recorded, folded: str, verdict: Verdict) -> None:
-    verdict.digests_compared += 1
-    if said.digest != folded:
-        verdict.wrong.append(
-            f"event {said.said_at}: {said.by} with digest {said.digest}, but the events up to "
-            f"{said.of_lsn} fold to {folded}"
-        )

@@ -12,24 +12,43 @@ from daybook.journal.data_directory import BASE, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
 from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
-from daybook.tools.opening import history
+from daybook.tools.opening import archive_url, history, wants_archive
 from daybook.tools.printing import progress, show_json
 from daybook.tools.verification import Verdict, verify_data
+from daybook.tools.verify_state import VerifyState, default_path
+from daybook.tools.verify_work import Source
+from daybook.tools.workers import chosen_processes
 
 
 def run(
     ctx: click.Context, path: Path, *, one_by_one: bool, with_index: bool, flags: dict[str, Any]
 ) -> None:
     """Verify, and exit with 1 if anything is wrong. Raises JournalError."""
+    state: VerifyState | None = None
     with copied_index(path) if with_index else nullcontext() as index:
         disk, _, total = history(ctx, path, flags)
-        with progress("verifying", 2 * total) as advance:
-            verdict = verify_data(
-                disk, advance, one_by_one=one_by_one, base=path / BASE, index=index,
-                snapshots=path / SNAPSHOTS if with_index else None,
-            )  # fmt: skip
-    if verdict.report.ok and (foreign := why_foreign(path, data_id_of(disk).hex())):
+        data_id = data_id_of(disk)
+        if flags["resume"] or flags["state_file"] is not None:
+            state = _state(path, flags["state_file"], data_id)
+        processes = chosen_processes(flags["processes"], total)
+        plan = Plan(_source(ctx, path, flags), processes, state)
+        try:
+            with progress("verifying", 2 * total) as advance:
+                verdict = verify_data(
+                    disk, advance, one_by_one=one_by_one, base=path / BASE, index=index,
+                    snapshots=path / SNAPSHOTS if with_index else None,
+                    plan=plan if processes > 1 or state is not None else None,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            if state is not None:
+                click.echo(f"interrupted; --state {state.path} resumes from here", err=True)
+            raise
+        finally:
+            if state is not None:
+                state.save()
+    if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
         verdict.wrong.append(foreign)
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
@@ -39,12 +58,32 @@ def run(
         sys.exit(EXIT_WRONG)
 
 
+def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
+    """Open the state of the verification of a journal, and say if an old one is of no use."""
+    state = VerifyState(file or default_path(data_id.hex()), path, data_id.hex())
+    if state.note:
+        click.echo(state.note, err=True)
+    return state
+
+
+def _source(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Source:
+    """Return where other processes find the same segments."""
+    if not wants_archive(ctx, flags):
+        return Source(path)
+    return Source(path, archive_url(path, flags["url"], flags["config_file"]))
+
+
 def _show_verdict(verdict: Verdict) -> None:
     report = verdict.report
     click.echo(
         f"{report.events:,} events (LSN {report.first_lsn} to {report.last_lsn}) in "
         f"{report.blocks:,} blocks and {report.marks:,} marks of {report.segments} segments"
     )
+    if verdict.segments_known or verdict.ranges_known:
+        click.echo(
+            f"verified before, and not changed since: {verdict.segments_known} segments and "
+            f"{verdict.ranges_known} ranges of the fold"
+        )
     if report.tail is not None:
         click.echo(
             f"the last block is unfinished ({report.tail.segment}, offset {report.tail.offset}): "

@@ -1,0 +1,279 @@
+"""However `journal verify` divides its work, and whatever it knows from before, its verdict is the
+same."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from daybook.engine import commands as c
+from daybook.journal.archive.archive import Archive
+from daybook.journal.data_directory import BASE, INDEX, JOURNAL, SNAPSHOTS
+from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import segment_names
+from daybook.journal.summaries import summary_of_block
+from daybook.paging import snapshots
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.tools import workers
+from daybook.tools.failures import Failure
+from daybook.tools.folding_ranges import Plan
+from daybook.tools.journal_cli import cli
+from daybook.tools.verification import Verdict, verify_data
+from daybook.tools.verify_state import VerifyState
+from daybook.tools.verify_work import Source
+from daybook.tools.workers import carried_out
+from tests.support.histories import HISTORY_ID, some_history, write_history
+from tests.support.world import World
+
+ENDS = {400, 800, 1200, 1600}
+
+
+def take_snapshots(data: Path, last_lsn: int) -> None:
+    """Index a history, with a snapshot at each of ENDS."""
+    disk = RealDisk(data / JOURNAL)
+    index = Index(data / INDEX, HISTORY_ID)
+    taken = Snapshots(data / SNAPSHOTS, HISTORY_ID)
+    for batch in batches(disk, 0, last_lsn, ENDS):
+        index.advance(batch)
+        assert taken.follow(index, disk, 1, 1)
+    index.close()
+
+
+@pytest.fixture(autouse=True)
+def _snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SHARE", 0)
+    monkeypatch.setattr(snapshots, "FREE_TIMES", 0)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of several segments, with snapshots."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(snapshots, "SHARE", 0)
+        monkeypatch.setattr(snapshots, "FREE_TIMES", 0)
+        events = some_history(5, 600)
+        assert len(events) > max(ENDS)
+        data = tmp_path_factory.mktemp("sound") / "data"
+        write_history(data, events, segment_bytes=1 << 14)
+        take_snapshots(data, len(events))
+    assert len(segment_names(RealDisk(data / JOURNAL))) > 4
+    return data
+
+
+@pytest.fixture
+def data(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "data"))
+
+
+def in_one_go(data: Path) -> Verdict:
+    return verify_data(RealDisk(data / JOURNAL), lambda done: None, base=data / BASE)
+
+
+def planned(data: Path, state: VerifyState | None = None, processes: int = 1) -> Verdict:
+    plan = Plan(Source(data), processes, state, range_segments=1)
+    return verify_data(RealDisk(data / JOURNAL), lambda done: None, base=data / BASE, plan=plan)
+
+
+def said(verdict: Verdict) -> object:
+    """All that a verdict says but what was known before."""
+    return msgspec.structs.replace(verdict, segments_known=0, ranges_known=0)
+
+
+def test_ranges_and_processes_come_to_the_same(data: Path) -> None:
+    verdict = in_one_go(data)
+    assert verdict.ok
+    assert verdict.digests_compared
+    assert said(planned(data)) == said(planned(data, processes=2)) == said(verdict)
+
+
+def flip(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_same_damage_is_reported(data: Path, processes: int) -> None:
+    names = segment_names(RealDisk(data / JOURNAL))
+    flip(data / JOURNAL / names[1], 30)
+    flip(data / JOURNAL / names[2], 5000)
+    (data / JOURNAL / names[4]).unlink()
+    verdict = in_one_go(data)
+    assert len(verdict.faults) >= 3
+    assert said(planned(data, processes=processes)) == said(verdict)
+
+
+def test_a_wrong_digest_is_found_in_whatever_range(tmp_path: Path) -> None:
+    world = World()
+    connection = world.ok(c.OpenConnection("STOMP 1.2", "p", "u"))
+    for number in range(1800):
+        world.ok(c.Send(connection, "orders", b"", b"x"))
+        if number % 600 == 599:
+            # Recorded in another range than that of the state that it is about.
+            world.ok(c.Checkpoint(200 * (len(world.journal) // 200 - 2), "0" * 32))
+    data = write_history(tmp_path / "data", world.journal, segment_bytes=1 << 14)
+    take_snapshots(data, len(world.journal))
+    verdict = in_one_go(data)
+    assert len(verdict.wrong) == 3
+    assert said(planned(data)) == said(verdict)
+
+
+def test_a_damaged_snapshot_begins_no_range(data: Path) -> None:
+    verdict = in_one_go(data)
+    for known in list(known_snapshots(data / SNAPSHOTS, HISTORY_ID))[1:]:
+        flip(data / SNAPSHOTS / known.file, 9000)
+    assert said(planned(data)) == said(verdict)
+
+
+def test_the_snapshot_of_another_history_begins_no_range(data: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    events = some_history(6, 600)
+    write_history(other, events, segment_bytes=1 << 14)
+    take_snapshots(other, len(events))
+    ours = {each.lsn: each for each in known_snapshots(data / SNAPSHOTS, HISTORY_ID)}
+    for theirs in known_snapshots(other / SNAPSHOTS, HISTORY_ID):
+        if theirs.lsn not in ENDS:
+            continue
+        shutil.copy(other / SNAPSHOTS / theirs.file, data / SNAPSHOTS / theirs.file)
+        # Its description says that it fits: only the fold of the range before shows the truth.
+        forged = msgspec.structs.replace(theirs, block_hash=ours[theirs.lsn].block_hash)
+        path = data / SNAPSHOTS / f"{theirs.lsn:020d}.json"
+        path.write_bytes(msgspec.json.encode(forged))
+    assert said(planned(data)) == said(in_one_go(data))
+    assert planned(data).ok
+
+
+def test_what_has_not_changed_is_not_verified_again(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cache" / "state"
+    first = planned(data, state := VerifyState(file, data, HISTORY_ID.hex()))
+    state.save()
+    assert (first.segments_known, first.ranges_known) == (0, 0)
+    again = planned(data, VerifyState(file, data, HISTORY_ID.hex()))
+    assert said(again) == said(first)
+    names = segment_names(RealDisk(data / JOURNAL))
+    assert again.segments_known == len(names) - 1
+    assert again.ranges_known > 2
+    flip(data / JOURNAL / names[1], 6000)
+    damaged = planned(data, VerifyState(file, data, HISTORY_ID.hex()))
+    assert damaged.faults
+    assert damaged.segments_known == len(names) - 2
+    assert said(damaged) == said(in_one_go(data))
+
+
+def test_an_interrupted_run_is_continued(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    state = VerifyState(file, data, HISTORY_ID.hex())
+    done: list[int] = []
+
+    def interrupt(count: int) -> None:
+        done.append(count)
+        if len(done) == 15:
+            raise KeyboardInterrupt
+
+    plan = Plan(Source(data), 1, state, range_segments=1)
+    with pytest.raises(KeyboardInterrupt):
+        verify_data(RealDisk(data / JOURNAL), interrupt, plan=plan)
+    state.save()
+    continued = planned(data, VerifyState(file, data, HISTORY_ID.hex()))
+    assert continued.segments_known
+    assert said(continued) == said(in_one_go(data))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda file: flip(file, 200), "damaged"),
+        (lambda file: file.write_bytes(b""), "damaged"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-9]), "damaged"),
+    ],
+)
+def test_a_damaged_state_is_not_used(
+    data: Path, tmp_path: Path, spoil: Callable[[Path], object], why: str
+) -> None:
+    file = tmp_path / "state"
+    planned(data, state := VerifyState(file, data, HISTORY_ID.hex()))
+    state.save()
+    spoil(file)
+    state = VerifyState(file, data, HISTORY_ID.hex())
+    assert why in state.note
+    assert planned(data, state).segments_known == 0
+    assert "another journal" in VerifyState(file, data, "00" * 16).note or why in state.note
+
+
+def test_a_state_of_another_journal_is_not_used(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    planned(data, state := VerifyState(file, data, HISTORY_ID.hex()))
+    state.save()
+    assert "another journal" in VerifyState(file, data, "00" * 16).note
+
+
+def test_a_state_is_never_written_where_it_is_verified(data: Path) -> None:
+    with pytest.raises(click.UsageError, match="must not lie"):
+        VerifyState(data / "state", data, HISTORY_ID.hex())
+
+
+def test_the_command_says_what_it_knew_before(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    words = ["verify", str(data), "--state", str(file)]
+    first = CliRunner().invoke(cli, words)
+    assert first.exit_code == 0, first.output
+    again = CliRunner().invoke(cli, [*words, "--json"])
+    told = json.loads(again.stdout)
+    assert told["segments_known"] == told["report"]["segments"] - 1
+    assert "verified before" in CliRunner().invoke(cli, words).output
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_archived_segments_are_found_by_other_processes_too(data: Path, tmp_path: Path) -> None:
+    disk = RealDisk(data / JOURNAL)
+    archive = Archive(str(tmp_path / "archive"))
+    for name in segment_names(disk)[:3]:
+        archive.put(disk, name, now=1)
+        disk.remove(name)
+    plan = Plan(Source(data, str(tmp_path / "archive")), 1, range_segments=1)
+    with archive.reading(disk) as both:
+        alone = verify_data(both, lambda done: None)
+        assert alone.ok
+        assert said(verify_data(both, lambda done: None, plan=plan)) == said(alone)
+
+
+def die(progress: Callable[[int], None]) -> None:
+    """Die as a process that the kernel kills."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse(progress: Callable[[int], None]) -> None:
+    """Fail as a disk does."""
+    raise OSError(5, "Input/output error", "/there")
+
+
+def test_a_worker_that_dies_or_fails_is_reported_in_words() -> None:
+    for work, words in ((die, "died"), (refuse, "/there: Input/output error")):
+        with pytest.raises(Failure, match=words):
+            list(carried_out([(1, work, ()), (2, work, ())], 2, lambda done: None))
+
+
+def test_one_process_does_what_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "ONE_PROCESS_BYTES", 10)
+    assert workers.chosen_processes(None, 10) == 1
+    assert workers.chosen_processes(None, 11) == len(os.sched_getaffinity(0))
+    assert workers.chosen_processes(3, 1) == 3
+
+
+def test_summaries_are_those_of_the_writer(data: Path) -> None:
+    large = 0
+    for block in read_blocks(RealDisk(data / JOURNAL)):
+        large += block.count > 64
+        if block.count:
+            assert summary_of_block(block) == block.codec.summarise(block.columns())
+    assert large
