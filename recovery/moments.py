@@ -45,7 +45,7 @@ def state_at(
     data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         path = Path(folder) / INDEX
-        _restore(directory, disk, data_id, lsn, path, note)
+        begin_index(directory, disk, data_id, lsn, path, note)
         rest = _advance(path, disk, data_id, lsn, progress)
         tables = open_for_reading(path, data_id)
         store = IndexStore(tables, disk, map_bytes=0)
@@ -58,11 +58,14 @@ def state_at(
             store.close()
 
 
-def _restore(
+def begin_index(
     directory: Path, disk: Disk, data_id: bytes, lsn: int, path: Path, note: Callable[[str], None]
 ) -> None:
-    """Put the nearest state before an event into a new index, which stays empty if there is
-    none."""
+    """Put the nearest state at or before an event into a new index, which stays empty if there is
+    none.
+
+    Raises as `state_at`.
+    """
     if restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note):
         return
     path.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ Modules:
   journal.
 - `difference`: Running `journal diff`: what changed between two moments.
 - `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
+- `drills`: Drills: rehearsing crashes and losses on real journals and scratch brokers (ADR 69).
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
 - `failures`: How the command lines report errors: with a sentence and an exit code, never with a

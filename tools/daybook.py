@@ -29,6 +29,7 @@ PLACES: Final = {
     "connection": "daybook.tools.connections:connection",
     "consumer": "daybook.tools.connections:consumer",
     "divert": "daybook.tools.diverts:divert",
+    "drill": "daybook.tools.drills.command:drill_group",
     "health": "daybook.tools.health:health",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
     "queue": "daybook.tools.groups:queue",

@@ -45,6 +45,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             TomlMissing             server.toml_source
         UsersError                  server.users_file
         XmlError                    server.xml_source
+        NoSuchPoint                 tools.drills.points
         NoSuchMessageError          tools.trail
 
 Must never know any room: every room may import this module.

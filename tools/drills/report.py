@@ -1,0 +1,163 @@
+"""The report of a drill: what was asked, where, what was tried, what was found, and what could not
+be tried.
+
+JSON for programs, one HTML file for people (`page.py`), a few lines for a terminal. Files are whole
+or not there. Must never know what a drill does.
+"""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import click
+import msgspec
+
+from daybook.server.version import VERSION
+from daybook.tools.drills.page import page_of
+from daybook.tools.drills.shape import (
+    Bars,
+    Finding,
+    Report,
+    Spread,
+)
+from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.printing import show_json_pretty, show_table
+
+FINDINGS_SHOWN: Final = 5
+BINS: Final = 40
+
+
+def begun(drill: str, about: str, asked: dict[str, Any], seed: int) -> Report:
+    """Return the report of a drill that begins now."""
+    return Report(
+        drill=drill,
+        about=about,
+        asked={key: value for key, value in asked.items() if value not in (None, "", False, ())},
+        begun=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        machine=machine(),
+        versions=versions(),
+        seed=seed,
+    )
+
+
+def machine() -> dict[str, str]:
+    """Describe the machine."""
+    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cores": str(os.cpu_count() or 0),
+        "memory": f"{pages * size / (1 << 30):.1f} GiB",
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the programs that the result depends on."""
+    libraries = {name: version(name) for name in ("lmdb", "msgspec", "zstandard")}
+    return {"daybook": VERSION, "python": sys.version.split()[0], **libraries}
+
+
+def spread(name: str, unit: str, values: Sequence[float]) -> Spread:
+    """Return the distribution of some values; its bins are equally wide."""
+    ordered = sorted(values)
+    if not ordered:
+        return Spread(name, unit, 0)
+    low, high = ordered[0], ordered[-1]
+    width = (high - low) / BINS or 1.0
+    bins = [0] * BINS
+    for value in ordered:
+        bins[min(int((value - low) / width), BINS - 1)] += 1
+    return Spread(
+        name, unit, len(ordered), low, fmean(ordered), _at(ordered, 0.5), _at(ordered, 0.9),
+        _at(ordered, 0.99), high, Bars(low, low + width * BINS, bins),
+    )  # fmt: skip
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def finish(report: Report, seconds: float) -> None:
+    """Note how long the drill took; a drill that tried nothing has found something wrong."""
+    report.seconds = round(seconds, 3)
+    if not any(each.count for each in report.tried):
+        report.findings.append(Finding("drill", "nothing was tried, so nothing was proved", "", ""))
+    report.right = not report.findings
+
+
+def give(report: Report, *, html: Path | None, as_json: bool) -> None:
+    """Print the report, and write it to an HTML file and a JSON file beside it if one is named.
+
+    Exits with 1 if something was found. Raises OSError.
+    """
+    if html is not None:
+        beside = html.with_suffix(".json")
+        _write(html, page_of(report).encode())
+        _write(beside, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    if as_json:
+        show_json_pretty(report)
+    else:
+        _show(report)
+        if html is not None:
+            click.echo(f"report: {html} and {html.with_suffix('.json')}")
+    if not report.right:
+        sys.exit(EXIT_WRONG)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file under another name first, so that an interrupted drill leaves no part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _show(report: Report) -> None:
+    show_table(
+        ("tried", "times", "right"),
+        [(each.what, each.count, each.right) for each in report.tried],
+        f"{report.drill}: {report.about}",
+    )
+    for each in report.spreads:
+        if each.count:
+            click.echo(
+                f"{each.name}: median {each.p50:,.1f} {each.unit}, 99 % {each.p99:,.1f}, longest "
+                f"{each.most:,.1f} (of {each.count:,})"
+            )
+    for name, value in report.figures.items():
+        click.echo(f"{name}: {value}")
+    for text in report.notes:
+        click.echo(text)
+    for text in report.could_not:
+        click.echo(f"not tried: {text}")
+    for finding in report.findings[:FINDINGS_SHOWN]:
+        where = f" ({finding.where})" if finding.where else ""
+        click.secho(f"WRONG {finding.promise}{where}: {finding.what}", fg="red")
+        if finding.again:
+            click.echo(f"  again: {finding.again}")
+    if len(report.findings) > FINDINGS_SHOWN:
+        click.echo(f"and {len(report.findings) - FINDINGS_SHOWN:,} more: see --json or --report")
+    click.echo(f"{report.seconds:.1f} s, seed {report.seed}")
+    if report.right:
+        click.secho("nothing wrong", fg="green")
+    else:
+        click.secho(f"{len(report.findings):,} findings", fg="red")
