@@ -16,14 +16,17 @@ WAITING_SHIFT: Final = 6
 """Looking at queues that wait costs one unit of the budget for 2 to this power."""
 
 
+def why_begin(queue: Queue, now: int) -> int:
+    """Return why a queue whose consumers wait begins to deliver at a time; 0 if it does not."""
+    if len(queue.consumers) >= queue.definition.consumers_before_dispatch:
+        return reasons.CONSUMERS_CAME
+    return reasons.DELAY_OVER if time_of(queue) * 1000 <= now else 0
+
+
 def begins(core: Core, queue: Queue) -> bool:
     """Whether a queue delivers, which had consumers that waited; record it if it begins now."""
-    definition = queue.definition
-    if len(queue.consumers) >= definition.consumers_before_dispatch:
-        reason = reasons.CONSUMERS_CAME
-    elif time_of(queue) * 1000 <= core.now:
-        reason = reasons.DELAY_OVER
-    else:
+    reason = why_begin(queue, core.now)
+    if not reason:
         return False
     core.emit(
         events.row(

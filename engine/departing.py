@@ -66,8 +66,8 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
         hold(core, queue, entry, reasons.EXPIRY, why)
 
 
-def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
-    """Take an entry out of its queue because its attempts are used up.
+def dead_letter(core: Core, queue: Queue, entry: Entry, *, is_refused: bool = False) -> str:
+    """Take an entry out of its queue because its attempts are used up, or it was refused.
 
     If it has nowhere to go, nothing happens and the answer is the reason: the caller holds it.
     Otherwise the answer is empty. Raises ContentError; the entry is then where it was.
@@ -76,7 +76,11 @@ def dead_letter(core: Core, queue: Queue, entry: Entry) -> str:
     target = settings.dead_letter_address
     if target:
         resources = for_dead_letters(settings)
-        return _move_out(core, queue, entry, target, resources, extra={}, kind=events.DEAD_LETTERED)
+        reason = reasons.REFUSED if is_refused else reasons.NO_REASON
+        return _move_out(
+            core, queue, entry, target, resources, extra={}, kind=events.DEAD_LETTERED,
+            reason=reason,
+        )  # fmt: skip
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
     reason = reasons.NO_DEAD_LETTER_ADDRESS
@@ -107,6 +111,7 @@ def _move_out(
     *,
     extra: dict[str, Value],
     kind: int,
+    reason: int = reasons.NO_REASON,
 ) -> str:
     """Move an entry to a target address; return why it must stay, empty if it left."""
     message = entry.message
@@ -134,7 +139,8 @@ def _move_out(
         if settings.dead_letter_policy == HOLD:
             refused = f"no queue of address '{target}' takes it"
             return address if isinstance(address, str) else refused
-    reason = reasons.NO_REASON if queues or taken else reasons.UNROUTABLE
+    if not (queues or taken):
+        reason = reasons.UNROUTABLE
     related = copy.id if queues or taken else 0
     _leave(core, queue, entry, kind=kind, reason=reason, related=related)
     if queues:

@@ -107,6 +107,15 @@ class Diverts:
         self._tries[definition.syntax].remove(definition.address, divert)
         self._change()
 
+    def follow(self, definitions: dict[str, DivertDefinition]) -> None:
+        """Become the diverts of these definitions, when some came or went."""
+        for name, divert in list(self._all.items()):
+            if definitions.get(name) is not divert.definition:
+                self.remove(name)
+        for name, definition in definitions.items():
+            if name not in self._all:
+                self.add(definition)
+
     def _change(self) -> None:
         self.count = len(self._all)
         self._remembered.clear()

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from daybook.engine import life
+from daybook.engine import reasons as why
 from daybook.engine.definitions import Detail
 from daybook.engine.details import (
     AddressDetail,
@@ -195,7 +196,8 @@ class EventType(msgspec.Struct, frozen=True):
     `life` is what it does to an entry, if it is about one, and `counter` the counter of the queue
     that it changes; `counters` are those that it changes for some reasons only. Otherwise `subject`
     is the thing that it is about, and `change` what happens to that thing. `related` describes the
-    event in the column `related`, unless that is another message.
+    event in the column `related`, unless that is another message. `reasons` are all that it can
+    have, if it is about an entry.
     """
 
     number: int
@@ -209,6 +211,7 @@ class EventType(msgspec.Struct, frozen=True):
     subject: str = ""
     change: str = ""
     related: str = ""
+    reasons: tuple[int, ...] = ()
 
     def has_field(self, name: str) -> bool:
         """Whether its detail has a field of this name."""
@@ -218,6 +221,20 @@ class EventType(msgspec.Struct, frozen=True):
 REMOVED_COUNTERS: Final = ((REPLACED, "replaced"), (RING_EVICTED, "evicted"))
 """The counter of a queue that Removed changes, by the reason."""
 
+NONE_BUT: Final = (why.NO_REASON,)
+SENDING: Final = (
+    why.SENT, why.DEAD_LETTER, why.EXPIRY, why.DIVERT, why.NO_ROUTE, why.HISTORY_ONLY,
+    why.ADMINISTRATION,
+)  # fmt: skip
+ENDING: Final = (
+    why.NACK, why.GIVEN_BACK, why.REFUSED, why.CLOSED, why.DISCONNECTED, why.TIMEOUT,
+    why.PROTOCOL_ERROR, why.SHUTDOWN, why.ADMINISTRATION, why.LIMIT, why.UNREADABLE, why.LEFT_OUT,
+    why.QUEUE_REMOVED, why.UNUSED, why.AUTHENTICATION, why.ROLLBACK, why.GONE,
+)  # fmt: skip
+REMOVING: Final = (
+    why.ADMINISTRATION, why.QUEUE_REMOVED, REPLACED, RING_EVICTED, why.NO_CONSUMERS,
+    why.RETROACTIVE_MAX_AGE, why.RETROACTIVE_BYTES, why.FORGOTTEN,
+)  # fmt: skip
 _ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "message")
 
 EVENT_TYPES: Final = (
@@ -284,36 +301,43 @@ EVENT_TYPES: Final = (
               "A message was taken and put into these queues. `related` is the message that it "
               "was made from "
               "(dead letter, expiry, divert).",
-              life=life.ENTERS, counter="added"),
+              life=life.ENTERS, counter="added",
+              reasons=SENDING),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
               DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
               "had come before."),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time.",
-              life=life.IS_TAKEN),
+              life=life.IS_TAKEN,
+              reasons=NONE_BUT),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
               "The consumer took responsibility; the message left the queue.",
-              life=life.leaves(IN_FLIGHT), counter="acknowledged"),
+              life=life.leaves(IN_FLIGHT), counter="acknowledged",
+              reasons=(why.BY_CONSUMER, why.AUTOMATIC)),
     EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), None,
               "A delivery failed or was given back; the message is in its place in the queue "
               "again.",
-              life=life.RETURNS),
+              life=life.RETURNS,
+              reasons=ENDING),
     EventType(DEAD_LETTERED, "DeadLettered", (*_ENTRY, "related"), None,
               "The last allowed delivery failed; the message left the queue. `related` is the "
               "new message at the "
               "dead letter address, 0 if it was dropped.",
-              life=life.leaves(IN_FLIGHT, life.ON_HOLD), counter="dead_lettered"),
+              life=life.leaves(IN_FLIGHT, life.ON_HOLD), counter="dead_lettered",
+              reasons=(*NONE_BUT, why.UNROUTABLE, why.NO_DEAD_LETTER_ADDRESS, why.REFUSED)),
     EventType(EXPIRED, "Expired", (*_ENTRY, "related"), None,
               "The message's time had passed; it left the queue. `related` is the new message at"
               " the expiry address, "
               "0 if it was dropped.",
-              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE), counter="expired"),
+              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE), counter="expired",
+              reasons=(*NONE_BUT, why.UNROUTABLE, why.NO_EXPIRY_ADDRESS, why.HISTORY)),
     EventType(REMOVED, "Removed", (*_ENTRY, "connection", "related"), None,
               "The message was taken out of the queue by something other than a consumer. `related`"
               " is the event of the message that replaced it, if one did.",
               life=life.leaves(READY, IN_FLIGHT, life.ON_HOLD, life.ON_SCHEDULE),
-              counters=REMOVED_COUNTERS, related="replaced by event"),
+              counters=REMOVED_COUNTERS, related="replaced by event",
+              reasons=REMOVING),
     EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
               TransactionDetail,
               "The events from `first` on, up to this one, happened together."),
@@ -352,21 +376,25 @@ EVENT_TYPES: Final = (
               "The message should have gone to the dead letter address or the expiry"
               " address (see the reason), where nothing takes it. It is set aside in its queue, and"
               " is not delivered until it is released.",
-              life=life.IS_HELD),
+              life=life.IS_HELD,
+              reasons=(why.DEAD_LETTER, why.EXPIRY)),
     EventType(RELEASED, "Released", _ENTRY, None,
               "The message was held, and is ready again, in its place in the queue.",
-              life=life.IS_RELEASED),
+              life=life.IS_RELEASED,
+              reasons=(why.CONFIGURATION, why.ADMINISTRATION)),
     EventType(SKIPPED, "Skipped", (), None,
               "Nothing happened. The broker before may have given this LSN to a message, connection"
               " or consumer, and ended before that was durable; so nothing else ever gets it."),
     EventType(SCHEDULED, "Scheduled", _ENTRY, ScheduledDetail,
               "The message was ready, and is not delivered before the time in the detail. It is set"
               " aside in its queue until then.",
-              life=life.IS_SCHEDULED),
+              life=life.IS_SCHEDULED,
+              reasons=(why.DELIVERY_TIME, why.REDELIVERY_DELAY)),
     EventType(DUE, "Due", _ENTRY, DueDetail,
               "The message was scheduled, and its time has come: it is ready again, in its place in"
               " the queue.",
-              life=life.IS_DUE),
+              life=life.IS_DUE,
+              reasons=(*NONE_BUT, why.ADMINISTRATION)),
     EventType(SHOWN, "Shown", ("address", "queue", "priority", "flags", "message", "consumer",
               "connection"), None,
               "The message of a non-destructive queue is handed to the consumer, and stays ready in"
@@ -381,7 +409,8 @@ EVENT_TYPES: Final = (
     EventType(MOVED, "Moved", (*_ENTRY, "related"), None,
               "An administrator moved the message, or gave it another priority; it left the queue."
               " `related` is the new message in its place.",
-              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE)),
+              life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE),
+              reasons=(why.ADMINISTRATION,)),
     EventType(DIVERT_CREATED, "DivertCreated", ("reason",), DivertDetail,
               "From here on the divert takes messages of its address; one of the same name before"
               " is replaced."),
@@ -400,7 +429,8 @@ EVENT_TYPES: Final = (
     EventType(RECALLED, "Recalled", _ENTRY, RecalledDetail,
               "A message that was sent before the queue existed enters it, from the history that"
               " its address keeps; there it stays.",
-              life=life.ENTERS, counter="added"),
+              life=life.ENTERS, counter="added",
+              reasons=(why.HISTORY,)),
     EventType(RECALL_ENDED, "RecallEnded", ("reason", "address", "queue"), None,
               "The queue has what it gets of the history of its address, and delivers from here"
               " on.",

@@ -11,6 +11,7 @@ from typing import Final
 from daybook.engine.core import Core
 from daybook.engine.message import Filter, Message
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import Consumer
 
 TAIL: Final = -1
 """Asks for what enters the queue from now on."""
@@ -31,6 +32,11 @@ class Since:
         """Whether the number is high enough, and the other filter, if any, passes the message."""
         inner = self._inner
         return message.id >= self._first and (inner is None or inner.matches(message))
+
+
+def filter_of(consumer: Consumer, own: Filter | None) -> Filter | None:
+    """Return the filter of a consumer, given the compiled text of its own one, if it has any."""
+    return Since(consumer.first, own) if consumer.first else own
 
 
 def check(core: Core, address: str, sequence: int) -> Refusal | None:

@@ -33,6 +33,10 @@ OUTCOMES: Final[dict[int, int]] = {
 }
 """The reason of the event that records each outcome."""
 
+AUTO: Final = "auto"
+"""The acknowledgement mode of a consumer that does not acknowledge: each delivery is accepted when
+it is made."""
+
 # When an attempt counts.
 ALWAYS: Final = 0
 ATTEMPTED: Final = 1

@@ -262,15 +262,13 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             gate = end_showing(core, entry, reason)
             continue
         count = _count_after(entry, end)
-        is_lost = end.dead_letters == AT_ONCE or (
-            end.dead_letters == WHEN_USED_UP and is_used_up(core, consumer.queue, count)
-        )
-        if not is_lost:
+        if not is_lost(core, consumer.queue, end, count):
             returning.append(entry)
             continue
         # In the order of delivery, so that the dead letter address keeps it.
         try:
-            why = dead_letter(core, consumer.queue, entry)
+            at_once = end.dead_letters == AT_ONCE
+            why = dead_letter(core, consumer.queue, entry, is_refused=at_once)
         except ContentError as error:
             why = try_later(core, error)
         if why:
@@ -286,7 +284,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
         consumer = entry.consumer
         assert consumer is not None
         queue = consumer.queue
-        delay = _delay(core, queue, entry, end)
+        delay = delay_after(core, queue, entry, end, _count_after(entry, end))
         gate = _give_back(core, entry, reason) or gate
         if queue.definition.keyed_by and remove_if_replaced(core, queue, entry):
             continue
@@ -304,9 +302,17 @@ def _by_message(entry: Entry) -> int:
     return entry.message.id
 
 
-def _delay(core: Core, queue: Queue, entry: Entry, end: End) -> int:
-    """Return for how many milliseconds an entry is not redelivered after such an end."""
-    if not end.delays or _count_after(entry, end) != entry.delivery_count:
+def is_lost(core: Core, queue: Queue, end: End, count: int) -> bool:
+    """Whether a delivery that ends so, with this delivery count, is the last one of its message."""
+    return end.dead_letters == AT_ONCE or (
+        end.dead_letters == WHEN_USED_UP and is_used_up(core, queue, count)
+    )
+
+
+def delay_after(core: Core, queue: Queue, entry: Entry, end: End, count: int) -> int:
+    """Return for how many milliseconds an entry in flight is not redelivered after such an end,
+    by which it has this delivery count."""
+    if not end.delays or count != entry.delivery_count:
         return 0
     settings = core.state.settings.resolve(queue.address.name)
     return delay_of(settings, entry.delivery_count, entry.message.id)

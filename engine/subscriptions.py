@@ -32,7 +32,6 @@ from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.residency import set_window, share_windows
-from daybook.engine.sequences import Since
 from daybook.engine.settling import give_all_back
 from daybook.engine.shown import forget_shown
 from daybook.engine.state import Connection, Consumer
@@ -159,9 +158,8 @@ def begin_consuming(
     # On multicast the queue itself has the filter: messages that it refuses are not routed there.
     own_filter = command.filter if queue.definition.filter != command.filter else ""
     consumer = _attach(core, command, queue, own_filter, bundle.id if bundle is not None else 0)
-    consumer.matcher = matcher if own_filter else None
+    consumer.matcher = sequences.filter_of(consumer, matcher if own_filter else None)
     if consumer.first:
-        consumer.matcher = Since(consumer.first, consumer.matcher)
         # What comes before is passed without a look at it.
         consumer.passed = dict.fromkeys(range(PRIORITIES), consumer.first - 1)
         queue.has_passed = True

@@ -4,6 +4,7 @@ Shared by the command line and the pipeline. Must never know how answers are sho
 
 Modules:
 
+- `audit`: The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
 - `beginning`: The state before some event of a journal, expressed as events.
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.

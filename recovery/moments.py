@@ -42,13 +42,34 @@ def state_at(
     folded. Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError
     and OSError.
     """
-    data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
-        path = Path(folder) / INDEX
-        begin_index(directory, disk, data_id, lsn, path, note)
-        rest = _advance(path, disk, data_id, lsn, progress)
-        tables = open_for_reading(path, data_id)
-        store = IndexStore(tables, disk, map_bytes=0)
+        course = Course(directory, disk, lsn, Path(folder) / INDEX, note)
+        with course.state_at(lsn, progress) as state:
+            yield state
+
+
+class Course:
+    """States after later and later events, from one temporary index at a path.
+
+    It begins with the nearest state at or before an event. Raises what `state_at` raises.
+    """
+
+    def __init__(
+        self, directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        self._data_id = data_id_of(disk)
+        begin_index(directory, disk, self._data_id, lsn, path, note)
+
+    @contextmanager
+    def state_at(
+        self, lsn: int, progress: Callable[[int, int], None] | None = None
+    ) -> Iterator[State]:
+        """Yield the state after an event, which must not be before that of an earlier call."""
+        rest = _advance(self._path, self._disk, self._data_id, lsn, progress)
+        tables = open_for_reading(self._path, self._data_id)
+        store = IndexStore(tables, self._disk, map_bytes=0)
         try:
             state = store.checkpoint()
             if rest is not None:

@@ -6,6 +6,8 @@ Modules:
   settings.
 - `archive`: The commands `journal archive`: listing an archive, verifying it, and fetching from it.
 - `archiving`: Running `journal archive`: listing an archive, verifying it, and fetching from it.
+- `auditing`: Running `journal audit`: the account of every queue between two moments, and every
+  breach.
 - `configuration`: The command `daybook config`: checking configuration files, and converting those
   of Artemis.
 - `connections`: Commands about clients: `daybook connection list|close`, `daybook consumer list`.

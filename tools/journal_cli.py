@@ -187,6 +187,43 @@ def verify(
     verifying.run(ctx, path, one_by_one=one_by_one, with_index=with_index, flags=flags)
 
 
+@cli.command("audit")
+@data_argument
+@data_option
+@click.option(
+    "--from", "begin", type=MOMENT, metavar="LSN|TIME",
+    help="Begin with the state after this event, or at this time. Default: the beginning.",
+)  # fmt: skip
+@click.option(
+    "--to", "end", type=MOMENT, metavar="LSN|TIME",
+    help="End with this event, or at this time. Default: the newest event.",
+)  # fmt: skip
+@click.option(
+    "--clock-tolerance", type=click.FloatRange(0), default=1.0, show_default=True,
+    metavar="SECONDS",
+    help="How far times may go back, from one event to the next, or lie in the future.",
+)  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N",
+    help="Processes. Default: as many as there are processors.",
+)  # fmt: skip
+@history_options
+@json_option
+@click.pass_context
+def audit_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """Prove that every decision was allowed, and that no message was lost.
+
+    Folds the journal from the state at the first moment, and asks the broker's own rules about each
+    event before it. Shows the account of every queue, and each breach with the events that prove
+    it. Exit code 1 if there is any.
+    """
+    from daybook.tools import auditing  # noqa: PLC0415 (slow to import)
+
+    auditing.run_audit(ctx, chosen(ctx, directory, data), flags)
+
+
 @cli.command("stat")
 @data_argument
 @data_option

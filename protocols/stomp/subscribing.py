@@ -5,7 +5,7 @@ from typing import Final
 
 from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
 from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
+from daybook.engine.settlements import AUTO, BY_GRANT, BY_SETTLEMENT, UNMETERED
 from daybook.protocols.stomp import composite_subscribing, foreign
 from daybook.protocols.stomp.destinations import Target
 from daybook.protocols.stomp.durable_names import durable_name
@@ -14,7 +14,6 @@ from daybook.protocols.stomp.frames import Head, number, required, truth
 from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.reading import Reading
 
-AUTO: Final = "auto"
 CLIENT: Final = "client"
 CLIENT_INDIVIDUAL: Final = "client-individual"
 _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)

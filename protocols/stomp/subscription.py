@@ -10,12 +10,12 @@ from daybook.engine.content import text_of, view_of
 from daybook.engine.events import FORMAT, GROUPED
 from daybook.engine.formats import FORMAT_SHIFT, LINES
 from daybook.engine.headers import build, unescape, without
-from daybook.engine.settlements import BY_GRANT, UNMETERED
+from daybook.engine.settlements import AUTO, BY_GRANT, UNMETERED
 from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.destinations import respelled
 from daybook.protocols.stomp.sending import NOT_STORED, REPLY_TO
 from daybook.protocols.stomp.spelling import SEPARATOR
-from daybook.protocols.stomp.subscribing import AUTO, CLIENT, SubscribeRequest
+from daybook.protocols.stomp.subscribing import CLIENT, SubscribeRequest
 from daybook.protocols.stomp.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:

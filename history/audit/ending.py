@@ -1,0 +1,433 @@
+"""The rules of how deliveries end, and how messages leave their queues.
+
+Must never know how messages enter queues.
+"""
+
+from collections.abc import Callable
+from typing import Final, cast
+
+from daybook.engine import details, events, reasons
+from daybook.engine.departing import copy_for, expiry_address, is_used_up
+from daybook.engine.events import (
+    BODY_OMITTED,
+    CONNECTION,
+    CONSUMER,
+    DELIVERY_COUNT,
+    KIND,
+    MESSAGE,
+    PRIORITY,
+    QUEUE,
+    REASON,
+    RELATED,
+    TIME,
+    Row,
+)
+from daybook.engine.expiry import is_expired
+from daybook.engine.formats import Value
+from daybook.engine.kinds import changing
+from daybook.engine.life import CHANGES, ENDS
+from daybook.engine.life import QUEUE as OF_QUEUE
+from daybook.engine.message import IN_FLIGHT, Entry, Message
+from daybook.engine.origins import ACTUAL_EXPIRY
+from daybook.engine.queues import Queue
+from daybook.engine.rings import size_of
+from daybook.engine.setting_keys import HOLD
+from daybook.engine.settlements import ATTEMPTED, AUTO, NEVER, USUAL
+from daybook.engine.settlements import ENDS as MEANINGS
+from daybook.engine.settling import delay_after, is_lost
+from daybook.history.audit import rules
+from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
+from daybook.history.audit.registry import checks
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Folded, Scene, entry_of, routed_detail
+
+DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
+NO_EXTRA: Final[dict[str, Value]] = {}
+
+
+def _not_its_delivery(entry: Entry, row: Row) -> Wrong | None:
+    consumer = entry.consumer
+    if consumer is None:
+        return rules.FITS, "the message was in flight to nobody", (entry.message.id,)
+    if consumer.id != row[CONSUMER] or consumer.connection_id != row[CONNECTION]:
+        why = f"it was delivered to consumer {consumer.id} of connection {consumer.connection_id}"
+        return rules.TAKER, why, (entry.message.id, consumer.id)
+    return None
+
+
+def _wrong_count(entry: Entry, row: Row) -> Wrong | None:
+    if row[DELIVERY_COUNT] == entry.delivery_count:
+        return None
+    why = f"its delivery count is {row[DELIVERY_COUNT]}, and was {entry.delivery_count}"
+    return rules.COUNT, why, (entry.message.id,)
+
+
+@checks(events.ACKNOWLEDGED)
+def acknowledged(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check an acknowledgement."""
+    queue, entry = entry_of(scene, row)
+    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
+    if wrong is not None or row[DELIVERY_COUNT] != entry.delivery_count:
+        return wrong or _wrong_count(entry, row)
+    consumer = row[CONSUMER]
+    if row[REASON] == reasons.AUTOMATIC:
+        before = scene.previous
+        if before is None or before[1][KIND] != events.DELIVERED or before[1][MESSAGE] != row[7]:
+            why = "it is automatic, and its delivery is not the event before"
+            return rules.AUTOMATIC, why, (entry.message.id,)
+        if consumer in scene.manual:
+            why = "it is automatic, and the consumer acknowledged others itself"
+            return rules.AUTOMATIC, why, (consumer,)
+        scene.automatic.add(consumer)
+        return None
+    is_auto = entry.consumer is not None and entry.consumer.ack_mode == AUTO
+    if is_auto or consumer in scene.automatic:
+        why = "the consumer never acknowledges: each delivery is accepted when it is made"
+        return rules.AUTOMATIC, why, (consumer,)
+    scene.manual.add(consumer)
+    return None
+
+
+@checks(events.RETURNED)
+def returned(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a delivery that failed or was given back, and what must follow it."""
+    queue, entry = entry_of(scene, row)
+    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
+    if wrong is not None:
+        return wrong
+    end = MEANINGS.get(row[REASON], USUAL)
+    count, before = row[DELIVERY_COUNT], entry.delivery_count
+    expected = {before - 1} if end.counts == NEVER else {before}
+    if end.counts == ATTEMPTED:
+        expected.add(before - 1)
+    if count not in expected:
+        why = f"its delivery count is {count}, and should be {max(expected)}"
+        return rules.COUNT, why, (entry.message.id,)
+    if row[REASON] == reasons.UNREADABLE:
+        scene.unreadable.add((queue.id, entry.message.id))
+    if is_lost(scene.core, queue, end, count):
+        return _must_be_held(scene, row)
+    delay = delay_after(scene.core, queue, entry, end, count)
+    return _must_wait(scene, row, row[TIME] // 1000 + delay) if delay else None
+
+
+def _own_next(scene: Scene, row: Row) -> Folded | None:
+    """Return the next event if it is about the same entry."""
+    following = scene.next
+    if following is None:
+        return None
+    theirs = following[1]
+    is_own = theirs[MESSAGE] == row[MESSAGE] and theirs[QUEUE] == row[QUEUE]
+    return following if is_own else None
+
+
+def _must_be_held(scene: Scene, row: Row) -> Wrong | None:
+    following = _own_next(scene, row)
+    kind = following[1][KIND] if following is not None else 0
+    if kind == events.HELD or _is_replaced(following):
+        return None
+    why = "it was the last attempt, and the message was neither dead-lettered nor held"
+    return rules.ENDING, why, (row[MESSAGE],)
+
+
+def _must_wait(scene: Scene, row: Row, due: int) -> Wrong | None:
+    following = _own_next(scene, row)
+    if following is not None and following[1][KIND] == events.SCHEDULED:
+        found = cast(details.ScheduledDetail, events.decode_detail(events.SCHEDULED, following[2]))
+        if found.due == due:
+            return None
+    elif _is_replaced(following):
+        return None
+    why = f"the message had to wait until {due} (milliseconds since 1970) for its next delivery"
+    return rules.ENDING, why, (row[MESSAGE],)
+
+
+def _is_replaced(event: Folded | None) -> bool:
+    return event is not None and event[1][REASON] == reasons.REPLACED
+
+
+@checks(events.DEAD_LETTERED)
+def dead_lettered(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a message had its last attempt, and that its copy is right."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if entry.state != IN_FLIGHT and not entry.held:
+        return rules.FITS, "the message was neither in flight nor held", (entry.message.id,)
+    if not row[REASON] and not is_used_up(scene.core, queue, entry.delivery_count):
+        limit = scene.state.settings.resolve(queue.address.name).max_delivery_attempts
+        why = f"it had {entry.delivery_count} attempts, and max-delivery-attempts is {limit}"
+        return rules.TOO_EARLY, why, (entry.message.id,)
+    settings = scene.state.settings.resolve(queue.address.name)
+    if row[RELATED]:
+        return _check_copy(scene, row, queue, entry, settings.dead_letter_address, NO_EXTRA)
+    if settings.dead_letter_policy == HOLD:
+        why = "it was dropped, and the dead-letter-policy of its address is to hold it"
+        return rules.COPY, why, (entry.message.id,)
+    return None
+
+
+@checks(events.EXPIRED)
+def expired(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that the time of a message had passed, and that its copy is right."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if entry.state == IN_FLIGHT:
+        return rules.FITS, "the message was in flight", (entry.message.id,)
+    if not is_expired(scene.core, queue, entry) and not scene.is_requested():
+        expires = entry.message.expires
+        when = f"before its time, {expires} (milliseconds since 1970)" if expires else "for ever"
+        return rules.EXPIRED, f"the message was to stay {when}", (entry.message.id,)
+    target = expiry_address(scene.core, queue, entry)
+    if row[RELATED]:
+        extra: dict[str, Value] = {ACTUAL_EXPIRY: row[TIME] // 1000}
+        return _check_copy(scene, row, queue, entry, target, extra)
+    settings = scene.state.settings.resolve(queue.address.name)
+    if row[REASON] == reasons.NO_EXPIRY_ADDRESS and target:
+        return rules.COPY, f"it was dropped, and expires to address '{target}'", (entry.message.id,)
+    if row[REASON] == reasons.UNROUTABLE and settings.dead_letter_policy == HOLD:
+        why = "it was dropped, and the dead-letter-policy of its address is to hold it"
+        return rules.COPY, why, (entry.message.id,)
+    return None
+
+
+# ---- copies
+
+
+def _check_copy(
+    scene: Scene, row: Row, queue: Queue, entry: Entry, target: str, extra: dict[str, Value]
+) -> Wrong | None:
+    """Check that the next event routes the copy that the engine would have made."""
+    message = entry.message
+    following = scene.next
+    if following is None or not _is_copy(following, row):
+        why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
+        return rules.COPY, why, (message.id,)
+    routed = following[1]
+    address = scene.state.addresses.get(routed[events.ADDRESS])
+    if address is None or address.name != target:
+        where = address.name if address is not None else f"#{routed[events.ADDRESS]}"
+        why = f"its copy went to address '{where}', and the settings say '{target}'"
+        return rules.COPY, why, (message.id, row[RELATED])
+
+    def make() -> Message:
+        scene.core.next_lsn = scene.lsn
+        return copy_for(scene.core, queue, message, address, extra)
+
+    return _compare_copy(scene, following, message, make)
+
+
+def _is_copy(event: Folded, row: Row) -> bool:
+    return event[1][MESSAGE] == event[0] == row[RELATED] and event[1][RELATED] == row[MESSAGE]
+
+
+def _compare_copy(
+    scene: Scene, event: Folded, message: Message, make: Callable[[], Message] | None
+) -> Wrong | None:
+    """Compare the event that routes a copy with the copy that the engine makes."""
+    _, routed, detail, headers, body = event
+    if make is not None and routed[PRIORITY] != message.priority:
+        why = f"its copy has priority {routed[PRIORITY]}, and it has {message.priority}"
+        return rules.COPY, why, (message.id, routed[MESSAGE])
+    if (routed[events.FLAGS] ^ message.flags) & FIXED_FLAGS:
+        why = f"its copy has flags {routed[events.FLAGS]}, and it has {message.flags}"
+        return rules.COPY, why, (message.id, routed[MESSAGE])
+    if routed[KIND] != events.ROUTED:
+        # Only diverts took the copy; their own copies have the content.
+        return None
+    if routed[events.FLAGS] & BODY_OMITTED or not scene.can_read(message):
+        return None
+    different = ""
+    if not message.chunks and body != message.body:
+        different = "body"
+    elif make is not None:
+        copy = make()
+        decoded = routed_detail(detail)
+        if headers != copy.headers:
+            different = "headers"
+        elif decoded.expires != copy.expires:
+            different = "expiry"
+        elif message.chunks and decoded.body_bytes != message.body_bytes:
+            different = "body"
+    if not different:
+        return None
+    why = f"the {different} of its copy, message {routed[MESSAGE]}, is not what it should be"
+    return rules.COPY, why, (message.id, routed[MESSAGE])
+
+
+@checks(events.MOVED)
+def moved(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that an administrator moved a message, and that the copy is right."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if not scene.is_requested():
+        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
+    following = scene.next
+    if following is None or not _is_copy(following, row):
+        why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
+        return rules.COPY, why, (entry.message.id,)
+    return _compare_copy(scene, following, entry.message, None)
+
+
+# ---- removals
+
+
+@checks(events.REMOVED)
+def removed(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that there was the reason for which a message was removed."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    check = _REMOVALS.get(row[REASON])
+    why = check(scene, queue, row) if check is not None else ""
+    if not why:
+        return None
+    rule = rules.REQUESTED if row[REASON] == reasons.ADMINISTRATION else rules.REMOVAL
+    return rule, why, (entry.message.id,)
+
+
+def _by_administrator(scene: Scene, queue: Queue, row: Row) -> str:
+    return "" if scene.is_requested() else "no administrator's request covers it"
+
+
+def _with_its_queue(scene: Scene, queue: Queue, row: Row) -> str:
+    definition = queue.definition
+    if queue.deleting or definition.temporary or definition.retains:
+        return ""
+    is_deleted = any(
+        later[KIND] in DELETIONS and later[QUEUE] == queue.id
+        for _, later, _, _, _ in scene.following
+    )
+    return "" if is_deleted else "its queue was not deleted"
+
+
+def _from_ring(scene: Scene, queue: Queue, row: Row) -> str:
+    settings = scene.state.settings.resolve(queue.definition.keeps or queue.address.name)
+    if queue.definition.keeps:
+        size, count = settings.retroactive_message_count, queue.message_count
+    else:
+        size, count = size_of(scene.core, queue), queue.ready_count
+    if 0 <= size < count:
+        return ""
+    return f"the queue has {count} messages, and the ring is for {size}"
+
+
+def _by_newer(scene: Scene, queue: Queue, row: Row) -> str:
+    if not queue.definition.keyed_by:
+        return "the queue is no last value queue"
+    return "" if row[RELATED] > 0 else "no newer message replaced it"
+
+
+def _without_consumers(scene: Scene, queue: Queue, row: Row) -> str:
+    if queue.definition.purge_on_no_consumers:
+        return ""
+    return "the queue keeps its messages when its consumers leave"
+
+
+def _from_history(scene: Scene, queue: Queue, row: Row) -> str:
+    return "" if queue.definition.keeps else "the queue is no history"
+
+
+_REMOVALS: Final[dict[int, Callable[[Scene, Queue, Row], str]]] = {
+    reasons.ADMINISTRATION: _by_administrator,
+    reasons.QUEUE_REMOVED: _with_its_queue,
+    reasons.RING_EVICTED: _from_ring,
+    reasons.REPLACED: _by_newer,
+    reasons.NO_CONSUMERS: _without_consumers,
+    reasons.RETROACTIVE_MAX_AGE: _from_history,
+    reasons.RETROACTIVE_BYTES: _from_history,
+    reasons.FORGOTTEN: _from_history,
+}
+
+
+# ---- what waits
+
+
+@checks(events.HELD)
+def held(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a message had to leave its queue."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if row[REASON] == reasons.EXPIRY:
+        if is_expired(scene.core, queue, entry) or scene.is_requested():
+            return None
+        return rules.HELD, "its time had not passed", (entry.message.id,)
+    before = scene.previous
+    is_refused = before is not None and before[1][REASON] == reasons.REFUSED
+    if is_refused or is_used_up(scene.core, queue, entry.delivery_count):
+        return None
+    return rules.HELD, f"it had only {entry.delivery_count} attempts", (entry.message.id,)
+
+
+@checks(events.RELEASED)
+def released(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a held message may be delivered again."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if row[REASON] == reasons.ADMINISTRATION:
+        if scene.is_requested():
+            return None
+        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
+    if is_used_up(scene.core, queue, entry.delivery_count):
+        return rules.HELD, "its attempts are used up", (entry.message.id,)
+    return None
+
+
+@checks(events.SCHEDULED)
+def scheduled(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a message has a reason to wait."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None or row[REASON] != reasons.REDELIVERY_DELAY:
+        return wrong
+    before = scene.previous
+    if before is None or before[1][KIND] != events.RETURNED or before[1][MESSAGE] != row[MESSAGE]:
+        return rules.ENDING, "no delivery failed before", (entry.message.id,)
+    return None
+
+
+@checks(events.DUE)
+def due(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that the time of a scheduled message has come."""
+    queue, entry = entry_of(scene, row)
+    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    if wrong is not None:
+        return wrong
+    if row[REASON] == reasons.ADMINISTRATION:
+        if scene.is_requested():
+            return None
+        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
+    if entry.due * 1000 > row[TIME]:
+        why = f"it was scheduled until {entry.due} (milliseconds since 1970)"
+        return rules.DUE, why, (entry.message.id,)
+    return None

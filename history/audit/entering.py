@@ -1,0 +1,323 @@
+"""The rules of how messages enter queues: which ones, from whom, and as what.
+
+The routing type that a sender named, the queue that it named, and whose turn it is among anycast
+queues, are in no event. So what is asked is whether some of these give the queues that were chosen.
+"""
+
+from typing import Final, NamedTuple, cast
+
+from daybook.engine import details, events, forwarding, reasons
+from daybook.engine.content import view_of
+from daybook.engine.events import (
+    ADDRESS,
+    BODY_OMITTED,
+    CONNECTION,
+    FLAGS,
+    MESSAGE,
+    PERSISTENT,
+    PRIORITY,
+    QUEUE,
+    REASON,
+    TIME,
+    Row,
+)
+from daybook.engine.expiry_rules import expires_of, has_rules
+from daybook.engine.message import PRIORITIES, Message
+from daybook.engine.no_local import without_own
+from daybook.engine.queues import Queue
+from daybook.engine.spreading import next_anycast
+from daybook.engine.state import Address
+from daybook.history.audit import rules
+from daybook.history.audit.grouping import check_transaction, wrong_chunks
+from daybook.history.audit.registry import checks
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Scene, routed_detail
+
+OF_SENDERS: Final = frozenset((reasons.SENT,))
+"""The reasons of messages that a client sent."""
+BY_CHOICE: Final = frozenset((reasons.SENT, reasons.DIVERT, reasons.HISTORY_ONLY))
+"""The reasons of messages whose sender may have named a routing type, or a queue."""
+TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE))
+"""The reasons of messages that the broker routes as bindings and filters say, without a wish."""
+
+
+@checks(events.ROUTED)
+def routed(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a message that entered queues."""
+    state = scene.state
+    if not detail and row[REASON] == reasons.SENT and row[MESSAGE] == lsn:
+        queue = state.queues[row[QUEUE]]
+        address = queue.address
+        core = scene.core
+        if (
+            address.only_queue is queue
+            and address.id == row[ADDRESS]
+            and row[CONNECTION] in state.connections
+            and row[PRIORITY] < PRIORITIES
+            and row[FLAGS] & 3 != 3
+            and not (core.wildcards.count or core.diverts.count or state.settings.keeps_history)
+        ):
+            return _wrong_expiry(scene, row, address, 0)
+    return _routed_with_care(scene, lsn, row, detail, headers, body)
+
+
+def _routed_with_care(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    decoded = routed_detail(detail)
+    chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
+    wrong = _wrong_columns(scene, lsn, row) or _wrong_sender(scene, row)
+    wrong = wrong or wrong_chunks(scene, decoded)
+    wrong = wrong or check_transaction(scene, row, decoded.transaction)
+    if wrong is not None:
+        return wrong
+    if row[REASON] == reasons.ADMINISTRATION:
+        if scene.is_requested():
+            return None
+        return rules.REQUESTED, "no administrator's request covers it", ()
+    address = scene.state.addresses.get(row[ADDRESS])
+    if address is None:
+        return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
+    message = _message_of(lsn, row, decoded, headers, body)
+    wrong = _wrong_expiry(scene, row, address, decoded.expires)
+    return wrong or _wrong_queues(scene, row, address, message, chosen)
+
+
+def _message_of(
+    lsn: int, row: Row, decoded: details.RoutedDetail, headers: bytes, body: bytes
+) -> Message:
+    message = Message(lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body)
+    if decoded.chunks:
+        message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
+    return message
+
+
+def _wrong_columns(scene: Scene, lsn: int, row: Row) -> Wrong | None:
+    if row[MESSAGE] != lsn:
+        return rules.NUMBERED, f"the id of a message is its event, {lsn}, not {row[MESSAGE]}", ()
+    if row[PRIORITY] >= PRIORITIES:
+        return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
+    if row[FLAGS] & PERSISTENT and row[FLAGS] & BODY_OMITTED:
+        return rules.COLUMNS, "it is persistent, and its content was not journaled", ()
+    return None
+
+
+def _wrong_sender(scene: Scene, row: Row) -> Wrong | None:
+    connection = row[CONNECTION]
+    if connection in scene.state.connections:
+        return None
+    if not connection and row[REASON] not in OF_SENDERS:
+        return None
+    known = (connection,) if connection else ()
+    return rules.SENDER, f"connection {connection} is not open", known
+
+
+def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wrong | None:
+    """Check that the settings, asked again, leave the expiry of a message as it is."""
+    settings = scene.state.settings.resolve(address.name)
+    if row[REASON] not in BY_CHOICE or not has_rules(settings):
+        return None
+    right = expires_of(settings, expires, row[TIME] // 1000)
+    if right == expires:
+        return None
+    why = f"it expires at {expires}, and the settings of '{address.name}' make that {right}"
+    return rules.EXPIRY_SET, why, ()
+
+
+# ---- which queues
+
+
+class _Choice(NamedTuple):
+    """The queues that may, and that must, get a message; by filters nobody can read: perhaps."""
+
+    must: set[int]
+    may: set[int]
+
+
+def _wrong_queues(
+    scene: Scene, row: Row, address: Address, message: Message, chosen: list[Queue]
+) -> Wrong | None:
+    for queue in chosen:
+        if queue.deleting:
+            return rules.ROUTING, f"queue '{queue.name}' was being deleted", ()
+    plain = [queue for queue in chosen if not queue.definition.keeps]
+    foreign = _foreign_history(chosen, address)
+    if foreign is not None:
+        return foreign
+    has_histories = len(plain) < len(chosen)
+    is_named = row[REASON] in BY_CHOICE and len(plain) == 1 and not has_histories
+    if is_named and plain[0].address is address:
+        # Its sender may have named the queue: then nothing else is asked.
+        return None if _can_be_named(plain[0]) else _not_named(plain[0])
+    if not plain:
+        return None if has_histories else (rules.ROUTING, "it entered no queue", ())
+    wrong = _wrong_taken(scene, row, address, message)
+    if wrong is not None:
+        return wrong
+    full = scene.dropped_at()
+    multicast = _multicast(scene, row, address, message, full)
+    anycast = _anycast(scene, address, message, full)
+    return _compare(scene, row, address, message, plain, anycast, multicast)
+
+
+def _foreign_history(chosen: list[Queue], address: Address) -> Wrong | None:
+    for queue in chosen:
+        keeps = queue.definition.keeps
+        if keeps and keeps != address.name and not queue.definition.retains:
+            return rules.ROUTING, f"queue '{queue.name}' has the history of address '{keeps}'", ()
+    return None
+
+
+def _can_be_named(queue: Queue) -> bool:
+    definition = queue.definition
+    return definition.enabled and (not definition.purge_on_no_consumers or bool(queue.consumers))
+
+
+def _not_named(queue: Queue) -> Wrong:
+    return rules.ROUTING, f"queue '{queue.name}' takes no messages: it is disabled, or unused", ()
+
+
+def _wrong_taken(scene: Scene, row: Row, address: Address, message: Message) -> Wrong | None:
+    """Check that no exclusive divert takes a message that entered queues of its address."""
+    core = scene.core
+    if not core.diverts.count or row[REASON] == reasons.NO_ROUTE:
+        # Diverts leave alone what is itself a copy of one, which its event does not say.
+        return None
+    if not core.diverts.of(address.name) or not scene.can_read(message):
+        return None
+    takers = forwarding.taking(core, address.name, message)
+    if not forwarding.is_taken(takers):
+        return None
+    return rules.ROUTING, f"divert '{takers[0].name}' takes it, and is exclusive", ()
+
+
+def _multicast(
+    scene: Scene, row: Row, address: Address, message: Message, full: set[int]
+) -> _Choice:
+    must: list[Queue] = []
+    may: set[int] = set()
+    for each in (address, *scene.core.wildcards.of(address)):
+        for binding in each.multicast:
+            passes = scene.accepts(binding, message)
+            if passes is None or (passes and each.id in full):
+                may.add(binding.queue.id)
+            elif passes:
+                must.append(binding.queue)
+    sender = row[CONNECTION]
+    if scene.state.without_own and sender:
+        must = without_own(scene.state, must, sender)
+    found = {queue.id for queue in must}
+    return _Choice(found, may | found)
+
+
+def _anycast(scene: Scene, address: Address, message: Message, full: set[int]) -> _Choice:
+    must: set[int] = set()
+    may: set[int] = set()
+    for binding in address.anycast:
+        passes = scene.accepts(binding, message)
+        if passes and address.id not in full:
+            must.add(binding.queue.id)
+        if passes is not False:
+            may.add(binding.queue.id)
+    return _Choice(must, may)
+
+
+def _compare(
+    scene: Scene,
+    row: Row,
+    address: Address,
+    message: Message,
+    chosen: list[Queue],
+    anycast: _Choice,
+    multicast: _Choice,
+) -> Wrong | None:
+    """Compare the queues chosen with those of the bindings, for some routing type."""
+    has_type = row[REASON] not in TO_ALL
+    in_turn = [each for each in chosen if each.id in anycast.may]
+    to_each = {each.id for each in chosen} - {each.id for each in in_turn}
+    for queue in chosen:
+        if queue.id in to_each and queue.id not in multicast.may:
+            return rules.ROUTING, _why_not_here(queue, address), ()
+    if len(in_turn) > 1:
+        return rules.ROUTING, f"it entered {len(in_turn)} anycast queues, and one is for it", ()
+    missing = multicast.must - to_each
+    if missing and (to_each or not has_type):
+        name = scene.state.queues[min(missing)].name
+        return rules.ROUTING, f"queue '{name}' did not get it, whose filter lets it pass", ()
+    if anycast.must and not in_turn and not has_type:
+        name = scene.state.queues[min(anycast.must)].name
+        return rules.ROUTING, f"no anycast queue got it, and '{name}' takes it", ()
+    return _wrong_turn(scene, address, message, in_turn)
+
+
+def _why_not_here(queue: Queue, address: Address) -> str:
+    if queue.binding is None or queue.binding.address != address.name:
+        return f"queue '{queue.name}' is not bound to address '{address.name}'"
+    return f"queue '{queue.name}' does not take it: its filter is {queue.definition.filter!r}"
+
+
+def _wrong_turn(
+    scene: Scene, address: Address, message: Message, in_turn: list[Queue]
+) -> Wrong | None:
+    """Check that a message of a group entered the anycast queue of its group."""
+    if not in_turn or len(address.anycast) < 2 or not scene.can_read(message):
+        return None
+    if not view_of(message).standard.group_id:
+        return None
+    right = next_anycast(scene.core, address, message)
+    if right is None or right is in_turn[0]:
+        return None
+    why = f"it entered queue '{in_turn[0].name}', and its group goes to '{right.name}'"
+    return rules.ROUTING, why, ()
+
+
+# ---- messages that entered nothing, and those of before
+
+
+@checks(events.DROPPED)
+def dropped(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a message that was dropped."""
+    decoded = cast(details.DroppedDetail, events.decode_detail(events.DROPPED, detail))
+    connection = row[CONNECTION]
+    if connection and connection not in scene.state.connections:
+        return rules.SENDER, f"connection {connection} is not open", (connection,)
+    if row[ADDRESS] and row[ADDRESS] not in scene.state.addresses:
+        return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
+    return check_transaction(scene, row, decoded.transaction)
+
+
+@checks(events.DIVERTED)
+def diverted(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a message that only diverts took."""
+    decoded = cast(details.DivertedDetail, events.decode_detail(events.DIVERTED, detail))
+    wrong = _wrong_columns(scene, lsn, row)
+    for name in decoded.diverts:
+        if name not in scene.state.diverts:
+            return rules.ROUTING, f"there is no divert '{name}'", ()
+    return wrong or check_transaction(scene, row, decoded.transaction)
+
+
+@checks(events.RECALLED)
+def recalled(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a message of before that a new queue got."""
+    queue = scene.state.queues[row[QUEUE]]
+    decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, detail))
+    recall = queue.recall
+    if recall is None:
+        return rules.HISTORY, f"queue '{queue.name}' has all of its history", (row[MESSAGE],)
+    if row[MESSAGE] > recall.until:
+        why = f"queue '{queue.name}' gets history up to message {recall.until}"
+        return rules.HISTORY, why, (row[MESSAGE],)
+    history = scene.state.queues.get(decoded.history)
+    if history is None or history.find(row[MESSAGE]) is None:
+        why = f"the history, queue {decoded.history}, does not have it"
+        return rules.HISTORY, why, (row[MESSAGE],)
+    return None

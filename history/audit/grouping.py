@@ -1,0 +1,254 @@
+"""The rules of events that belong together: transactions, chunks, and what is about the broker.
+
+Must never know queues of messages.
+"""
+
+from typing import Final, cast
+
+from daybook.engine import details, events
+from daybook.engine.beginning import why_begin
+from daybook.engine.commands import Attach
+from daybook.engine.events import (
+    ADDRESS,
+    CONNECTION,
+    CONSUMER,
+    KIND,
+    QUEUE,
+    REASON,
+    RELATED,
+    Row,
+)
+from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, REFUSALS, about
+from daybook.engine.life import BROKER
+from daybook.engine.life import CONNECTION as OF_CONNECTION
+from daybook.engine.sizes import size_of
+from daybook.engine.subscriptions import check_queue_of
+from daybook.history.audit import rules
+from daybook.history.audit.registry import checks
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import STARTS, Scene
+
+OUTSIDE: Final = about(BROKER, OF_CONNECTION) | REFUSALS
+"""Kinds that no commit can make."""
+
+
+def check_transaction(scene: Scene, row: Row, name: str) -> Wrong | None:
+    """Check that a commit covers an event that came in a transaction."""
+    if not name:
+        return None
+    for lsn, other, detail, _, _ in scene.following:
+        if other[KIND] == events.TRANSACTION_COMMITTED:
+            found = cast(
+                details.TransactionDetail,
+                events.decode_detail(events.TRANSACTION_COMMITTED, detail),
+            )
+            if found.first <= scene.lsn < lsn and found.transaction == name:
+                return None
+            break
+    return rules.COMMIT, f"no commit of transaction '{name}' covers it", ()
+
+
+@checks(events.TRANSACTION_COMMITTED)
+def committed(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a commit covers exactly its events."""
+    found = cast(
+        details.TransactionDetail, events.decode_detail(events.TRANSACTION_COMMITTED, detail)
+    )
+    begin = scene.at - found.events
+    if found.first + found.events != lsn or begin < 0:
+        why = f"it names {found.events} events from {found.first} on, and is event {lsn} itself"
+        return rules.COMMIT, why, (found.first,)
+    for other_lsn, other, other_detail, _, _ in scene.events[begin : scene.at]:
+        kind = other[KIND]
+        if kind in OUTSIDE or kind not in events.BY_NUMBER or not _can_be_in(kind):
+            name = events.BY_NUMBER[kind].name if kind in events.BY_NUMBER else f"kind {kind}"
+            why = f"event {other_lsn} is in the middle of it, {name}, which no commit makes"
+            return rules.COMMIT, why, (other_lsn,)
+        if kind in IN_TRANSACTIONS and not other[RELATED]:
+            decoded = cast(details.RoutedDetail, events.decode_detail(kind, other_detail))
+            if decoded.transaction != found.transaction or other[CONNECTION] != row[CONNECTION]:
+                why = f"event {other_lsn} is in the middle of it, and of another sender"
+                return rules.COMMIT, why, (other_lsn,)
+    return None
+
+
+def _can_be_in(kind: int) -> bool:
+    """Whether a commit can make events of a kind: about messages, queues, or addresses."""
+    event = events.BY_NUMBER[kind]
+    if kind in OF_ENTRIES or kind in IN_TRANSACTIONS:
+        return True
+    return "address" in event.columns or not event.columns
+
+
+def wrong_chunks(scene: Scene, decoded: details.RoutedDetail) -> Wrong | None:
+    """Check that a large message has all of its chunks."""
+    if not decoded.chunks:
+        return None
+    lsns = events.chunk_lsns(decoded)
+    missing = [each for each in lsns if each > scene.since and each not in scene.chunks]
+    if missing:
+        return rules.CHUNKS, f"event {missing[0]} is no chunk", (missing[0],)
+    length = scene.chunks.get(lsns[-1])
+    if length is not None and lsns[0] > scene.since and length != decoded.body_bytes:
+        why = f"its chunks have {length} bytes, and its body {decoded.body_bytes}"
+        return rules.CHUNKS, why, lsns
+    return None
+
+
+@checks(events.CHUNK_RECEIVED)
+def chunk(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check a piece of a large message."""
+    before = row[RELATED]
+    connection = row[CONNECTION]
+    if connection and connection not in scene.state.connections:
+        return rules.SENDER, f"connection {connection} is not open", (connection,)
+    scene.chunks[lsn] = scene.chunks.get(before, 0) + len(body)
+    if before > scene.since and before not in scene.chunks:
+        return rules.CHUNKS, f"event {before} is no chunk", (before,)
+    return None
+
+
+@checks(events.SKIPPED)
+def skipped(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that LSNs are skipped only before a start."""
+    following = scene.next
+    kind = following[1][KIND] if following is not None else 0
+    if kind in STARTS or kind == events.SKIPPED:
+        return None
+    return rules.NUMBERED, "LSNs are skipped only when the broker starts", ()
+
+
+@checks(events.DUPLICATE_ID_RECORDED)
+def recorded(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a duplicate id is that of a message which was decided just before."""
+    at = scene.at - (lsn - row[RELATED])
+    if 0 <= at < scene.at and scene.events[at][1][KIND] in IN_TRANSACTIONS:
+        return None
+    return rules.FITS, f"event {row[RELATED]} decided no message", (row[RELATED],)
+
+
+@checks(events.ADMINISTERED)
+def request(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a request covers events of its block."""
+    if scene.events[0][0] <= row[RELATED] < lsn:
+        return None
+    return rules.REQUESTED, f"it covers events from {row[RELATED]} on, of another block", ()
+
+
+# ---- what there is
+
+
+@checks(events.CONNECTION_OPENED)
+def connected(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check the id of a new connection."""
+    if row[CONNECTION] == lsn:
+        return None
+    return rules.NUMBERED, f"the id of a connection is its event, not {row[CONNECTION]}", ()
+
+
+@checks(events.CONSUMER_ATTACHED)
+def attached(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a queue takes a new consumer."""
+    if row[CONSUMER] != lsn:
+        return rules.NUMBERED, f"the id of a consumer is its event, not {row[CONSUMER]}", ()
+    queue = scene.state.queues[row[QUEUE]]
+    if row[CONNECTION] not in scene.state.connections:
+        return rules.SENDER, f"connection {row[CONNECTION]} is not open", (row[CONNECTION],)
+    if queue.deleting or row[ADDRESS] != queue.address.id:
+        return rules.ADMITTED, f"queue '{queue.name}' is not on address {row[ADDRESS]}", ()
+    decoded = cast(
+        details.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, detail)
+    )
+    asked = Attach(row[CONNECTION], queue.address.name, browses=decoded.browses)
+    refusal = check_queue_of(queue, asked)
+    return (rules.ADMITTED, refusal.text, ()) if refusal is not None else None
+
+
+@checks(events.ADDRESS_CREATED)
+def address_created(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check id and name of a new address."""
+    decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
+    return _new(row[ADDRESS], scene.state.next_address, decoded.name in scene.state.address_by_name)
+
+
+@checks(events.QUEUE_CREATED)
+def queue_created(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check id and name of a new queue."""
+    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
+    return _new(row[QUEUE], scene.state.next_queue, decoded.name in scene.state.queue_by_name)
+
+
+def _new(number: int, following: int, is_there: bool) -> Wrong | None:
+    if is_there:
+        return rules.NAMED_ONCE, "there was one of this name", ()
+    if number < following:
+        return rules.NUMBERED, f"its id is {number}, and {following} is the next one", ()
+    return None
+
+
+@checks(events.PAGING_STARTED)
+def paging_started(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that an address did not page before."""
+    return _paging(scene, row, detail, is_expected=False)
+
+
+@checks(events.PAGING_STOPPED)
+def paging_stopped(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that an address paged before."""
+    return _paging(scene, row, detail, is_expected=True)
+
+
+def _paging(scene: Scene, row: Row, detail: bytes, *, is_expected: bool) -> Wrong | None:
+    address = scene.state.addresses[row[ADDRESS]]
+    if address.paging != is_expected:
+        return rules.PAGING, f"address '{address.name}' does so already", ()
+    decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], detail))
+    _, messages = size_of(address)
+    if decoded.messages != messages:
+        why = f"address '{address.name}' has {messages} messages, and the event says "
+        return rules.PAGING, why + str(decoded.messages), ()
+    return None
+
+
+@checks(events.DISPATCH_STARTED)
+def dispatch_started(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a queue whose consumers waited may begin to deliver."""
+    queue = scene.state.queues[row[QUEUE]]
+    reason = why_begin(queue, scene.core.now)
+    if reason == row[REASON]:
+        return None
+    return rules.WAITING, f"it has {len(queue.consumers)} consumers, and is to wait", ()
+
+
+@checks(events.TIME_MARKED)
+def time_marked(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that some address keeps its history."""
+    if scene.state.settings.keeps_history:
+        return None
+    return rules.HISTORY, "no address keeps its history", ()

@@ -1,0 +1,44 @@
+"""Which rules are asked about which kind of event: each function registers itself.
+
+Must never know the rules.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from daybook.engine.events import Row
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Scene
+
+Check: TypeAlias = Callable[[Scene, int, Row, bytes, bytes, bytes], Wrong | None]
+"""Returns why the rules do not allow an event, None if they do; parameters as in `engine.apply`."""
+Follow: TypeAlias = Callable[[Scene, Row], None]
+"""Does what a broker does beside `apply`."""
+
+CHECKS: Final[dict[int, Check]] = {}
+"""The rules of each kind; an event of another one needs no more than to fit the state."""
+BEFORE: Final[dict[int, Follow]] = {}
+"""What a broker derives from the state, before an event of a kind is applied ..."""
+AFTER: Final[dict[int, Follow]] = {}
+"""... and after it."""
+
+
+def checks(kind: int) -> Callable[[Check], Check]:
+    """Register the rules of a kind of event."""
+
+    def register(check: Check) -> Check:
+        assert kind not in CHECKS
+        CHECKS[kind] = check
+        return check
+
+    return register
+
+
+def before(kind: int) -> Callable[[Follow], Follow]:
+    """Register what happens before an event of a kind is applied."""
+    return lambda follow: BEFORE.setdefault(kind, follow)
+
+
+def after(kind: int) -> Callable[[Follow], Follow]:
+    """Register what happens after it."""
+    return lambda follow: AFTER.setdefault(kind, follow)

@@ -1,0 +1,227 @@
+"""Running an audit over a data directory: in pieces that begin at snapshots, and in processes.
+
+A piece restores its snapshot and needs nothing of the others, so the answer does not depend on how
+many processes there are. Within a piece the state is read from a temporary index again after every
+stretch, so memory grows with neither the backlog nor the span. Writes to temporary directories
+only.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple, cast
+
+import msgspec
+
+from daybook.engine.core import Options
+from daybook.engine.events import TIME
+from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
+from daybook.history.audit.judge import Clock, Judge
+from daybook.history.audit.rules import CONSERVED, Breach
+from daybook.history.audit.scene import Folded, Scene
+from daybook.history.scan import event_at
+from daybook.journal.block import Block
+from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of
+from daybook.paging.layout import LAYOUT
+from daybook.paging.snapshots import known_snapshots
+from daybook.recovery.moments import Course
+
+BREACHES_MOST: Final = 10_000
+"""How many breaches of a piece are kept; further ones are only counted."""
+STRETCH_EVENTS: Final = 250_000
+STRETCH_BYTES: Final = 32 * 1024 * 1024
+"""After so many events, or stored bytes, the state is read from the index again."""
+PIECES_PER_WORKER: Final = 4
+PIECE_EVENTS_MIN: Final = 100_000
+"""A piece is no shorter: restoring a snapshot costs as much as judging some thousand events."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A piece of an audit: the events after `after`, up to `last`; times in microseconds."""
+
+    directory: str
+    after: int
+    last: int
+    now: int
+    tolerance: int
+
+
+class Piece(msgspec.Struct):
+    """The result of a piece: its counts, stretch by stretch, and what is wrong."""
+
+    after: int
+    last: int
+    events: int = 0
+    counted: list[Counted] = []
+    breaches: list[Breach] = []
+    breach_count: int = 0
+    notes: list[str] = []
+
+
+class Audit(msgspec.Struct):
+    """The result of an audit of the events after `after`, up to `last`.
+
+    `dropped` counts messages that no queue took, by address and reason.
+    """
+
+    after: int
+    last: int
+    events: int
+    accounts: list[Account]
+    dropped: dict[tuple[str, str], int]
+    breaches: list[Breach]
+    breach_count: int
+    notes: list[str]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no rule was broken and every account balances."""
+        return not self.breach_count and not any(each.difference for each in self.accounts)
+
+
+def tasks(
+    directory: Path, disk: Disk, after: int, last: int, *, workers: int, now: int, tolerance: int
+) -> list[Task]:
+    """Cut a span into pieces that begin at snapshots. Raises JournalError."""
+    known = known_snapshots(directory / SNAPSHOTS, data_id_of(disk))
+    places = sorted(each.lsn for each in known if after < each.lsn < last)
+    least = max((last - after) // (PIECES_PER_WORKER * workers), PIECE_EVENTS_MIN)
+    begins = [after]
+    for place in places:
+        if place - begins[-1] >= least and last - place >= PIECE_EVENTS_MIN:
+            begins.append(place)
+    ends = [*begins[1:], last]
+    return [
+        Task(str(directory), begin, end, now, tolerance)
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def run(
+    found: list[Task], disk: Disk, *, workers: int, progress: Callable[[int], None]
+) -> list[Piece]:
+    """Run the pieces; `progress` gets the number of events judged.
+
+    In processes only if the journal is a directory: an archive is read by this one. Raises what
+    `audit_piece` raises.
+    """
+    if workers < 2 or len(found) < 2 or not isinstance(disk, RealDisk):
+        return [audit_piece(task, disk, progress) for task in found]
+    done = []
+    with get_context("fork").Pool(min(workers, len(found))) as pool:
+        for piece in pool.imap(run_task, found):
+            progress(piece.events)
+            done.append(piece)
+    return done
+
+
+def run_task(task: Task) -> Piece:
+    """Audit a piece of the live journal of a data directory, in a process of its own."""
+    return audit_piece(task, RealDisk(Path(task.directory) / JOURNAL), lambda events: None)
+
+
+def joined(pieces: list[Piece]) -> Audit:
+    """Join the results of consecutive pieces, and compare the counts where they meet."""
+    counted = [each for piece in pieces for each in piece.counted]
+    accounts, dropped = accounts_of(counted)
+    breaches = [breach for piece in pieces for breach in piece.breaches]
+    notes = [note for piece in pieces for note in piece.notes]
+    count = sum(piece.breach_count for piece in pieces)
+    for before, after in pairwise(counted):
+        found = list(_torn(before, after))
+        breaches += found
+        count += len(found)
+    breaches.sort(key=lambda each: each.lsn)
+    return Audit(
+        pieces[0].after, pieces[-1].last, sum(piece.events for piece in pieces), accounts, dropped,
+        breaches, count, list(dict.fromkeys(notes)),
+    )  # fmt: skip
+
+
+def _torn(before: Counted, after: Counted) -> Iterator[Breach]:
+    """Yield a breach for each queue whose count by events differs from the count of the index, or
+    the snapshot, at the same event."""
+    lsn = before.last
+    for number, (folded, indexed) in seam(before, after).items():
+        queue, address = before.names.get(number, (f"#{number}", ""))
+        text = (
+            f"queue '{queue}' has {folded} messages after event {lsn} by its events, and {indexed} "
+            "by the snapshot or the index there"
+        )
+        yield Breach(
+            CONSERVED.name, CONSERVED.source, lsn, text, (lsn,), queue=queue, address=address
+        )
+
+
+class _Stretch(NamedTuple):
+    events: list[Folded]
+    last: int
+    bytes: int
+
+
+def audit_piece(task: Task, disk: Disk, progress: Callable[[int], None]) -> Piece:
+    """Judge the events of a piece.
+
+    Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError and
+    OSError.
+    """
+    piece = Piece(task.after, task.last)
+    before = event_at(disk, task.after) if task.after else None
+    clock = Clock(task.now, task.tolerance, before.row[TIME] if before is not None else 0)
+    with TemporaryDirectory(prefix="daybook-audit-") as folder:
+        course = Course(
+            Path(task.directory), disk, task.after, Path(folder) / INDEX, piece.notes.append
+        )
+        blocks = _blocks(disk, task)
+        reached = task.after
+        scene: Scene | None = None
+        while reached < task.last:
+            with course.state_at(reached) as state:
+                judge = Judge(state, reached, Options(), clock)
+                if scene is not None:
+                    judge.scene.adopt(scene)
+                ended = _judge_stretch(judge, blocks, piece, progress)
+                piece.counted.append(judge.ledger.counted(min(max(ended, reached), task.last)))
+                scene = judge.scene
+            if ended <= reached:
+                break
+            reached = ended
+    return piece
+
+
+def _blocks(disk: Disk, task: Task) -> Iterator[_Stretch]:
+    """Yield the events of each block of a piece."""
+    for block in read_blocks(disk, LAYOUT, from_lsn=task.after + 1, to_lsn=task.last):
+        if block.count and block.last_lsn > task.after:
+            yield _Stretch(_events_of(block, task), block.last_lsn, block.header.block_bytes)
+
+
+def _events_of(block: Block, task: Task) -> list[Folded]:
+    found = cast("list[Folded]", list(block.events()))
+    if block.first_lsn > task.after and block.last_lsn <= task.last:
+        return found
+    return [event for event in found if task.after < event[0] <= task.last]
+
+
+def _judge_stretch(
+    judge: Judge, blocks: Iterator[_Stretch], piece: Piece, progress: Callable[[int], None]
+) -> int:
+    """Judge blocks until the stretch is long enough; return the last event, 0 if there is none."""
+    reached = size = 0
+    for block in blocks:
+        for breach in judge.judge(block.events):
+            piece.breach_count += 1
+            if len(piece.breaches) < BREACHES_MOST:
+                piece.breaches.append(breach)
+        piece.events += len(block.events)
+        progress(len(block.events))
+        reached = block.last
+        size += block.bytes
+        if judge.judged >= STRETCH_EVENTS or size >= STRETCH_BYTES:
+            break
+    return reached

@@ -1,0 +1,159 @@
+"""What the rules see: the state before an event, the time, and the block that the event is in.
+
+Keeps up to date what the engine derives from the state (`Core`), and the little that only earlier
+events tell. Must never know what a rule says.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias, cast
+
+from daybook.engine import details, events
+from daybook.engine.bindings import Binding
+from daybook.engine.core import Core, Options
+from daybook.engine.events import BODY_OMITTED, KIND, RELATED, Row
+from daybook.engine.kinds import changing
+from daybook.engine.life import BEGINS, BROKER
+from daybook.engine.message import Entry, Message
+from daybook.engine.queues import ContentError, Queue
+from daybook.engine.sequences import filter_of
+from daybook.engine.state import Consumer, State
+
+Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
+"""An event as a block returns it: LSN, row, detail, headers and body."""
+
+STARTS: Final = changing({BROKER}, {BEGINS})
+_PLAIN: Final = details.RoutedDetail()
+
+
+class Scene:
+    """The state before an event, and the events around it.
+
+    `since` is the event whose state the audit began with: what only earlier events tell is unknown.
+    `events` are those of the block, the current one at `at`.
+    """
+
+    def __init__(self, state: State, lsn: int, options: Options) -> None:
+        self.core: Final = Core(state, lsn + 1, options)
+        self.state: Final = state
+        self.since: Final = lsn
+        self.events: list[Folded] = []
+        self.at = 0
+        self.lsn = lsn
+        # By LSN, the length of a large body up to this chunk.
+        self.chunks: dict[int, int] = {}
+        # Messages that could not be read, by queue: others may pass them.
+        self.unreadable: set[tuple[int, int]] = set()
+        # Consumers by how their deliveries were seen to be acknowledged.
+        self.automatic: set[int] = set()
+        self.manual: set[int] = set()
+        # Consumers whose filter cannot be compiled any more.
+        self.unclear: set[int] = set()
+        self._requests: list[tuple[int, int]] | None = None
+        for consumer in state.consumers.values():
+            self.prepare(consumer)
+
+    def begin(self, found: list[Folded]) -> None:
+        """Turn to the events of the next block."""
+        self.events = found
+        self.at = 0
+        self._requests = None
+
+    def adopt(self, before: "Scene") -> None:
+        """Take over what only earlier events tell from the scene of the events before."""
+        self.chunks, self.unreadable = before.chunks, before.unreadable
+        self.automatic, self.manual = before.automatic, before.manual
+
+    # ---- what the engine derives
+
+    def prepare(self, consumer: Consumer) -> None:
+        """Give a consumer the compiled filter that it has in a broker."""
+        core = self.core
+        try:
+            own = None
+            if consumer.filter:
+                own = core.options.compile_filter(consumer.filter, core.address_name)
+            consumer.matcher = filter_of(consumer, own)
+        except ValueError:
+            self.unclear.add(consumer.id)
+
+    # ---- around the event
+
+    @property
+    def following(self) -> Iterator[Folded]:
+        """The later events of the block."""
+        for at in range(self.at + 1, len(self.events)):
+            yield self.events[at]
+
+    @property
+    def next(self) -> Folded | None:
+        """The next event of the block, None at its end."""
+        return self.events[self.at + 1] if self.at + 1 < len(self.events) else None
+
+    @property
+    def previous(self) -> Folded | None:
+        """The event before in the block, None at its beginning."""
+        return self.events[self.at - 1] if self.at else None
+
+    def is_requested(self) -> bool:
+        """Whether an administrator's request covers the event."""
+        if self._requests is None:
+            self._requests = [
+                (row[RELATED], lsn)
+                for lsn, row, _, _, _ in self.events
+                if row[KIND] == events.ADMINISTERED
+            ]
+        return any(first <= self.lsn <= last for first, last in self._requests)
+
+    def dropped_at(self) -> set[int]:
+        """Return the addresses that dropped the message of this Routed for their own queues."""
+        found = set()
+        original = self.events[self.at][1][RELATED]
+        for _, row, _, _, _ in self.following:
+            if row[KIND] == events.ROUTED and row[RELATED] != self.lsn:
+                break
+            # Those of copies that diverts made of it name it.
+            if row[KIND] == events.DROPPED and row[RELATED] == original:
+                found.add(row[events.ADDRESS])
+        return found
+
+    # ---- contents
+
+    def can_read(self, message: Message) -> bool:
+        """Whether the journal has the headers and body of a message; they are resident then."""
+        if message.flags & BODY_OMITTED:
+            return False
+        if not message.resident:
+            if self.state.store is None:
+                return False
+            try:
+                self.core.fill(message)
+            except ContentError:
+                return False
+        return True
+
+    def accepts(self, binding: Binding, message: Message) -> bool | None:
+        """Whether a message passes the filter of a binding, None if nobody knows."""
+        if binding.filter and not self.can_read(message):
+            return None
+        return self.core.accepts(binding, message)
+
+    def wants(self, consumer: Consumer, message: Message) -> bool | None:
+        """Whether a message passes the filter of a consumer, None if nobody knows."""
+        if consumer.matcher is None and consumer.id not in self.unclear:
+            return True
+        if consumer.matcher is None or (consumer.filter and not self.can_read(message)):
+            return None
+        return consumer.matcher.matches(message)
+
+
+def entry_of(scene: Scene, row: Row) -> tuple[Queue, Entry]:
+    """Return the queue and the entry of an event. Raises KeyError if there is none."""
+    queue = scene.state.queues[row[events.QUEUE]]
+    return queue, queue.get(row[events.MESSAGE])
+
+
+def routed_detail(detail: bytes) -> details.RoutedDetail:
+    """Decode the detail of a Routed."""
+    if not detail:
+        return _PLAIN
+    return cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))

@@ -1,0 +1,68 @@
+"""Judging events in memory, and a world whose clients and administrators come in by the front door.
+
+The broker's door lets in no command of a connection that is gone, and records each request of an
+administrator; `World` itself does neither.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from daybook.engine import commands as c
+from daybook.engine.broker import HANDLERS
+from daybook.engine.core import Options
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state import State
+from daybook.history.audit.judge import Clock, Judge
+from daybook.history.audit.rules import Breach
+from daybook.history.audit.scene import Folded
+from tests.support.filters import compile_filter
+from tests.support.hosts import HOSTS
+from tests.support.world import SECOND, Event, World
+
+OF_ADMINISTRATORS = (
+    c.ActOnMessages, c.PurgeQueue, c.ReleaseHeld, c.DeliverScheduled, c.ForgetRetained,
+)  # fmt: skip
+LATER = 1 << 60
+OPTIONS = Options(compile_filter=compile_filter, hosts=HOSTS)
+
+
+class DoorWorld(World):
+    """A world that notes where its turns end, and wraps what administrators ask."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.ends: list[int] = []
+        super().__init__(*args, **options)
+
+    def handle(self, command: c.Command) -> int | Refusal:
+        sent = getattr(command, "send", command)
+        if isinstance(sent, c.Send) and sent.connection not in self.state.connections:
+            return Refusal(Code.NOT_FOUND, "no such connection")
+        if isinstance(command, c.SendToAll) and command.connection not in self.state.connections:
+            return Refusal(Code.NOT_FOUND, "no such connection")
+        if isinstance(command, OF_ADMINISTRATORS):
+            command = c.Administer("joe", "{}", command)
+        assert type(command) in HANDLERS
+        return super().handle(command)
+
+    def turn(self) -> None:
+        super().turn()
+        if not self.ends or self.ends[-1] != len(self.journal):
+            self.ends.append(len(self.journal))
+
+
+def judged(
+    journal: Sequence[Event],
+    ends: Iterable[int] = (),
+    *,
+    state: State | None = None,
+    options: Options = OPTIONS,
+    tolerance: int = SECOND,
+    now: int = LATER,
+) -> list[Breach]:
+    """Return the breaches in events, whose blocks end behind these numbers of them."""
+    judge = Judge(state if state is not None else State(), 0, options, Clock(now, tolerance))
+    found: list[Breach] = []
+    cuts = sorted({end for end in ends if 0 < end < len(journal)} | {len(journal)})
+    for start, end in zip([0, *cuts], cuts, strict=False):
+        found += judge.judge(list[Folded](journal[start:end]))
+    return found

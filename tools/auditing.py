@@ -1,0 +1,156 @@
+"""Running `journal audit`: the account of every queue between two moments, and every breach."""
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from daybook.engine.queues import StoreError
+from daybook.history.audit.accounts import Account
+from daybook.history.audit.running import Audit, joined, run, tasks
+from daybook.history.moments import last_lsn, lsn_at
+from daybook.journal.disk import Disk
+from daybook.journal.segment import first_lsn_of
+from daybook.paging.base import BaseDamaged
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.fold import FoldError
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.moments import Moment
+from daybook.tools.opening import history
+from daybook.tools.printing import progress, show_json, show_table
+from daybook.tools.texts import printable
+
+BREACHES_SHOWN: Final = 50
+MICROSECONDS: Final = 1_000_000
+
+
+def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
+    """Audit, and exit with 1 if anything is wrong. Raises Failure, click.UsageError and
+    JournalError."""
+    disk, _, _ = history(ctx, path, flags)
+    after, last = span(disk, flags["begin"], flags["end"])
+    found = audited(
+        path, disk, after, last,
+        workers=flags["workers"] or os.cpu_count() or 1, tolerance=flags["clock_tolerance"],
+    )  # fmt: skip
+    for note in found.notes:
+        click.echo(note, err=True)
+    if flags["as_json"]:
+        show_json(as_json(found))
+    else:
+        _show(found)
+    if not found.is_clean:
+        sys.exit(EXIT_WRONG)
+
+
+def audited(
+    path: Path, disk: Disk, after: int, last: int, *, workers: int, tolerance: float
+) -> Audit:
+    """Audit the events after one and up to another. Raises Failure and JournalError."""
+    now = time.time_ns() // 1000
+    try:
+        pieces = tasks(
+            path, disk, after, last,
+            workers=workers, now=now, tolerance=int(tolerance * MICROSECONDS),
+        )  # fmt: skip
+        with progress("auditing", last - after) as advance:
+            return joined(run(pieces, disk, workers=workers, progress=advance))
+    except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
+        raise Failure(str(error)) from error
+
+
+def span(disk: Disk, begin: Moment | None, end: Moment | None) -> tuple[int, int]:
+    """Return the event whose state an audit begins with, and its last event. Raises Failure."""
+    first, newest = first_lsn_of(disk), last_lsn(disk)
+    after = first - 1 if begin is None else _lsn_of(disk, begin)
+    last = newest if end is None else _lsn_of(disk, end)
+    if after < first - 1:
+        raise Failure(
+            f"the journal begins with event {first}, after event {after}; an archive may have what "
+            "was before: add --with-archive"
+        )
+    if last > newest:
+        raise Failure(f"the journal ends with event {newest}, before event {last}")
+    if last <= after:
+        raise Failure(f"there is no event after {after} up to {last}: give moments in order")
+    return after, last
+
+
+def _lsn_of(disk: Disk, moment: Moment) -> int:
+    return lsn_at(disk, moment.time) if moment.time is not None else moment.lsn
+
+
+def as_json(found: Audit) -> dict[str, Any]:
+    """Return the result for programs."""
+    return {
+        "ok": found.is_clean,
+        "after": found.after,
+        "last": found.last,
+        "events": found.events,
+        "queues": [msgspec.to_builtins(each) for each in found.accounts],
+        "dropped": [
+            {"address": address, "reason": reason, "messages": count}
+            for (address, reason), count in sorted(found.dropped.items())
+        ],
+        "breaches": [msgspec.to_builtins(each) for each in found.breaches],
+        "breach_count": found.breach_count,
+    }
+
+
+def _show(found: Audit) -> None:
+    _show_accounts(found.accounts)
+    if found.dropped:
+        rows = [(*where, count) for where, count in sorted(found.dropped.items())]
+        click.echo()
+        show_table(("address", "dropped because of", "messages"), rows)
+    if found.breaches:
+        click.echo()
+        shown = found.breaches[:BREACHES_SHOWN]
+        told = [(each.rule, each.source, printable(each.text)) for each in shown]
+        show_table(("rule", "see", "what"), told)
+        for each in shown:
+            if len(each.lsns) > 1:
+                proof = ", ".join(str(lsn) for lsn in each.lsns)
+                click.echo(f"event {each.lsn} is proven by events {proof}")
+        if found.breach_count > BREACHES_SHOWN:
+            click.echo(f"and {found.breach_count - BREACHES_SHOWN:,} more: --json", err=True)
+    click.echo(summary(found), err=True)
+
+
+def summary(found: Audit) -> str:
+    """Return the result as a sentence."""
+    span_text = f"events {found.after + 1:,} to {found.last:,}"
+    if found.is_clean:
+        return f"{span_text}: every decision was allowed, and every message is accounted for"
+    count = "1 breach" if found.breach_count == 1 else f"{found.breach_count:,} breaches"
+    torn = sum(1 for each in found.accounts if each.difference)
+    return f"{span_text}: {count}, and {torn} accounts that do not balance"
+
+
+def _show_accounts(accounts: list[Account]) -> None:
+    """Print a line for each queue: what was there, what came and went by kind, what is there."""
+    moved = [each for each in accounts if each.before or each.entered or each.after]
+    kinds = sorted({_kind(name) for each in moved for name in (*each.entered, *each.left)})
+    headings = ["queue", "before", *(kind.replace("-", " ") for kind in kinds)]
+    headings += ["by restarts", "after", "difference"]
+    rows = []
+    for each in moved:
+        ways: Counter[str] = Counter()
+        for name, count in (*each.entered.items(), *each.left.items()):
+            ways[_kind(name)] += count
+        counts = (ways[kind] for kind in kinds)
+        rows.append(
+            (printable(each.queue), each.before, *counts, each.restarted, each.after,
+             each.difference)
+        )  # fmt: skip
+    if rows:
+        show_table(headings, rows, "")
+
+
+def _kind(way: str) -> str:
+    return way.partition(":")[0]
