@@ -110,7 +110,7 @@ def _wrong_sender(scene: Scene, row: Row) -> Wrong | None:
         return None
     if not connection and row[REASON] not in OF_SENDERS:
         return None
-    known = (connection,) if connection else ()
+    known = (connection,) if connection < scene.lsn else ()
     return rules.SENDER, f"connection {connection} is not open", known
 
 

@@ -20,8 +20,8 @@ class Rule(NamedTuple):
 class Breach(msgspec.Struct, frozen=True):
     """An event that a rule does not allow.
 
-    `lsns` are the events that prove it, in order; the last one is the event itself. `message` is 0
-    and names are empty where the event is about none.
+    `lsns` are the events that prove it, in order, the event itself among them. `message` is 0 and
+    names are empty where the event is about none.
     """
 
     rule: str

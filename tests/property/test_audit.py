@@ -1,13 +1,25 @@
 """The audit gives no false alarm: whatever a broker decides, its own rules allow."""
 
 import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.auditing import DoorWorld, judged
-from tests.support.histories import some_history
+from daybook.history.audit import running
+from daybook.history.audit.accounts import Account
+from daybook.history.audit.running import Audit, joined, run, tasks
+from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
+from daybook.journal.disk import RealDisk
+from daybook.paging import fold, snapshots
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.snapshots import Snapshots, known_snapshots
+from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
+from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import RESTART, Step, play, steps
 
 
@@ -34,3 +46,86 @@ def test_long_stories_are_allowed(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_bit_of_everything_is_allowed(seed: int) -> None:
     assert [each for each in judged(some_history(seed, 150)) if each.rule != "requested"] == []
+
+
+def with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]:
+    """Index a history with snapshots at these events; return where they are."""
+    disk = RealDisk(data / JOURNAL)
+    index = Index(data / INDEX, HISTORY_ID)
+    taken = Snapshots(data / SNAPSHOTS, HISTORY_ID)
+    with patch.object(snapshots, "SHARE", 0), patch.object(snapshots, "FREE_TIMES", 0):
+        for batch in batches(disk, 0, last_lsn, ends):
+            index.advance(batch)
+            taken.follow(index, disk, 1, 1)
+    index.close()
+    return [each.lsn for each in known_snapshots(data / SNAPSHOTS, HISTORY_ID)]
+
+
+def audited(data: Path, after: int, last: int, *, pieces: int, stretch: int) -> Audit:
+    disk = RealDisk(data / JOURNAL)
+    with (
+        patch.object(running, "PIECE_EVENTS_MIN", 1 if pieces > 1 else 1 << 40),
+        patch.object(running, "STRETCH_EVENTS", stretch),
+        patch.object(running, "Options", lambda: OPTIONS),
+    ):
+        found = tasks(data, disk, after, last, workers=pieces, now=LATER, tolerance=0)
+        assert pieces > 1 or len(found) == 1
+        return joined(run(found, disk, workers=1, progress=lambda _: None))
+
+
+def counts(accounts: list[Account]) -> dict[int, Account]:
+    """The accounts of queues where anything was or happened."""
+    return {
+        each.queue_id: each
+        for each in accounts
+        if each.before or each.entered or each.left or each.after
+    }
+
+
+@given(scenario=steps, cuts=st.lists(st.integers(1, 300), max_size=8), data=st.data())
+@settings(max_examples=20)
+def test_the_answer_does_not_depend_on_pieces(
+    scenario: list[Step], cuts: list[int], data: st.DataObject
+) -> None:
+    """From snapshots, from a state that is paged, and from anywhere, it is the same account."""
+    world = DoorWorld()
+    play(world, scenario)
+    world.turn()
+    last = len(world.journal)
+    ends = [end for end in world.ends if end]
+    chosen = {ends[cut % len(ends)] for cut in cuts}
+    with TemporaryDirectory() as folder, patch.object(fold, "PLAIN_MIN", 1):
+        path = write_history(Path(folder), world.journal, cuts=ends)
+        with_snapshots(path, last, chosen)
+        after = data.draw(st.sampled_from([0, *ends[:-1]]))
+        whole = audited(path, after, last, pieces=1, stretch=1 << 30)
+        cut = audited(path, after, last, pieces=8, stretch=data.draw(st.sampled_from((1, 20))))
+    assert whole.breaches == cut.breaches == []
+    assert counts(whole.accounts) == counts(cut.accounts)
+    assert all(each.difference == 0 for each in whole.accounts)
+    assert whole.dropped == cut.dropped
+
+
+def test_processes_say_the_same() -> None:
+    world = DoorWorld()
+    draw = random.Random(7)
+    story: list[Step] = [
+        (draw.randint(0, RESTART), draw.randint(0, 20), draw.randint(0, 20), draw.randint(0, 20))
+        for _ in range(200)
+    ]
+    play(world, story)
+    last = len(world.journal)
+    with TemporaryDirectory() as folder, patch.object(fold, "PLAIN_MIN", 1):
+        path = write_history(Path(folder), world.journal, cuts=world.ends)
+        assert with_snapshots(path, last, set(world.ends[10::20]))
+        disk = RealDisk(path / JOURNAL)
+        whole = audited(path, 0, last, pieces=1, stretch=1 << 30)
+        with (
+            patch.object(running, "PIECE_EVENTS_MIN", 1),
+            patch.object(running, "Options", lambda: OPTIONS),
+        ):
+            found = tasks(path, disk, 0, last, workers=2, now=LATER, tolerance=0)
+            assert len(found) > 2
+            cut = joined(run(found, disk, workers=2, progress=lambda _: None))
+    assert cut.breaches == whole.breaches == []
+    assert counts(cut.accounts) == counts(whole.accounts)
