@@ -136,11 +136,12 @@ class Bundle:
             del self.lost[message]
 
     def was_lost(self, message: int) -> bool:
-        """Whether a delivery was lost; asked once for each."""
-        if message not in self.lost:
-            return False
-        del self.lost[message]
-        return True
+        """Whether a delivery was lost, and its client has not settled it since."""
+        return message in self.lost
+
+    def settle_lost(self, message: int) -> None:
+        """Forget a delivery that was lost: its client has settled it."""
+        self.lost.pop(message, None)
 
     def can_spend(self, consumer: "Consumer") -> bool:
         """Whether there is credit for a member; if there is none, it waits in line."""

@@ -26,8 +26,9 @@ SETTLEMENT_WEIGHT: Final = 512
 class Transaction:
     """The operations that a client wants to happen together, in order, and their weight.
 
-    `doomed` says why it cannot be committed, empty if it can. An `ended` transaction was rolled
-    back by the broker: it holds nothing, and is kept only so that its client learns the reason.
+    `doomed` says why it cannot be committed, empty if it can. A transaction that the broker
+    rolled back has `ended` by the event with this LSN: it holds nothing, and is kept only so that
+    its client learns the reason.
     `entries` is how many entries of queues it settles or creates: as many events, in one turn.
     """
 
@@ -48,7 +49,7 @@ class Transaction:
         self.entries = 0
         self.weight = 0
         self.doomed = ""
-        self.ended = False
+        self.ended = 0
 
     def settlements(self) -> Iterator[tuple[Consumer, Entry]]:
         """Yield the deliveries that it settles, each with its consumer when it was settled."""

@@ -549,7 +549,7 @@ def _send_to_dead_end(
     lsn = route(
         core, message, [*queues, *histories] if queues else queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
-        unrouted_at=unrouted_at,
+        related=command.copied_from, unrouted_at=unrouted_at,
     )  # fmt: skip
     if takers:
         dead.diverts = tuple(divert.name for divert in takers)

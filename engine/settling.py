@@ -114,7 +114,12 @@ def was_lost(core: Core, command: Settle) -> bool:
     """Whether a settlement is about a delivery that ended without its client: its subscription has
     other queues, and had to leave the one that it came from."""
     bundle = core.bundles.get(command.consumer)
-    return bundle is not None and bundle.was_lost(command.message)
+    if bundle is None or not bundle.was_lost(command.message):
+        return False
+    if command.transaction is None:
+        # After a rollback its client may settle it again.
+        bundle.settle_lost(command.message)
+    return True
 
 
 def select(

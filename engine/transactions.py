@@ -366,7 +366,8 @@ def rollback(core: Core, command: Rollback) -> int | Refusal:
     connection = core.state.connections[command.connection]
     if transaction.ended:
         del connection.transactions[transaction.name]
-        return 0
+        # The receipt says that nothing is left, which another event says on the disk.
+        return transaction.ended
     return end(core, connection, transaction, reasons.ROLLBACK, "")
 
 
@@ -400,8 +401,7 @@ def _roll_back(core: Core, transaction: Transaction, reason: int, text: str) -> 
 
 def give_up(core: Core, transaction: Transaction, why: str) -> None:
     """Roll back a transaction without a command; its client learns of it at its next command."""
-    _roll_back(core, transaction, reasons.LIMIT, why)
-    transaction.ended = True
+    transaction.ended = _roll_back(core, transaction, reasons.LIMIT, why)
     transaction.doomed = why
     transaction.operations = []
     transaction.settled = {}

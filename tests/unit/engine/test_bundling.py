@@ -192,6 +192,21 @@ def test_a_transaction_is_lost_with_a_part(world: World) -> None:
     assert (world.bodies("a"), world.bodies("b")) == ([b"a0"], [b"b1"])
 
 
+def test_after_a_rollback_a_delivery_of_a_deleted_queue_can_be_settled_again(world: World) -> None:
+    connection = world.connect()
+    bundle = world.attach_all(connection, "p.*")
+    fill(world, "p.a", "p.b")
+    first, _ = (each.message for each in world.taken())
+    world.ok(c.DeleteQueue("p.a", force=True))
+    world.begin(connection)
+    world.ack(bundle, first, transaction="t")
+    world.abort(connection)
+    # It means nothing, once.
+    world.ack(bundle, first)
+    assert world.refused(c.Settle(bundle, first)).code is Code.NOT_FOUND
+    world.check()
+
+
 def test_it_ends_as_a_whole(world: World) -> None:
     connection = world.connect()
     bundle = world.attach_all(connection, *ABC)

@@ -389,6 +389,18 @@ def test_an_exclusive_divert_of_the_dead_letter_address_takes_it_away(world: Wor
     assert diverted.decoded.diverts == ("d",)
 
 
+def test_a_copy_that_no_queue_takes_names_its_original(world: World) -> None:
+    world.ok(CreateAddress("news", (MULTICAST,)))
+    world.settings(news=UNROUTED)
+    world.ok(divert("d", "a", "news", exclusive=True))
+    world.send("a", b"x", routing_type=MULTICAST)
+    (diverted,) = world.events_named("Diverted")
+    (copy,) = world.events_named("Routed")
+    assert (copy.reason, copy.row[events.RELATED]) == (reasons.NO_ROUTE, diverted.lsn)
+    assert world.ready("DLA") == [b"x"]
+    world.check()
+
+
 def test_a_circle_by_way_of_the_dead_letter_address_ends(world: World) -> None:
     world.ok(CreateAddress("news", (MULTICAST,)))
     world.ok(CreateAddress("more", (MULTICAST,)))

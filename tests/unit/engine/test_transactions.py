@@ -356,7 +356,8 @@ def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:
     # What it had settled is in flight as before and can be settled again.
     world.ack(consumer, first)
     assert "300 seconds" in world.refused(Settle(consumer, second, transaction="t")).text
-    assert world.abort(connection) == 0
+    # The receipt waits until that is on the disk.
+    assert world.abort(connection) == rolled_back.lsn
     assert world.refused(Rollback(connection, "t")).code is Code.NOT_FOUND
     world.commit(connection, "young")
     world.check()
