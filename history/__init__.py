@@ -6,7 +6,12 @@ Modules:
 
 - `audit`: The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
 - `beginning`: The state before some event of a journal, expressed as events.
+- `catalogs`: Finding blocks by catalogs: what may hold an event about something, in any span of a
+  journal (ADR 64).
+- `finding`: Finding messages by what they contain: the value of a header, or the SHA-256 of a body.
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
 - `scan`: Finding events in a journal without reading more of it than needed.
+- `topology`: What ids stand for, found where it is asked for: the events by which things began and
+  changed.
 """

@@ -36,7 +36,9 @@ class Names:
             self.queues[row[QUEUE]] = cast(details.QueueDetail, decoded).name
         elif subject == life.CONNECTION:
             connection = cast(details.ConnectionDetail, decoded)
-            self.connections[row[CONNECTION]] = f"{connection.user or '?'} from {connection.peer}"
+            by = f" by {connection.protocol}" if connection.protocol else ""
+            peer = f"{connection.user or '?'} from {connection.peer}"
+            self.connections[row[CONNECTION]] = peer + by
         elif subject == life.CONSUMER:
             consumer = cast(details.ConsumerAttachedDetail, decoded)
             self.consumers[row[CONSUMER]] = consumer.subscription

@@ -7,10 +7,11 @@ not checked across skipped blocks; `verify` does that.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterator
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias, cast
 
-from daybook.engine.events import Row
+from daybook.engine.events import KIND, MESSAGE, RELATED, Row
 from daybook.journal.block import Block, BlockCodec, kind_bit
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
@@ -133,9 +134,59 @@ def events_of(
         )  # fmt: skip
 
 
+class Picker:
+    """Single events of a block, decoded where they are asked for."""
+
+    def __init__(self, block: Block) -> None:
+        self._block: Final = block
+        self._columns: Final = block.columns()
+        self._ends: list[list[int]] = []
+        self._heaps: list[memoryview] = []
+
+    def row(self, position: int) -> Row:
+        """Return a row."""
+        shared = self._columns[: -self._block.codec.heap_count]
+        return cast(Row, tuple(column[position] for column in shared))
+
+    def positions(self, lsn: int, ids: Collection[int], kinds: Collection[int]) -> list[int]:
+        """Return where, from an event on, a message or a related event is one of these, or the
+        kind is one of those."""
+        begin = max(lsn - self._block.first_lsn, 0)
+        columns = (self._columns[each][begin:].tolist() for each in (MESSAGE, RELATED, KIND))
+        return [
+            position
+            for position, (message, related, kind) in enumerate(zip(*columns, strict=True), begin)
+            if message in ids or related in ids or kind in kinds
+        ]
+
+    def headers(self) -> bytes:
+        """Return the headers of all events, one after the other."""
+        self._decode()
+        return bytes(self._heaps[1])
+
+    def _decode(self) -> None:
+        if not self._ends:
+            lengths = self._columns[-self._block.codec.heap_count :]
+            self._ends = [list(accumulate(column.tolist(), initial=0)) for column in lengths]
+            self._heaps = self._block.heaps()
+
+    def event(self, position: int, *, bodies: bool = False) -> Event:
+        """Return an event."""
+        self._decode()
+        detail, headers, body = (
+            bytes(heap[ends[position] : ends[position + 1]]) if number < 2 or bodies else b""
+            for number, (heap, ends) in enumerate(zip(self._heaps, self._ends, strict=True))
+        )
+        ends = self._ends[2]
+        return Event(
+            self._block.first_lsn + position, self.row(position), detail, headers,
+            ends[position + 1] - ends[position], body if bodies else None,
+        )  # fmt: skip
+
+
 def event_at(disk: Disk, lsn: int) -> Event | None:
     """Return the event of this LSN, None if the journal has none. Raises JournalError."""
     for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn):
-        for event in events_of(block, lambda at, _: at == lsn):
-            return event
+        if block.first_lsn <= lsn <= block.last_lsn:
+            return Picker(block).event(lsn - block.first_lsn)
     return None

@@ -41,5 +41,10 @@ BASE_DESCRIPTION: Final = "base.json"
 SNAPSHOTS: Final = "snapshots"
 """Folder of copies of the tables at earlier events."""
 
+CATALOGS: Final = "catalogs"
+"""Folder of catalogs: what is where in each segment."""
+ARCHIVE_CATALOGS: Final = "archive-catalogs"
+"""Folder of the catalogs of archived segments, for those who ask the archive often."""
+
 ARCHIVE: Final = "archive"
 """Default folder of the archive."""

@@ -401,6 +401,14 @@ def peek_footer_offset(trailer: bytes) -> int:
     return offset
 
 
+def peek_trailer_hash(trailer: bytes) -> bytes:
+    """Return the hash of the last block of the segment that ends with these bytes; raises Damage if
+    none does. The crc of the footer is not checked."""
+    peek_footer_offset(trailer)
+    last_hash: bytes = TRAILER.unpack(trailer)[1]
+    return last_hash
+
+
 def unpack_footer(packed: bytes, salt: int) -> Footer:
     """Read a whole footer; raises Damage."""
     if peek_footer_bytes(packed) != len(packed):

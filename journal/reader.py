@@ -39,19 +39,22 @@ def read_blocks(
     heaps: bool = True,
     proven: bool = False,
     follow: Callable[[], bool] | None = None,
+    near: tuple[int, int] = (0, 0),
 ) -> Iterator[Block]:
     """Yield blocks, marks included, from the one with `from_lsn` to the one with `to_lsn`.
 
     `layout` is the expected layout; None accepts any. Without `heaps` the blocks have rows only,
     and the hash chain is not checked. `proven` delays each block until a later block or segment
     proves that it is durable. `follow` is called at the end of the journal; it waits a moment and
-    returns whether to look again. History that retention has removed is skipped; if retention
-    removes it during the read, which a `Pin` prevents, a JournalError is raised.
+    returns whether to look again. `near` is where a block before `from_lsn` probably is: its first
+    LSN, and its offset in the segment of `from_lsn`; so less has to be searched. History that
+    retention has removed is skipped; if retention removes it during the read, which a `Pin`
+    prevents, a JournalError is raised.
 
     Raises NoJournal, Corruption, NewerFormat, WrongLayout, and JournalError if a file cannot be
     read.
     """
-    reader = _Reader(disk, layout, heaps)
+    reader = _Reader(disk, layout, heaps, near)
     held: Block | None = None
     try:
         for block in reader.run(from_lsn, follow):
@@ -77,7 +80,10 @@ def read_blocks(
 class _Reader:
     """A position in a journal: the next block is at `offset` of `segment` and begins with `lsn`."""
 
-    def __init__(self, disk: Disk, layout: RowLayout | None, heaps: bool) -> None:
+    def __init__(
+        self, disk: Disk, layout: RowLayout | None, heaps: bool, near: tuple[int, int]
+    ) -> None:
+        self._near = near
         self._disk = disk
         self._layout = layout
         self._heaps = heaps
@@ -157,12 +163,22 @@ class _Reader:
             if behind <= 1:
                 return
             entry = footer.entry(behind - 1)
-            packed = segment.window.take(BLOCK_HEADER_BYTES, entry.offset)
+        except Damage:
+            first_lsn, offset = self._near
+            if first_lsn:
+                self._go(segment, first_lsn, offset, from_lsn)
+            return
+        self._go(segment, entry.first_lsn, entry.offset, from_lsn)
+
+    def _go(self, segment: Segment, first_lsn: int, offset: int, from_lsn: int) -> None:
+        """Go to a block before the LSN, if it is where it is said to be."""
+        try:
+            packed = segment.window.take(BLOCK_HEADER_BYTES, offset)
             header = unpack_block_header(packed, segment.salt)
         except Damage:
             return
-        if header.first_lsn == entry.first_lsn <= from_lsn:
-            self._offset = entry.offset
+        if header.first_lsn == first_lsn <= from_lsn:
+            self._offset = offset
             self._lsn = header.first_lsn
             self._last_hash = header.previous_hash
 

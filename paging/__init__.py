@@ -7,6 +7,11 @@ Modules:
 - `base`: The base: the state before the first live event, kept when retention takes segments away.
 - `batches`: Reading a journal in batches that are each worth a commit of an index.
 - `carrying`: Where carried content is: keeping and reading the tables that record it.
+- `catalog_file`: The file of a catalog: tables of sorted pairs that say where in a run of blocks
+  something is (ADR 64).
+- `catalog_keys`: The keys of catalogs: what is looked up instead of headers, bodies and ids (ADR
+  64).
+- `cataloging`: Making catalogs: reads blocks, and collects what a catalog says of them (ADR 64).
 - `checked`: Transactions and cursors that check every row: the only way to read tables.
 - `checking`: Reading a whole index: checks every crc, every order, and every count.
 - `children`: Starting child processes from the same package, and from nowhere else.

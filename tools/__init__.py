@@ -8,6 +8,7 @@ Modules:
 - `archiving`: Running `journal archive`: listing an archive, verifying it, and fetching from it.
 - `auditing`: Running `journal audit`: the account of every queue between two moments, and every
   breach.
+- `cataloging`: The command `journal catalog`: makes the catalogs that a journal does not have yet.
 - `configuration`: The command `daybook config`: checking configuration files, and converting those
   of Artemis.
 - `connections`: Commands about clients: `daybook connection list|close`, `daybook consumer list`.
@@ -41,6 +42,8 @@ Modules:
 - `journal_cli`: The command line `journal`: shows what happened in a data directory, and verifies
   it.
 - `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
+- `making_catalogs`: Running `journal catalog`: several processes make the catalogs of different
+  segments.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
 - `moments`: Moments on the command line: an LSN, or a time.
 - `numbers`: Ids and LSNs on the command line: numbers as commands print them, with or without
@@ -68,7 +71,9 @@ Modules:
 - `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
 - `totals`: Counting the events of a journal: by kind, and for each queue.
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.
-- `trailing`: Running `journal trail`: prints the history of a message.
+- `trail_command`: The command `journal trail`: which message is asked for, and in which form.
+- `trailing`: Running `journal trail`: finds the messages that are asked for, and prints their
+  history.
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.

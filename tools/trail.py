@@ -4,11 +4,12 @@ It folds only this family and the topology into a state, with the engine's own `
 engine itself says what a restart did to a delivery in flight, and where the message is now.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from daybook.engine import details, events
+from daybook.engine import details, events, life
 from daybook.engine.apply import apply
 from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
 from daybook.engine.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
@@ -16,13 +17,20 @@ from daybook.engine.message import Entry
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
 from daybook.errors import DaybookError
-from daybook.history.beginning import Beginning, beginning, what_is_missing
+from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
-from daybook.history.scan import Event, event_at, events_of, kinds_mask, wanted_blocks
+from daybook.history.scan import Event, Picker, event_at, events_of, kinds_mask, wanted_blocks
+from daybook.history.topology import Thing, Topology, things_of
+from daybook.journal.block import Block
 from daybook.journal.disk import Disk
 from daybook.journal.format import FooterEntry
 from daybook.journal.segment import first_lsn_of
+from daybook.paging.catalog_file import CatalogFile
+from daybook.paging.catalog_keys import MESSAGES, subject_of
 from daybook.tools.story import as_object, kind_name, reason_name, sentence
+
+if TYPE_CHECKING:
+    from daybook.history.beginning import Beginning
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
@@ -62,35 +70,40 @@ class Trail(NamedTuple):
     missing: str = ""
 
 
-def follow(disk: Disk, message: int, directory: Path) -> Trail:
+def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None = None) -> Trail:
     """Collect everything about a message in the journal of a data directory.
 
-    `disk` may have an archive before it. Raises NoSuchMessageError, JournalError, and what reading
-    the base raises.
+    `disk` may have an archive before it. With `catalogs` nothing else is read than what matters.
+    Raises NoSuchMessageError, JournalError, and what reading the base raises.
     """
-    root, missing = _root(disk, message)
-    teller = _Teller(root)
+    base = partial(_beginning, directory, disk)
+    topology = Topology(catalogs, base) if catalogs is not None and catalogs.any else None
+    read = topology.event if topology is not None else partial(event_at, disk)
+    root, missing = _root(disk, message, read)
+    teller = _Teller(root) if topology is None else _Asking(root, catalogs, topology)
     if missing:
-        teller.begin(beginning(directory, disk, root))
-    else:
-        start = beginning(directory, disk, until=root - 1)
+        teller.begin(_beginning(directory, disk, root))
+    elif topology is None:
+        start = _beginning(directory, disk, until=root - 1)
         teller.begin(start)
         # Of the message itself nothing was before.
         teller.first_lsn = start.lsn + 1
+    else:
+        teller.first_lsn = root
     told = teller.tell(disk)
     if missing and not told.steps and not teller.places():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
     return told._replace(missing=missing)
 
 
-def _root(disk: Disk, message: int) -> tuple[int, str]:
+def _root(disk: Disk, message: int, read: Callable[[int], Event | None]) -> tuple[int, str]:
     """Return the first message of the family, following each message to the one it was made from.
 
     Also return a text about its beginning, if that left the journal.
     """
-    event = event_at(disk, message)
+    event = read(message)
     if event is None and message < first_lsn_of(disk):
-        return message, what_is_missing(disk)
+        return message, _missing(disk)
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
     row = event.row
@@ -101,13 +114,25 @@ def _root(disk: Disk, message: int) -> tuple[int, str]:
             f"and event {message} is {kind_name(row[KIND])}{hint}"
         )
     while row[RELATED]:
-        earlier = event_at(disk, row[RELATED])
+        earlier = read(row[RELATED])
         if earlier is None:
-            return row[MESSAGE], what_is_missing(disk) if row[RELATED] < first_lsn_of(disk) else ""
+            return row[MESSAGE], _missing(disk) if row[RELATED] < first_lsn_of(disk) else ""
         if earlier.row[KIND] != events.ROUTED:
             break
         row = earlier.row
     return row[MESSAGE], ""
+
+
+def _beginning(directory: Path, disk: Disk, message: int = 0, *, until: int = 0) -> "Beginning":
+    from daybook.history.beginning import beginning  # noqa: PLC0415 (slow to import)
+
+    return beginning(directory, disk, message, until=until)
+
+
+def _missing(disk: Disk) -> str:
+    from daybook.history.beginning import what_is_missing  # noqa: PLC0415 (slow to import)
+
+    return what_is_missing(disk)
 
 
 class _Teller:
@@ -127,7 +152,7 @@ class _Teller:
         self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
 
-    def begin(self, start: Beginning) -> None:
+    def begin(self, start: "Beginning") -> None:
         """Apply the state from before the journal begins."""
         for event in start.events:
             self.names.learn(event.row, event.detail)
@@ -137,17 +162,21 @@ class _Teller:
         self.folded_lsn = start.lsn
 
     def tell(self, disk: Disk) -> Trail:
+        """Read, and return the trail. Raises JournalError."""
+        self._told_of(disk)
+        steps = [
+            step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
+            for step in self.steps
+        ]
+        return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
+
+    def _told_of(self, disk: Disk) -> None:
         for block in wanted_blocks(disk, self._may_matter, from_lsn=self.first_lsn):
             count = len(self.steps)
             for event in events_of(block, self._wants):
                 self._take(event)
             if len(self.steps) > count and self._is_gone(block.last_lsn):
                 break
-        steps = [
-            step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
-            for step in self.steps
-        ]
-        return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
 
     def _is_gone(self, lsn: int) -> bool:
         """Whether the family has left all queues, so that no event after this one is about it.
@@ -305,6 +334,78 @@ class _Teller:
                     f"left queue '{self.names.queue(queue_id)}' with event {event.lsn}: "
                     f"{kind_name(event.row[KIND])}" + (f" ({reason})" if reason else "")
                 )
+
+
+class _Asking(_Teller):
+    """Reads the blocks that catalogs name, and learns of the topology what the family meets."""
+
+    def __init__(self, root: int, catalogs: Catalogs | None, topology: Topology) -> None:
+        assert catalogs is not None
+        super().__init__(root)
+        self.version = 0
+        self._catalogs: Final = catalogs
+        self._topology: Final = topology
+        self._known: Final[set[Thing]] = {(life.BROKER, 0)}
+
+    def begin(self, start: "Beginning") -> None:
+        for event in start.events:
+            if subject_of(event.row) is None:
+                self._meet(event, start.lsn)
+                self._apply(event)
+        for queue_id, count in start.counts:
+            self.state.queues[queue_id].entries[self.root].delivery_count = count
+        self.folded_lsn = start.lsn
+
+    def numbers(self, catalog: CatalogFile) -> set[int]:
+        """As `Question.numbers`."""
+        told = catalog.told
+        found: set[int] = set()
+        for message in self.family:
+            found.update(catalog.numbers(told.tables[MESSAGES], message))
+        for subject, number in self._known:
+            for position in catalog.numbers(told.tables.get(subject), number):
+                found.add(self._catalogs.number_at(catalog, told.first_lsn + position))
+        return found
+
+    def may_matter(self, entry: FooterEntry) -> bool:
+        """As `Question.may_matter`."""
+        return self._may_matter(entry)
+
+    def _told_of(self, disk: Disk) -> None:
+        for block in self._catalogs.blocks(self, self.first_lsn):
+            count = len(self.steps)
+            self._take_block(block)
+            if len(self.steps) > count and self._is_gone(block.last_lsn):
+                break
+
+    def _take_block(self, block: Block) -> None:
+        picker = Picker(block)
+        kinds = TOPOLOGY | TRANSACTION_ENDS | {events.ROUTED}
+        begin = max(self.first_lsn, block.first_lsn)
+        for position in picker.positions(begin, self.family, kinds):
+            row = picker.row(position)
+            lsn = block.first_lsn + position
+            if not self._wants(lsn, row):
+                continue
+            if row[KIND] in TOPOLOGY and subject_of(row) not in self._known:
+                continue
+            event = picker.event(position)
+            if row[MESSAGE] in self.family:
+                self._meet(event, lsn)
+            self._take(event)
+
+    def _meet(self, event: Event, until: int) -> None:
+        """Learn of what an event refers to, as of an event."""
+        for thing in things_of(event.row, event.detail):
+            if thing in self._known:
+                continue
+            self._known.add(thing)
+            self.version += 1
+            for each in self._topology.of(thing, until):
+                self._meet(each, each.lsn or until)
+                self.names.learn(each.row, each.detail)
+                self._apply(each)
+                self.names.forget(each.row)
 
 
 def step_object(step: Step) -> dict[str, Any]:

@@ -1,10 +1,13 @@
-"""Running `journal trail`: prints the history of a message."""
+"""Running `journal trail`: finds the messages that are asked for, and prints their history."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
+from daybook.history.catalogs import Catalogs
+from daybook.history.finding import Sought, WithBody, WithHeader, found_messages, sha256_of
+from daybook.journal.disk import Disk
 from daybook.tools import timeline, trail
 from daybook.tools.failures import Failure
 from daybook.tools.opening import history
@@ -13,12 +16,72 @@ from daybook.tools.texts import moment
 
 
 def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> None:
-    """Print all events of a message. Raises Failure, JournalError."""
+    """Print all events of the messages that are asked for. Raises Failure, JournalError."""
     disk, _, _ = history(ctx, path, flags)
+    catalogs = Catalogs(path, disk)
+    ctx.call_on_close(catalogs.close)
     try:
-        told = trail.follow(disk, message, path)
+        if message:
+            _show(trail.follow(disk, message, path, catalogs), flags)
+        else:
+            _show_found(catalogs, path, flags)
     except trail.NoSuchMessageError as error:
         raise Failure(str(error)) from error
+    finally:
+        _show_notes(catalogs)
+
+
+def _show_notes(catalogs: Catalogs) -> None:
+    """Say on standard error what was read because it has no catalog."""
+    for note in catalogs.notes:
+        click.echo(f"note: {note}", err=True)
+    missing = catalogs.uncatalogued()
+    if missing:
+        click.echo(
+            "note: part of the history has no catalogs, so it was searched by footers; 'journal "
+            "catalog' makes them",
+            err=True,
+        )
+
+
+def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
+    """Print the trails of all messages that contain something, each family once."""
+    sought, what = _sought(catalogs.disk, flags)
+    shown: set[int] = set()
+    families = 0
+    for message in found_messages(catalogs, sought):
+        if message in shown:
+            continue
+        if families == flags["limit"]:
+            click.echo(f"there are more messages with {what}: see --limit", err=True)
+            return
+        told = trail.follow(catalogs.disk, message, path, catalogs)
+        if families and (flags["svg"] or flags["mermaid"]):
+            raise Failure(
+                f"there are several messages with {what}, and a drawing shows one: ask for "
+                f"message {message}, or leave out --svg and --mermaid to see all"
+            )
+        if families and not flags["as_json"]:
+            click.echo()
+        _show(told, flags)
+        shown.update(told.messages)
+        families += 1
+    if not families:
+        raise Failure(f"there is no message with {what}")
+
+
+def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Sought, str]:
+    """Return what is sought, and how to call it. Raises OSError."""
+    if flags["header"] is not None:
+        name, _, value = flags["header"].partition("=")
+        return WithHeader(name, value), f"the header {name}={value}"
+    if flags["body"] is not None:
+        sha256, size = sha256_of(flags["body"])
+        return WithBody(disk, sha256, size), f"the body in {flags['body']}"
+    return WithBody(disk, bytes.fromhex(flags["body_sha256"])), "a body of this SHA-256"
+
+
+def _show(told: trail.Trail, flags: dict[str, Any]) -> None:
     if flags["svg"] or flags["mermaid"]:
         click.echo(timeline.svg(told) if flags["svg"] else timeline.mermaid(told))
     elif flags["as_json"]:

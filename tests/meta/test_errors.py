@@ -19,6 +19,7 @@ INTERNAL: Final = {
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
+    "NotCatalogued": "flow within a question: what has no catalog is read",
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",
     "Unfinished": "flow within a session: nothing is wrong",

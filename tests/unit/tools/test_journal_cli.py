@@ -235,7 +235,7 @@ def test_trail_for_people(history: Any) -> None:
         (["0"], 2, "is not a message id"),
         (["99999999"], 1, "has no event 99999999"),
         (["1"], 1, "event 1 is BrokerStarted"),
-        ([], 2, "Missing argument"),
+        ([], 2, "which message?"),
     ],
 )
 def test_trail_says_what_is_wrong(history: Any, words: list[str], code: int, sentence: str) -> None:

@@ -1,0 +1,318 @@
+"""Finding blocks by catalogs: what may hold an event about something, in any span of a journal (ADR
+64).
+
+A journal is cut into spans: those with a sound catalog are asked, the others are read by footers
+(`history.scan`). Fault model: catalogs may be missing, damaged, or of another journal; then the
+span is read, and `notes` says so. Must never know what is asked.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from daybook.history.scan import wanted_blocks
+from daybook.journal.block import Block
+from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.format import (
+    BLOCK_HEADER_BYTES,
+    TRAILER_BYTES,
+    Damage,
+    FooterEntry,
+    peek_trailer_hash,
+    segment_first_lsn,
+    segment_name,
+    unpack_block_header,
+)
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.paging.catalog_file import SUFFIX, CatalogFile, Description
+from daybook.paging.layout import LAYOUT
+
+NOTES_MAX: Final = 5
+
+
+class Span(NamedTuple):
+    """A run of events; `catalog` is None where it must be read."""
+
+    first_lsn: int
+    last_lsn: int | None
+    catalog: CatalogFile | None
+
+
+class NotCatalogued(Exception):
+    """A catalog does not have what is asked for; the text says what."""
+
+
+class Question(Protocol):
+    """What is looked for; `version` changes whenever more is looked for than before."""
+
+    version: int
+
+    def numbers(self, catalog: CatalogFile) -> set[int]:
+        """Return the numbers of the blocks that may matter. Raises Damage, and NotCatalogued if the
+        catalog cannot say it."""
+        ...
+
+    def may_matter(self, entry: FooterEntry) -> bool:
+        """Whether the block of a footer's entry may matter."""
+        ...
+
+
+class Catalogs:
+    """The catalogs of a data directory, for one journal: with its archive, if `disk` has that."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        """Raises JournalError if the segments cannot be read."""
+        self._disk: Final = disk
+        self.notes: list[str] = []
+        self._segment: Segment | None = None
+        self._firsts: Final = [segment_first_lsn(name) or 0 for name in segment_names(disk)]
+        self._spans = _Chain(self, directory).spans() if self._firsts else []
+
+    @property
+    def disk(self) -> Disk:
+        """The segments."""
+        return self._disk
+
+    def data_id(self) -> bytes:
+        """Return the id of the data directory, from the newest segment: others may be archived."""
+        segment = self._open_segment(segment_name(self._firsts[-1]))
+        return segment.header.data_id
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any sound catalog."""
+        return any(span.catalog is not None for span in self._spans)
+
+    def uncatalogued(self) -> int:
+        """Return how many spans must be read, besides what is in the newest segment."""
+        newest = self._firsts[-1] if self._firsts else 0
+        return sum(span.catalog is None and span.first_lsn < newest for span in self._spans)
+
+    def note(self, path: Path, wrong: str) -> None:
+        """Note why a catalog is not used."""
+        self._note(f"the catalog {path} is passed over: {wrong}")
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < NOTES_MAX and text not in self.notes:
+            self.notes.append(text)
+
+    def spans(self, from_lsn: int, to_lsn: int | None = None) -> Iterator[Span]:
+        """Yield the spans that have events from one to another."""
+        firsts = [span.first_lsn for span in self._spans]
+        for span in self._spans[max(bisect_right(firsts, from_lsn) - 1, 0) :]:
+            if to_lsn is not None and span.first_lsn > to_lsn:
+                return
+            yield span
+
+    def spans_back(self, to_lsn: int) -> Iterator[Span]:
+        """Yield the spans up to the one with an event, the last one first."""
+        firsts = [span.first_lsn for span in self._spans]
+        yield from reversed(self._spans[: bisect_right(firsts, to_lsn)])
+
+    def give_up(self, span: Span, damage: Damage) -> Span:
+        """Return a span as one that must be read, because its catalog is damaged."""
+        assert span.catalog is not None
+        self.note(span.catalog.path, str(damage))
+        read = span._replace(catalog=None)
+        self._spans[self._spans.index(span)] = read
+        return read
+
+    def blocks(
+        self, question: Question, from_lsn: int, to_lsn: int | None = None
+    ) -> Iterator[Block]:
+        """Yield the blocks that may matter, in order. The question may come to look for more
+        meanwhile. Raises JournalError."""
+        for span in list(self.spans(from_lsn, to_lsn)):
+            done = max(from_lsn, span.first_lsn) - 1
+            if span.catalog is not None:
+                try:
+                    for block in self._by_catalog(span.catalog, question, done, to_lsn):
+                        yield block
+                        done = max(done, block.last_lsn)
+                    continue
+                except Damage as damage:
+                    self.give_up(span, damage)
+                except NotCatalogued as error:
+                    self._note(f"segment {self.segment_of(span.first_lsn)} was read: {error}")
+            last = span.last_lsn
+            if to_lsn is not None:
+                last = to_lsn if last is None else min(last, to_lsn)
+            yield from self._by_reading(question, done + 1, last)
+
+    def _by_reading(self, question: Question, from_lsn: int, to_lsn: int | None) -> Iterator[Block]:
+        """Yield the blocks of a span without a catalog that may matter."""
+        before = next(iter(self.spans_back(from_lsn - 1)), None)
+        catalog = before.catalog if before is not None else None
+        if catalog is None or catalog.told.whole:
+            yield from wanted_blocks(
+                self._disk, question.may_matter, from_lsn=from_lsn, to_lsn=to_lsn
+            )
+            return
+        # Behind a piece there is no footer, and all blocks before would have to be passed.
+        near = catalog.told.last_lsn + 1, catalog.told.end
+        yield from read_blocks(self._disk, LAYOUT, from_lsn=from_lsn, to_lsn=to_lsn, near=near)
+
+    def _by_catalog(
+        self, catalog: CatalogFile, question: Question, done: int, to_lsn: int | None
+    ) -> Iterator[Block]:
+        """Yield the blocks that a catalog names behind an event. Raises Damage, JournalError."""
+        version = -1
+        waiting: list[int] = []
+        last = -1
+        while True:
+            if version != question.version:
+                version = question.version
+                found = question.numbers(catalog)
+                waiting = sorted((each for each in found if each > last), reverse=True)
+            if not waiting:
+                return
+            last = waiting.pop()
+            first_lsn, _ = catalog.block(last)
+            if to_lsn is not None and first_lsn > to_lsn:
+                return
+            block = self.block(catalog, last)
+            if block.last_lsn > done:
+                yield block
+
+    def block(self, catalog: CatalogFile, number: int) -> Block:
+        """Read a block that a catalog names. Raises Damage, JournalError."""
+        first_lsn, offset = catalog.block(number)
+        segment = self._open(catalog.told)
+        raw = segment.block_at(offset, with_heap=True, with_hash=False)
+        if raw.header.first_lsn != first_lsn:
+            raise Damage("it names another block than there is")
+        return Block(segment.codec(), raw, segment.name)
+
+    def number_at(self, catalog: CatalogFile, lsn: int) -> int:
+        """Return the number of the block with an event of a catalog's span. Raises Damage."""
+        count = catalog.told.blocks.bytes // 16
+        return bisect_right(range(count), lsn, key=lambda each: catalog.block(each)[0]) - 1
+
+    def block_with(self, lsn: int) -> Block | None:
+        """Return the block with an event; None if the span of the event has no catalog."""
+        for span in self.spans(lsn, lsn):
+            if span.catalog is None:
+                return None
+            try:
+                return self.block(span.catalog, self.number_at(span.catalog, lsn))
+            except Damage as damage:
+                self.give_up(span, damage)
+        return None
+
+    def _open(self, told: Description) -> Segment:
+        """Open the segment of a catalog, or use it again."""
+        return self._open_segment(self.segment_of(told.first_lsn))
+
+    def _open_segment(self, name: str) -> Segment:
+        if self._segment is None or self._segment.name != name:
+            if self._segment is not None:
+                self._segment.close()
+                self._segment = None
+            try:
+                self._segment = open_segment(self._disk, name, LAYOUT)
+            except OSError as error:
+                raise JournalError(f"segment {name} cannot be read: {error}") from error
+        return self._segment
+
+    def segment_of(self, lsn: int) -> str:
+        """Return the name of the segment with an event."""
+        return segment_name(self._firsts[max(bisect_right(self._firsts, lsn) - 1, 0)])
+
+    def last_of(self, lsn: int) -> int | None:
+        """Return the last event of the segment with an event, None for the newest segment."""
+        position = bisect_right(self._firsts, lsn)
+        return self._firsts[position] - 1 if position < len(self._firsts) else None
+
+    def hash_behind(self, told: Description) -> bytes:
+        """Return the hash of the last block of a catalog, as what is behind has it.
+
+        Raises Damage, JournalError.
+        """
+        segment = self._open(told)
+        if not told.whole:
+            packed = segment.window.take(BLOCK_HEADER_BYTES, told.end)
+            return unpack_block_header(packed, segment.salt).previous_hash
+        following = self.last_of(told.first_lsn)
+        if following is not None and told.last_lsn == following:
+            offset = max(0, segment.file.size() - TRAILER_BYTES)
+            return peek_trailer_hash(segment.file.pread(TRAILER_BYTES, offset))
+        raise Damage("it ends elsewhere than its segment")
+
+    def close(self) -> None:
+        """Close the open segment."""
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+
+
+class _Chain:
+    """The catalogs that belong to a journal: each ends where the next begins, and the last of a
+    chain ends as the journal says."""
+
+    def __init__(self, owner: Catalogs, directory: Path) -> None:
+        self._owner: Final = owner
+        self._data_id: Final = owner.data_id()
+        self._found: Final[dict[int, Path]] = {}
+        for folder in (ARCHIVE_CATALOGS, CATALOGS):
+            for path in (directory / folder).glob("*" + SUFFIX):
+                if path.stem.isdigit():
+                    self._found[int(path.stem)] = path
+
+    def spans(self) -> list[Span]:
+        """Return all spans of the journal, in order."""
+        first = segment_first_lsn(segment_names(self._owner.disk)[0]) or 1
+        known = self._sound(sorted(self._found))
+        spans: list[Span] = []
+        following = first
+        for catalog in known:
+            told = catalog.told
+            if told.first_lsn < following:
+                # A piece of what a whole catalog covers.
+                continue
+            if told.first_lsn > following:
+                spans.append(Span(following, told.first_lsn - 1, None))
+            spans.append(Span(told.first_lsn, told.last_lsn, catalog))
+            following = told.last_lsn + 1
+        last = self._owner.last_of(1 << 62)
+        spans.append(Span(following, last, None))
+        return spans
+
+    def _sound(self, firsts: Sequence[int]) -> list[CatalogFile]:
+        """Return the catalogs that are tied to the journal, in order.
+
+        From the last one back: a catalog is believed if the one behind it, which is, carries the
+        hash of its last block; else if the journal does.
+        """
+        sound: list[CatalogFile] = []
+        for first in reversed(firsts):
+            path = self._found[first]
+            try:
+                catalog = CatalogFile(path)
+                self._check(catalog.told, first, sound[-1].told if sound else None)
+            except Damage as damage:
+                self._owner.note(path, str(damage))
+                continue
+            except Corruption as corruption:
+                self._owner.note(path, str(corruption))
+                continue
+            sound.append(catalog)
+        sound.reverse()
+        return sound
+
+    def _check(self, told: Description, first: int, behind: Description | None) -> None:
+        """Raise Damage if a catalog is not of this journal."""
+        if told.data_id != self._data_id or told.first_lsn != first:
+            raise Damage("it is of another journal")
+        last = self._owner.last_of(first)
+        if told.last_lsn < first or (last is not None and told.last_lsn > last):
+            raise Damage("it ends in another segment than it begins")
+        if behind is not None and behind.first_lsn == told.last_lsn + 1:
+            carried = behind.previous_hash
+        else:
+            carried = self._owner.hash_behind(told)
+        if carried != told.last_hash:
+            raise Damage("it is of another journal, or of one that was changed since")
