@@ -9,6 +9,8 @@ Modules:
 - `carrying`: Where carried content is: keeping and reading the tables that record it.
 - `catalog_file`: The file of a catalog: tables of sorted pairs that say where in a run of blocks
   something is (ADR 64).
+- `catalog_keeper`: The catalogs of a data directory, for the owner of its index: makes them when
+  there is time (ADR 64).
 - `catalog_keys`: The keys of catalogs: what is looked up instead of headers, bodies and ids (ADR
   64).
 - `cataloging`: Making catalogs: reads blocks, and collects what a catalog says of them (ADR 64).

@@ -296,6 +296,8 @@ class Job(NamedTuple):
     from_lsn: int
     until: int = 0
     bytes_min: int = 0
+    offset: int = 0
+    """Where the piece begins in its segment, 0 for the first one."""
 
 
 def catalogued(
@@ -318,10 +320,14 @@ def catalogued(
     return (yield from builder.finish(whole=not job.until))
 
 
-def missing_catalogs(disk: Disk, data_id: bytes, directory: Path) -> Iterator[Job]:
-    """Yield what is missing of sealed segments, the newest first."""
+def missing_catalogs(
+    disk: Disk, data_id: bytes, directory: Path, from_name: str = ""
+) -> Iterator[Job]:
+    """Yield what is missing of sealed segments, the newest first, down to one of them."""
     names = segment_names(disk)
     for position in range(len(names) - 2, -1, -1):
+        if names[position] < from_name:
+            return
         first = segment_first_lsn(names[position]) or 1
         last = (segment_first_lsn(names[position + 1]) or 1) - 1
         told = description(directory, data_id, first)
@@ -339,9 +345,11 @@ def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int, bytes_mi
     """Return the next piece of the newest segment, of which nothing is said behind `until`."""
     name = segment_names(disk)[-1]
     position = segment_first_lsn(name) or 1
+    offset = 0
     while (told := description(directory, data_id, position)) is not None and not told.whole:
         position = told.last_lsn + 1
-    return Job(name, position, until, bytes_min)
+        offset = told.end
+    return Job(name, position, until, bytes_min, offset)
 
 
 def description(directory: Path, data_id: bytes, first_lsn: int) -> Description | None:

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.block import Block
-from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS, TABLES
+from daybook.journal.data_directory import CATALOGS, INDEX, JOURNAL, SNAPSHOTS, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import Corruption, JournalError
 from daybook.journal.lifeline import end_with
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of
 from daybook.paging.batches import BATCH_BYTES
+from daybook.paging.catalog_keeper import CatalogKeeper
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Trouble
@@ -56,13 +57,16 @@ class Indexer:
         index: Index,
         disk: RealDisk,
         snapshots: Snapshots,
+        catalogs: CatalogKeeper,
         *,
         in_thread: bool = False,
     ) -> None:
         """`in_thread`: others use the tables, and the process does other things too."""
         self._disk: Final = disk
         self._snapshots: Final = snapshots
+        self._catalogs: Final = catalogs
         self._snapshot_every = 0
+        self._catalog_headers: str | None = None
         self._in_thread: Final = in_thread
         self._line: Final = line
         self._index: Final = index
@@ -104,7 +108,8 @@ class Indexer:
         while self._durable_lsn < lsn:
             if self._digest and self._durable_lsn <= self._index.lsn:
                 self._tell()
-            self._listen(None)
+            # In the time in which there is nothing else to do.
+            self._listen(self._catalogs.work())
         self._begun = time.monotonic()
 
     def _wait(self) -> bool:
@@ -119,6 +124,7 @@ class Indexer:
             self._durable_lsn = max(self._durable_lsn, message.lsn)
             self._digest = self._digest or message.digest
             self._snapshot_every = message.snapshot_every
+            self._catalog_headers = message.catalog_headers
 
     def _commit(self) -> None:
         """Fold what was read, and report the commit."""
@@ -131,6 +137,7 @@ class Indexer:
         # After the answer, for which others wait.
         if self._snapshots.follow(self._index, self._disk, size, self._snapshot_every):
             self._tell()
+        self._catalogs.note(batch[-1], self._catalog_headers)
         self._begun = time.monotonic()
         if not self._in_thread and mapped_bytes() > MAPPED_BYTES_MAX:
             self._index.close()
@@ -163,7 +170,7 @@ class Indexer:
         self._line.say(
             Indexed(
                 self._index.lsn, digest, processor, size, seconds, commit_seconds,
-                self._snapshots.lsn, self._snapshots.trouble,
+                self._snapshots.lsn, self._snapshots.trouble, self._catalogs.trouble,
             )
         )  # fmt: skip
 
@@ -213,7 +220,9 @@ def index_journal(line: Line, data: Path, tables: Tables | None = None) -> int:
             try:
                 disk = RealDisk(data / JOURNAL)
                 snapshots = Snapshots(data / SNAPSHOTS, data_id_of(disk))
-                Indexer(line, index, disk, snapshots, in_thread=tables is not None).run()
+                catalogs = CatalogKeeper(data / CATALOGS, disk, data_id_of(disk))
+                in_thread = tables is not None
+                Indexer(line, index, disk, snapshots, catalogs, in_thread=in_thread).run()
             finally:
                 index.close()
     except Ended:

@@ -17,11 +17,13 @@ _READ_BYTES: Final = 64 * 1024
 
 class Durable(msgspec.Struct, tag="durable", array_like=True):
     """Broker: everything up to `lsn` is durable, and to be committed now. `digest`: also report the
-    digest. `snapshot_every` is how many bytes are to be between two snapshots, 0 for none."""
+    digest. `snapshot_every` is how many bytes are to be between two snapshots, 0 for none.
+    `catalog_headers` are the headers that are catalogued; None: no catalogs are made."""
 
     lsn: int
     digest: bool = False
     snapshot_every: int = 0
+    catalog_headers: str | None = None
 
 
 class Indexed(msgspec.Struct, tag="indexed", array_like=True):
@@ -30,7 +32,8 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     `processor_seconds` is the processor time of the process since its start, `map_bytes` the size
     of the tables, `digest_seconds` how long the digest took, while nothing was indexed, and
     `seconds` how long the commit took by the clock. `snapshot_lsn` is the newest snapshot, and
-    `snapshot_trouble` says why the last one could not be written.
+    `snapshot_trouble` says why the last one could not be written, `catalog_trouble` the same of
+    catalogs.
     """
 
     lsn: int
@@ -41,6 +44,7 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     seconds: float = 0.0
     snapshot_lsn: int = 0
     snapshot_trouble: str = ""
+    catalog_trouble: str = ""
 
 
 class Trouble(msgspec.Struct, tag="trouble", array_like=True):
@@ -108,6 +112,7 @@ class Line:
                 max(waiting.lsn, message.lsn),
                 waiting.digest or message.digest,
                 message.snapshot_every,
+                message.catalog_headers,
             )
         self._next = message
         self.flush()

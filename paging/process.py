@@ -69,9 +69,16 @@ class IndexerHandle:
         """Descriptor that becomes readable when the indexer sends something, or ends."""
         return self._line.fileno()
 
-    def tell(self, lsn: int, *, digest: bool = False, snapshot_every: int = 0) -> None:
+    def tell(
+        self,
+        lsn: int,
+        *,
+        digest: bool = False,
+        snapshot_every: int = 0,
+        catalog_headers: str | None = None,
+    ) -> None:
         """Request a commit up to a durable LSN, now or when it reads again."""
-        self._line.offer(Durable(lsn, digest, snapshot_every))
+        self._line.offer(Durable(lsn, digest, snapshot_every, catalog_headers))
 
     def flush(self) -> None:
         """Send what it had no room for."""

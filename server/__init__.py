@@ -61,6 +61,8 @@ Modules:
   know a hub.
 - `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).
+- `journal_options`: The table of the configuration keys of [journal]: how history is written, kept
+  and found.
 - `journaling`: The data directory of a broker, from before its event loop to after it.
 - `keeping`: What the hub needs of the journal: a writer, and a reader of chunks.
 - `kinds`: Types of configuration values: their names in the documentation, and their parsers.

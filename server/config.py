@@ -127,6 +127,8 @@ class JournalConfig(msgspec.Struct, frozen=True):
     archive_directory: str
     checkpoint_period: int  # milliseconds
     snapshot_every: int
+    catalogs: bool
+    catalog_headers: str
     idle_mark_delay: int  # milliseconds
 
 

@@ -12,6 +12,7 @@ from daybook.journal.archive.store import without_password
 from daybook.server import options
 from daybook.server.acceptor_options import COMMON, TABLES
 from daybook.server.config import AcceptorConfig, Config, field_of, key_of, show
+from daybook.server.journal_options import JOURNAL
 from daybook.server.option import Option
 
 UNSET: Final = msgspec.UNSET
@@ -22,7 +23,7 @@ def effective(old: Config, new: Config) -> Config:
     renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
     return Config(
         broker=_renew(old.broker, new.broker, options.BROKER),
-        journal=_renew(old.journal, new.journal, options.JOURNAL),
+        journal=_renew(old.journal, new.journal, JOURNAL),
         acceptors=tuple(
             _renew_acceptor(acceptor, renewed.get(acceptor.name, acceptor))
             for acceptor in old.acceptors

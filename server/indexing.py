@@ -29,6 +29,7 @@ from daybook.paging.store import IndexStore
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.last_words import distrust, trust
 from daybook.server import logs
+from daybook.server.config import JournalConfig
 from daybook.server.hub import Hub
 from daybook.server.pacing import EARLY_BYTES, Pace
 
@@ -58,6 +59,11 @@ class Loop(Protocol):
         ...
 
 
+def catalog_headers_of(config: JournalConfig) -> str | None:
+    """Return the headers that are to be catalogued, None if there are to be no catalogs."""
+    return config.catalog_headers if config.catalogs else None
+
+
 class Indexing:
     """The indexer of a broker, from its start to its end."""
 
@@ -73,6 +79,7 @@ class Indexing:
         process: IndexerHandle | None,
         checkpoint_us: int,
         snapshot_every: int,
+        catalog_headers: str | None,
         timeout_us: int,
         on_failure: Callable[[Exception], None],
         on_damage: Callable[[str], None],
@@ -91,6 +98,7 @@ class Indexing:
         self._on_damage: Final = on_damage
         self.checkpoint_us = checkpoint_us
         self.snapshot_every = snapshot_every
+        self.catalog_headers = catalog_headers
         self.timeout_us = timeout_us
         # An indexer that was dropped or killed, and has not ended yet: no other may begin before.
         self._leaving: IndexerHandle | None = None
@@ -230,7 +238,10 @@ class Indexing:
         if wants_digest:
             self._is_asked = True
             self._next_digest = now + self.checkpoint_us
-        self._process.tell(durable, digest=wants_digest, snapshot_every=self.snapshot_every)
+        self._process.tell(
+            durable, digest=wants_digest, snapshot_every=self.snapshot_every,
+            catalog_headers=self.catalog_headers,
+        )  # fmt: skip
 
     def hurry(self) -> bool:
         """Request that all durable events are indexed now; return whether they already are."""
@@ -257,6 +268,7 @@ class Indexing:
             "index_bytes": self._last.map_bytes,
             "snapshot_lsn": self._last.snapshot_lsn,
             "snapshot_trouble": self._last.snapshot_trouble,
+            "catalog_trouble": self._last.catalog_trouble,
             "indexer_silent_seconds": round(self._silent_us / 1_000_000, 1),
             "index_trouble": self._trouble,
             "journal_damage": self._damage,

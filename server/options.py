@@ -16,8 +16,8 @@ from daybook.engine.definitions import (
 )
 from daybook.engine.permissions import PERMISSIONS
 from daybook.engine.setting_keys import BLOCK, DROP, FAIL
-from daybook.journal.format import DEVICE_BLOCKS
 from daybook.server.acceptor_options import ANY
+from daybook.server.journal_options import JOURNAL
 from daybook.server.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
@@ -36,7 +36,6 @@ from daybook.server.kinds import (
     one_of,
     part_or_size,
     size,
-    size_of,
     text,
 )
 from daybook.server.option import Option
@@ -320,91 +319,6 @@ BROKER: Final = (
         "How long a stop by SIGTERM or SIGINT may take, whatever hangs. What is not durable then is"
         " given up; nothing of it was confirmed to clients.",
         live=True,
-    ),
-)
-
-JOURNAL: Final = (
-    Option(
-        "segment-bytes",
-        size(64 << 10, 4 * GIB),
-        "64MiB",
-        "Size of a segment, reserved on the disk when it is begun.",
-    ),
-    Option(
-        "block-bytes",
-        size(4 << 10, 64 << 20),
-        "256KiB",
-        "Events collected before a block is closed, if the disk has not asked for it earlier.",
-    ),
-    Option(
-        "max-pending-bytes",
-        size(64 << 10, 4 * GIB),
-        "32MiB",
-        "Blocks that may wait for the disk before the broker stops to read from producers; at "
-        "least `block-bytes`. Never more than half of `segment-bytes` is used, so that they fit "
-        "into the segment that is reserved for consumers when the disk is full.",
-    ),
-    Option(
-        "device-block-size",
-        size_of(*DEVICE_BLOCKS),
-        "0",
-        "What a write that the power cut interrupts may damage beside what it wrote, on the disk"
-        " of the journal: 0, nothing, as disks with power-loss protection promise; 512 or 4096:"
-        " the rest of a device block, so that blocks are padded to end with one.",
-    ),
-    Option(
-        "retention-max-age",
-        duration(0),
-        0,
-        "Age of the newest event of a segment after which it leaves the live set; 0: never. What"
-        " is still queued in it is carried forward first.",
-        live=True,
-    ),
-    Option(
-        "retention-max-bytes",
-        size(0, 1024 * 1024 * GIB),
-        "0",
-        "Size of all segments above which the oldest leave the live set; 0: no limit.",
-        live=True,
-    ),
-    Option(
-        "retention-scan-period",
-        duration(100),
-        10_000,
-        "How often it is looked for segments that can leave.",
-        live=True,
-    ),
-    Option(
-        "archive-directory",
-        text("a directory or URL", r"[^\x00-\x1f\x7f]*"),
-        "",
-        "Where segments go that leave the live set: a directory or a URL like s3://bucket/path;"
-        " empty: they are deleted. It must lie apart from the data directory.",
-        live=True,
-    ),
-    Option(
-        "checkpoint-period",
-        duration(0),
-        10_000,
-        "How often the digest of the index is journaled while there is news, so that `journal"
-        " verify` can compare; 0: never. The index itself is written all the time.",
-        live=True,
-    ),
-    Option(
-        "snapshot-every",
-        size(0, 1024 * GIB),
-        "64MiB",
-        "How many bytes of journal are to be between two snapshots of the state, from which"
-        " `journal inspect --at` and others begin; 0: none are taken. Together they take at most"
-        " a tenth of the journal.",
-        live=True,
-    ),
-    Option(
-        "idle-mark-delay",
-        duration(1),
-        200,
-        "How long nothing must happen before a mark is appended, which proves the last "
-        "block whole.",
     ),
 )
 

@@ -50,7 +50,7 @@ from daybook.server.guard import Guard
 from daybook.server.host_config import limits_of
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options, session_options
-from daybook.server.indexing import Indexing
+from daybook.server.indexing import Indexing, catalog_headers_of
 from daybook.server.journaling import Journaling, attach, look_at_lock
 from daybook.server.layers.certificates import TlsError
 from daybook.server.listeners import Acceptor
@@ -208,6 +208,7 @@ class Service:
             process=recovered.indexer,
             checkpoint_us=self.config.journal.checkpoint_period * 1000,
             snapshot_every=self.config.journal.snapshot_every,
+            catalog_headers=catalog_headers_of(self.config.journal),
             timeout_us=self.config.broker.indexer_timeout * 1000,
             on_failure=self._index_failed,
             on_damage=self._journal_damaged,
@@ -480,6 +481,7 @@ class Service:
         self.disk.judge()
         self.indexing.checkpoint_us = self.config.journal.checkpoint_period * 1000
         self.indexing.snapshot_every = self.config.journal.snapshot_every
+        self.indexing.catalog_headers = catalog_headers_of(self.config.journal)
         self.indexing.timeout_us = self.config.broker.indexer_timeout * 1000
         self._guard.stop_seconds = self.config.broker.stop_timeout / 1000
         self.retention.config = self.config.journal

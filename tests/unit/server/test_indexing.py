@@ -19,6 +19,7 @@ SECOND = 1_000_000
 
 
 SNAPSHOT_EVERY = 4096
+CATALOG_HEADERS = "order, customer"
 
 
 class FakeProcess:
@@ -39,8 +40,16 @@ class FakeProcess:
     def fileno(self) -> int:
         return 99
 
-    def tell(self, lsn: int, *, digest: bool = False, snapshot_every: int = 0) -> None:
+    def tell(
+        self,
+        lsn: int,
+        *,
+        digest: bool = False,
+        snapshot_every: int = 0,
+        catalog_headers: str | None = None,
+    ) -> None:
         assert snapshot_every == SNAPSHOT_EVERY
+        assert catalog_headers == CATALOG_HEADERS
         self.told.append((lsn, digest))
 
     def hear(self) -> list[Any]:
@@ -154,6 +163,7 @@ class Scene:
             process=self.process,  # type: ignore[arg-type]
             checkpoint_us=10 * SECOND,
             snapshot_every=SNAPSHOT_EVERY,
+            catalog_headers=CATALOG_HEADERS,
             timeout_us=60 * SECOND,
             on_failure=self.failures.append,
             on_damage=self.damages.append,
