@@ -38,9 +38,8 @@ Planter = Callable[[], Planted]
 def _world(**matches: dict[str, Any]) -> tuple[DoorWorld, int, int]:
     """A world with a connection and a consumer of `orders`."""
     world = DoorWorld()
-    world.settings(
-        **{"all": {"max-delivery-attempts": 3, "dead-letter-address": "dead"}, **matches}
-    )
+    everywhere = {"max-delivery-attempts": 3, "dead-letter-address": "dead"}
+    world.settings("decisions", **{"all": everywhere, **matches})
     connection = world.connect()
     consumer = world.attach(connection, "orders", credit_messages=100, ack_mode="client")
     return world, connection, consumer
