@@ -52,7 +52,7 @@ class CatalogKeeper:
         self._making: tuple[Job, Making] | None = None
         self._newest: Block | None = None
         self._piece_end = 0
-        # Segments before this one have been looked at, and those that cannot be read.
+        # What is before this segment has its catalog, or cannot be read.
         self._looked_until = ""
         self._waiting: list[Job] = []
         self._resume_at = 0.0
@@ -84,8 +84,8 @@ class CatalogKeeper:
             # It is not tried again; reading says the same.
             self.trouble = str(error)
             self._making = None
-        except OSError as error:
-            self.trouble = f"a catalog cannot be written: {error}"
+        except OSError as failure:
+            self.trouble = f"a catalog cannot be written: {failure}"
             self._making = None
             self._looked_until = ""
             rest = RETRY_SECONDS
