@@ -290,9 +290,15 @@ class StompClient:
             self._note(frame)
         return self._messages.popleft()
 
-    def disconnect(self) -> None:
-        """Send DISCONNECT and wait until everything sent before is confirmed. Raises StompError."""
-        self.wait_for(self.request_receipt("DISCONNECT", []))
+    def disconnect(self, last: bytes = b"") -> None:
+        """Send DISCONNECT and wait until everything sent before is confirmed. Raises StompError.
+
+        `last` are frames made by `encode` that leave together with it, so that the broker does
+        nothing between them and the end.
+        """
+        receipt = self._next_receipt()
+        self._write(last + encode("DISCONNECT", [("receipt", receipt)]))
+        self.wait_for(receipt)
 
     def _note(self, frame: Frame) -> None:
         if frame.command == "RECEIPT":

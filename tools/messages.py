@@ -14,7 +14,7 @@ from typing import IO, Any, Final, Literal
 import click
 
 from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
-from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError
+from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError, encode
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_json
 from daybook.tools.texts import body_fields, printable
@@ -296,6 +296,7 @@ def receive(
         headers.append(("credit", f"{count},0"))
     received = 0
     interrupted = False
+    last = b""
     try:
         with StompClient(endpoint) as client:
             client.wait_for(client.request_receipt("SUBSCRIBE", headers))
@@ -310,11 +311,15 @@ def receive(
                     _show(frame, as_json)
                     frame.content.close()
                     if ack != "auto" and not keep:
-                        answer = "NACK" if reject else "ACK"
-                        client.send(answer, [("id", frame.headers["ack"])])
+                        answer = encode("NACK" if reject else "ACK", [("id", frame.headers["ack"])])
+                        # An answer makes room for a message more, and nobody waits for that one.
+                        if received == count and not follow:
+                            last = answer
+                        else:
+                            client.send_encoded(answer)
             except KeyboardInterrupt:
                 interrupted = True
-            client.disconnect()
+            client.disconnect(last)
     except StompError as error:
         raise Failure(str(error)) from error
     if received < count and not follow:
