@@ -7,7 +7,7 @@ span is read, and `notes` says so. Must never know what is asked.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -88,9 +88,13 @@ class Catalogs:
         return any(span.catalog is not None for span in self._spans)
 
     def uncatalogued(self) -> int:
-        """Return how many spans must be read, besides what is in the newest segment."""
+        """Return how many events must be read, besides those in the newest segment."""
         newest = self._firsts[-1] if self._firsts else 0
-        return sum(span.catalog is None and span.first_lsn < newest for span in self._spans)
+        return sum(
+            newest - span.first_lsn if span.last_lsn is None else span.last_lsn - span.first_lsn + 1
+            for span in self._spans
+            if span.catalog is None and span.first_lsn < newest
+        )
 
     def note(self, path: Path, wrong: str) -> None:
         """Note why a catalog is not used."""
@@ -118,14 +122,59 @@ class Catalogs:
         assert span.catalog is not None
         self.note(span.catalog.path, str(damage))
         read = span._replace(catalog=None)
-        self._spans[self._spans.index(span)] = read
+        # It may have been given up before, by a question within a question.
+        self._spans = [read if each is span else each for each in self._spans]
         return read
 
-    def blocks(
-        self, question: Question, from_lsn: int, to_lsn: int | None = None
+    def read(
+        self,
+        wanted: Callable[[FooterEntry], bool],
+        from_lsn: int,
+        to_lsn: int | None = None,
+        *,
+        proven: bool = False,
     ) -> Iterator[Block]:
-        """Yield the blocks that may matter, in order. The question may come to look for more
-        meanwhile. Raises JournalError."""
+        """Yield the blocks that may contain what is wanted, by footers. Raises JournalError."""
+        newest = self._firsts[-1]
+        if from_lsn < newest and not proven:
+            end = newest - 1 if to_lsn is None else min(newest - 1, to_lsn)
+            yield from wanted_blocks(self._disk, wanted, from_lsn=from_lsn, to_lsn=end)
+            from_lsn = newest
+        if to_lsn is not None and from_lsn > to_lsn:
+            return
+        yield from read_blocks(
+            self._disk, LAYOUT, from_lsn=from_lsn, to_lsn=to_lsn, proven=proven,
+            near=self._near(from_lsn),
+        )  # fmt: skip
+
+    def _near(self, lsn: int) -> tuple[int, int]:
+        """Return where the block with an event is, or one before it; (0, 0) if nothing says it."""
+        for span in self.spans_back(lsn):
+            catalog = span.catalog
+            if catalog is None:
+                continue
+            if self.segment_of(catalog.told.first_lsn) != self.segment_of(lsn):
+                break
+            try:
+                if lsn <= catalog.told.last_lsn:
+                    return catalog.block(self.number_at(catalog, lsn))
+            except Damage as damage:
+                self.give_up(span, damage)
+            return catalog.told.last_lsn + 1, catalog.told.end
+        return 0, 0
+
+    def blocks(
+        self,
+        question: Question,
+        from_lsn: int,
+        to_lsn: int | None = None,
+        *,
+        proven: bool = False,
+    ) -> Iterator[Block]:
+        """Yield the blocks that may matter, in order; `proven` as in `read_blocks`.
+
+        The question may come to look for more meanwhile. Raises JournalError.
+        """
         for span in list(self.spans(from_lsn, to_lsn)):
             done = max(from_lsn, span.first_lsn) - 1
             if span.catalog is not None:
@@ -141,20 +190,23 @@ class Catalogs:
             last = span.last_lsn
             if to_lsn is not None:
                 last = to_lsn if last is None else min(last, to_lsn)
-            yield from self._by_reading(question, done + 1, last)
+            yield from self._by_reading(question, done + 1, last, proven=proven)
 
-    def _by_reading(self, question: Question, from_lsn: int, to_lsn: int | None) -> Iterator[Block]:
+    def _by_reading(
+        self, question: Question, from_lsn: int, to_lsn: int | None, *, proven: bool
+    ) -> Iterator[Block]:
         """Yield the blocks of a span without a catalog that may matter."""
-        before = next(iter(self.spans_back(from_lsn - 1)), None)
-        catalog = before.catalog if before is not None else None
-        if catalog is None or catalog.told.whole:
-            yield from wanted_blocks(
-                self._disk, question.may_matter, from_lsn=from_lsn, to_lsn=to_lsn
-            )
+        if from_lsn >= self._firsts[-1]:
+            # Of the newest segment there is no footer.
+            yield from self.read(question.may_matter, from_lsn, to_lsn, proven=proven)
             return
-        # Behind a piece there is no footer, and all blocks before would have to be passed.
-        near = catalog.told.last_lsn + 1, catalog.told.end
-        yield from read_blocks(self._disk, LAYOUT, from_lsn=from_lsn, to_lsn=to_lsn, near=near)
+        for block in wanted_blocks(
+            self._disk, question.may_matter, from_lsn=from_lsn, to_lsn=to_lsn
+        ):
+            if proven and block.first_lsn >= self._firsts[-1]:
+                yield from self.read(question.may_matter, block.first_lsn, to_lsn, proven=proven)
+                return
+            yield block
 
     def _by_catalog(
         self, catalog: CatalogFile, question: Question, done: int, to_lsn: int | None

@@ -50,7 +50,8 @@ class Description(msgspec.Struct, frozen=True, array_like=True):
 
     The blocks lie in one segment from offset `begin` to `end`. `previous_hash` is the hash of the
     block before the first, `last_hash` that of the last one. `all_headers`: a header that is not in
-    `left_out` and has no table does not occur. `all_bodies`: so with bodies.
+    `left_out` and has no table does not occur. `all_bodies`: so with bodies. `choice` are
+    the words by which the headers were chosen.
     """
 
     data_id: bytes
@@ -66,6 +67,7 @@ class Description(msgspec.Struct, frozen=True, array_like=True):
     headers: dict[str, Table]
     all_headers: bool
     left_out: tuple[str, ...]
+    choice: str
     all_bodies: bool
 
 
@@ -207,6 +209,21 @@ class CatalogFile:
         if len(found) != size:
             raise Damage("it ends within a table")
         return found
+
+    def pairs(self, table: Table) -> Iterator[tuple[int, int]]:
+        """Yield all keys of a table with their numbers."""
+        if not table.groups:
+            return
+        firsts, ends, crcs = self._fence(table)
+        for group in range(table.groups):
+            start = ends[group - 1] if group else 0
+            keys, numbers = self._group(table, start, ends[group], crcs[group], firsts[group])
+            yield from zip(keys, numbers.tolist(), strict=True)
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Yield the first event and the offset of each block."""
+        for number in range(self.told.blocks.bytes // 16):
+            yield self.block(number)
 
     def block(self, number: int) -> tuple[int, int]:
         """Return the first event and the offset of a block."""

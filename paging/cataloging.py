@@ -69,6 +69,7 @@ class HeaderChoice:
     def __init__(self, words: str) -> None:
         """`words` are names, separated by commas; `*` for all, nothing for none."""
         names = {word.strip() for word in words.split(",")} - {""}
+        self.words: Final = words
         self.all: Final = ALL in names
         self.names: Final = frozenset() if self.all else frozenset(names)
 
@@ -143,6 +144,7 @@ class Builder:
         self._messages: list[Any] = []
         self._subjects: Final[dict[str, array[int]]] = {name: array("Q") for name in SUBJECTS}
         self._positions: Final[dict[str, array[int]]] = {name: array("I") for name in SUBJECTS}
+        self._choice: Final = choice
         self._headers: Final = _Headers(choice)
         self._bodies = array("Q")
         self._all_bodies = True
@@ -245,7 +247,8 @@ class Builder:
                 self._data_id, self._first_lsn, self._last_lsn,
                 self._first.offset, self._last.offset + self._last.header.block_bytes,
                 self._first.header.previous_hash, self._last.hash, whole,
-                blocks, tables, headers, self._headers.all, left_out, self._all_bodies,
+                blocks, tables, headers, self._headers.all, left_out, self._choice.words,
+                self._all_bodies,
             )
         )  # fmt: skip
 
@@ -289,13 +292,15 @@ class Job(NamedTuple):
     """A catalog that is missing: of a segment from an event on.
 
     `until` is 0 for a sealed segment, all of which is read; of the newest segment, a piece is made
-    of the blocks that end before that event, if they have so many bytes.
+    of the blocks that end before that event, if they have so many bytes, and of about so many at
+    most.
     """
 
     segment: str
     from_lsn: int
     until: int = 0
     bytes_min: int = 0
+    bytes_max: int = 0
     offset: int = 0
     """Where the piece begins in its segment, 0 for the first one."""
 
@@ -313,7 +318,7 @@ def catalogued(
             break
         yield from builder.add(block)
         yield
-        if job.until and builder.size >= PIECE_BYTES:
+        if job.bytes_max and builder.size >= job.bytes_max:
             break
     if not builder.last_lsn or builder.size < job.bytes_min:
         return b""
@@ -349,7 +354,7 @@ def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int, bytes_mi
     while (told := description(directory, data_id, position)) is not None and not told.whole:
         position = told.last_lsn + 1
         offset = told.end
-    return Job(name, position, until, bytes_min, offset)
+    return Job(name, position, until, bytes_min, PIECE_BYTES, offset)
 
 
 def description(directory: Path, data_id: bytes, first_lsn: int) -> Description | None:
@@ -367,7 +372,9 @@ def write_catalog(directory: Path, first_lsn: int, content: bytes) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     work = directory / f"{WORK}{os.getpid()}-{first_lsn}"
     try:
-        work.write_bytes(content)
+        descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
         work.replace(directory / catalog_name(first_lsn))
     except BaseException:
         with suppress(OSError):

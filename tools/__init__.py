@@ -8,6 +8,8 @@ Modules:
 - `archiving`: Running `journal archive`: listing an archive, verifying it, and fetching from it.
 - `auditing`: Running `journal audit`: the account of every queue between two moments, and every
   breach.
+- `catalog_verification`: Verifying the catalogs of a data directory: each is made again from its
+  blocks, and compared.
 - `cataloging`: The command `journal catalog`: makes the catalogs that a journal does not have yet.
 - `configuration`: The command `daybook config`: checking configuration files, and converting those
   of Artemis.

@@ -4,6 +4,7 @@ durable."""
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,10 @@ import msgspec
 from daybook.client.control import is_running
 from daybook.engine.events import KIND, SKIPPED
 from daybook.history.beginning import EVERYTHING, Beginning, beginning
+from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.history.topology import Topology
 from daybook.journal.disk import Disk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.pins import Pin
@@ -25,7 +28,7 @@ from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged
 from daybook.tools import past
 from daybook.tools.failures import Failure
-from daybook.tools.inspection import Inspection, Question, parse_kinds
+from daybook.tools.inspection import ByCatalogs, Inspection, Question, parse_kinds
 from daybook.tools.opening import history
 from daybook.tools.printing import dim_with_kind, print_line
 from daybook.tools.story import as_object, line
@@ -43,19 +46,16 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         return
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
+    if not (flags["follow"] or question.queue or question.address) and _asks_catalogs(
+        ctx, path, disk, question, flags
+    ):
+        return
     known = _known_before(path, disk, question.from_lsn - 1)
     inspection = Inspection(question, known.events, known.lsn)
     follow = Following(disk, pin) if flags["follow"] else None
     found = inspection.events(disk, proven=is_running(path), follow=follow)
-    told = 0
     try:
-        for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
-            told += 1
-            print_line(
-                _told(event, inspection.names, as_json=flags["as_json"]) + _up_to(event, last_lsn)
-            )
-            if event.body and not flags["as_json"]:
-                print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
+        told = _print(found, inspection.names, flags)
     except KeyboardInterrupt:
         if not follow:
             raise
@@ -64,6 +64,34 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         raise Failure(_never_was(inspection, question))
     if not told:
         _explain_silence(disk, question)
+
+
+def _asks_catalogs(
+    ctx: click.Context, path: Path, disk: Disk, question: Question, flags: dict[str, Any]
+) -> bool:
+    """Answer with the help of catalogs, if there are any; return whether it was done."""
+    catalogs = Catalogs(path, disk)
+    ctx.call_on_close(catalogs.close)
+    if not catalogs.any:
+        return False
+    topology = Topology(catalogs, partial(beginning, path, disk))
+    inspection = ByCatalogs(question, catalogs, topology)
+    if not _print(inspection.events(proven=is_running(path)), inspection.names, flags):
+        _explain_silence(disk, question)
+    for note in catalogs.notes:
+        click.echo(f"note: {note}", err=True)
+    return True
+
+
+def _print(found: Iterator[Event], names: Names, flags: dict[str, Any]) -> int:
+    """Print events; return how many."""
+    told = 0
+    for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
+        told += 1
+        print_line(_told(event, names, as_json=flags["as_json"]) + _up_to(event, last_lsn))
+        if event.body and not flags["as_json"]:
+            print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
+    return told
 
 
 def _check_alone(flags: dict[str, Any]) -> None:

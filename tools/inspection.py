@@ -24,12 +24,16 @@ from daybook.engine.events import (
     Row,
 )
 from daybook.engine.kinds import TOPOLOGY
+from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.history.topology import NamesAsked, Topology
 from daybook.journal.block import Block, queue_bit
 from daybook.journal.disk import Disk
 from daybook.journal.format import FooterEntry
 from daybook.journal.reader import read_blocks
+from daybook.paging.catalog_file import CatalogFile
+from daybook.paging.catalog_keys import MESSAGES
 from daybook.paging.layout import LAYOUT
 
 
@@ -70,6 +74,21 @@ def kind_called(number: int) -> str:
     return events.BY_NUMBER[number].name
 
 
+def asks_columns(question: Question, lsn: int, row: Row) -> bool:
+    """Apply the filters that need no names."""
+    if lsn < question.from_lsn or (question.to_lsn is not None and lsn > question.to_lsn):
+        return False
+    if question.kinds and row[KIND] not in question.kinds:
+        return False
+    if question.message and question.message not in (row[MESSAGE], row[RELATED]):
+        return False
+    if question.connection and row[CONNECTION] != question.connection:
+        return False
+    if question.since is not None and row[TIME] < question.since:
+        return False
+    return question.until is None or row[TIME] <= question.until
+
+
 class Inspection:
     """One reading of the journal. `names` are as of the last event that was returned.
 
@@ -82,7 +101,6 @@ class Inspection:
         self.names = Names()
         self._question = question
         self._mask = kinds_mask(TOPOLOGY)
-        self._asked = question.kinds
         self._queue_ids: set[int] = set()
         self._address_ids: set[int] = set()
         for event in known:
@@ -185,19 +203,7 @@ class Inspection:
         return row[KIND] in TOPOLOGY or self._asks_columns(lsn, row)
 
     def _asks_columns(self, lsn: int, row: Row) -> bool:
-        """Apply the filters that need no names."""
-        question = self._question
-        if lsn < question.from_lsn or (question.to_lsn is not None and lsn > question.to_lsn):
-            return False
-        if self._asked and row[KIND] not in self._asked:
-            return False
-        if question.message and question.message not in (row[MESSAGE], row[RELATED]):
-            return False
-        if question.connection and row[CONNECTION] != question.connection:
-            return False
-        if question.since is not None and row[TIME] < question.since:
-            return False
-        return question.until is None or row[TIME] <= question.until
+        return asks_columns(self._question, lsn, row)
 
     def _asks(self, lsn: int, row: Row) -> bool:
         if not self._asks_columns(lsn, row):
@@ -211,3 +217,55 @@ class Inspection:
             return False
         decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
         return not self._queue_ids.isdisjoint(decoded.queues)
+
+
+class ByCatalogs:
+    """A reading of the journal that finds events by catalogs, and names where they are met.
+
+    It asks for no names of queues or addresses.
+    """
+
+    def __init__(self, question: Question, catalogs: Catalogs, topology: Topology) -> None:
+        self.version = 0
+        self._question = question
+        self._catalogs = catalogs
+        self._asked = NamesAsked(topology)
+
+    @property
+    def names(self) -> Names:
+        """Names as of the last event that was returned."""
+        return self._asked.names
+
+    def numbers(self, catalog: CatalogFile) -> set[int]:
+        """As `Question.numbers` of catalogs."""
+        if not self._question.message:
+            return set(range(catalog.told.blocks.bytes // 16))
+        return set(catalog.numbers(catalog.told.tables[MESSAGES], self._question.message))
+
+    def may_matter(self, entry: FooterEntry) -> bool:
+        """As `Question.may_matter` of catalogs."""
+        question = self._question
+        if question.since is not None and entry.time_max < question.since:
+            return False
+        if question.until is not None and entry.time_min > question.until:
+            return False
+        return not question.kinds or bool(entry.kinds & kinds_mask(question.kinds))
+
+    def events(self, *, proven: bool) -> Iterator[Event]:
+        """The selected events, in order; see `Inspection.events`. Raises JournalError."""
+        question = self._question
+        for block in self._blocks(proven=proven):
+            for event in events_of(
+                block, lambda lsn, row: asks_columns(question, lsn, row), bodies=question.bodies
+            ):
+                self._asked.meet(event)
+                yield event
+                self._asked.forget(event)
+
+    def _blocks(self, *, proven: bool) -> Iterator[Block]:
+        question = self._question
+        if question.message:
+            return self._catalogs.blocks(self, question.from_lsn, question.to_lsn, proven=proven)
+        return self._catalogs.read(
+            self.may_matter, question.from_lsn, question.to_lsn, proven=proven
+        )

@@ -1,7 +1,7 @@
 """Running `journal trail`: finds the messages that are asked for, and prints their history."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from daybook.tools.failures import Failure
 from daybook.tools.opening import history
 from daybook.tools.printing import dim_with_kind, show_json
 from daybook.tools.texts import moment
+
+MANY_EVENTS: Final = 1_000_000
+"""From so many events without a catalog on, it is worth to say so."""
 
 
 def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> None:
@@ -36,10 +39,10 @@ def _show_notes(catalogs: Catalogs) -> None:
     for note in catalogs.notes:
         click.echo(f"note: {note}", err=True)
     missing = catalogs.uncatalogued()
-    if missing:
+    if missing >= MANY_EVENTS:
         click.echo(
-            "note: part of the history has no catalogs, so it was searched by footers; 'journal "
-            "catalog' makes them",
+            f"note: {missing:,} events are in no catalog, so they were searched; 'journal catalog' "
+            "makes what is missing",
             err=True,
         )
 

@@ -47,6 +47,7 @@ class Verdict(msgspec.Struct):
     folded_lsn: int = 0
     index_lsn: int | None = None
     snapshots_compared: int = 0
+    catalogs_compared: int = 0
     segments_known: int = 0
     ranges_known: int = 0
 

@@ -11,6 +11,7 @@ import msgspec
 from daybook.journal.data_directory import BASE, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
+from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.failures import EXIT_WRONG
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
@@ -48,6 +49,10 @@ def run(
         finally:
             if state is not None:
                 state.save()
+    if with_index and verdict.report.ok:
+        for wrong in wrong_catalogs(path, disk):
+            verdict.catalogs_compared += 1
+            verdict.wrong += [wrong] if wrong else []
     if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
         verdict.wrong.append(foreign)
     if flags["as_json"]:
@@ -112,6 +117,8 @@ def _show_verdict(verdict: Verdict) -> None:
         )
         if verdict.index_lsn is not None:
             click.echo(f"the index at event {verdict.index_lsn} agrees with the journal")
+        if verdict.catalogs_compared:
+            click.echo(f"catalogs: {verdict.catalogs_compared} compared, all equal")
         if verdict.snapshots_compared:
             click.echo(f"snapshots: {verdict.snapshots_compared} compared, all equal")
         click.secho("intact", fg="green")
