@@ -30,8 +30,10 @@ from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
 from daybook.pipeline.selection import EVERYTHING, Selection
 
 BATCH_ROWS: Final = 1 << 16
+MEMORY_MOST: Final = 512 << 20
+"""What DuckDB may use by default: it spills above, and some 5 million messages fit in."""
 MEMORY_SHARE: Final = 3
-"""DuckDB may use one part in so many of the machine's memory."""
+"""On a small machine DuckDB may use one part in so many of the memory."""
 MEMORY_LEAST: Final = 256 << 20
 
 INTERRUPT_SECONDS: Final = 0.1
@@ -44,7 +46,7 @@ Answer = TypeVar("Answer")
 def memory_bytes() -> int:
     """Return the default number of bytes that DuckDB may use before it spills to disk."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(whole // MEMORY_SHARE, MEMORY_LEAST)
+    return min(max(whole // MEMORY_SHARE, MEMORY_LEAST), MEMORY_MOST)
 
 
 class Pulled:
@@ -246,7 +248,14 @@ class DuckEngine:
                     raise pulled.failure from error
             for parts in self._archived:
                 parts.check_files()
-            if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
+            if isinstance(error, duckdb.OutOfMemoryException):
+                # Its advice is about settings that are locked here.
+                what = str(error).partition("\n")[0]
+                raise JournalError(
+                    f"DuckDB cannot continue: {what}; allow it more memory (--memory), or give "
+                    "TMPDIR more room"
+                ) from error
+            if isinstance(error, duckdb.IOException):
                 raise JournalError(f"DuckDB cannot continue: {error}") from error
             raise
 

@@ -136,7 +136,13 @@ def test_what_does_not_fit_goes_to_disk_and_goes_away(tmp_path: Path) -> None:
         assert answer["n"].to_pylist() == [3_000_000]
         assert spill.is_dir()
     assert not spill.exists()
-    assert memory_bytes() > 0
+    assert 0 < memory_bytes() <= 512 << 20
+
+
+def test_what_does_not_fit_at_all_is_said_with_the_remedy() -> None:
+    with DuckEngine(1 << 20) as engine, pytest.raises(JournalError, match="--memory") as said:
+        engine.ask("SELECT list(range) FROM range(10000000)")
+    assert "SET " not in str(said.value)
 
 
 @pytest.fixture(scope="module")

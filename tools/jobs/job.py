@@ -18,6 +18,7 @@ class Job(msgspec.Struct, frozen=True):
     selection: Selection
     engine: str
     master: str
+    memory: int = 0
 
 
 def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
@@ -40,7 +41,7 @@ def job_of(flags: dict[str, Any], kinds: tuple[str, ...] = ()) -> Job:
         since=flags.get("since"),
         until=flags.get("until"),
     )
-    return Job(history, selection, flags["engine"], flags["master"])
+    return Job(history, selection, flags["engine"], flags["master"], flags["memory"])
 
 
 def _check_span(flags: dict[str, Any]) -> None:
@@ -64,4 +65,4 @@ def engine_of(job: Job) -> Engine:
         return SparkEngine(job.master)
     from daybook.pipeline.duck import DuckEngine  # noqa: PLC0415
 
-    return DuckEngine()
+    return DuckEngine(job.memory)

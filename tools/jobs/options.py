@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from daybook.tools.memory_option import memory_option
 from daybook.tools.numbers import NUMBER
 from daybook.tools.paths import DIRECTORY
 from daybook.tools.times import time_option
@@ -53,6 +54,7 @@ _ENGINE: Final = (
         help="Spark's master, like spark://HOST:7077. Default: what spark-submit says, else "
         "local[*].",
     ),
+    memory_option,
 )  # fmt: skip
 
 

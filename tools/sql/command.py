@@ -11,18 +11,16 @@ from typing import Any, Final
 
 import click
 
-from daybook.server.kinds import Invalid, size
 from daybook.tools.entry import EXIT_INTERRUPTED
 from daybook.tools.extras import needs_extra
 from daybook.tools.history_options import data_option, history_options
+from daybook.tools.memory_option import memory_option
 from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
 
 FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
 FORMAT_OF: Final = {
     ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
 }  # fmt: skip
-MEMORY_LEAST: Final = 64 << 20
-MEMORY_MOST: Final = 1 << 44
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
 """One word with slashes, which no question is."""
@@ -36,17 +34,6 @@ Examples:
   journal sql --file slow.sql --output slow.parquet
   journal sql --with-archive              (a shell; .help explains it)
 """
-
-
-def _memory(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
-    if value is None:
-        return 0
-    try:
-        parsed = size(MEMORY_LEAST, MEMORY_MOST).parse(value)
-    except Invalid as error:
-        raise click.BadParameter(str(error), ctx, param) from error
-    assert isinstance(parsed, int)
-    return parsed
 
 
 @click.command("sql", epilog=EXAMPLES)
@@ -64,10 +51,7 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 )  # fmt: skip
 @click.option("--output", type=FILE, metavar="FILE", help="Write the answer to FILE.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="No more than N rows.")
-@click.option(
-    "--memory", metavar="SIZE", callback=_memory,
-    help="What may be taken before work goes to disk, like 2GiB. Default: a third of the machine.",
-)  # fmt: skip
+@memory_option
 @click.pass_context
 def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> None:
     """Query history with SQL.
