@@ -46,6 +46,8 @@ Modules:
 - `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
 - `making_catalogs`: Running `journal catalog`: several processes make the catalogs of different
   segments.
+- `memory_option`: The option --memory: how much the embedded SQL engine may take before work goes
+  to disk.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
 - `moments`: Moments on the command line: an LSN, or a time.
 - `numbers`: Ids and LSNs on the command line: numbers as commands print them, with or without
