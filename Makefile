@@ -157,6 +157,7 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.schema_page
 	$(BIN)/python -m tests.meta.errors_tree
 	$(BIN)/python -m tests.meta.metrics_page
+	$(BIN)/python -m tests.meta.audit_page
 
 bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

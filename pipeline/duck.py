@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from daybook.journal.errors import JournalError
 from daybook.pipeline.decoding import read_plan
-from daybook.pipeline.engines import History
+from daybook.pipeline.engines import History, Item
 from daybook.pipeline.parquet.reading import Parts, duck_rows
 from daybook.pipeline.planning import Source
 from daybook.pipeline.reading import reading
@@ -266,6 +266,10 @@ class DuckEngine:
             with suppress(KeyboardInterrupt):
                 self.connection.interrupt()
                 wait([doing], INTERRUPT_SECONDS)
+
+    def each(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return the answers of a function for some items; they are asked in this process."""
+        return [function(item) for item in items]
 
     def close(self) -> None:
         """Close DuckDB and all tables."""

@@ -5,14 +5,17 @@ loads the history that it needs as tables, then runs queries. Must never know th
 queries.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class History(msgspec.Struct, frozen=True):
@@ -67,6 +70,14 @@ class Engine(Protocol):
 
     def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Return the result of a query in batches, for results of any size."""
+        ...
+
+    def each(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return the answers of a function for some items, in their order.
+
+        Where the engine has other processes or machines, they are asked there: function, items and
+        answers must be picklable.
+        """
         ...
 
     def close(self) -> None:

@@ -92,8 +92,15 @@ def archive_command(target: str, verify: bool, restored: Path | None, **flags: A
     "--faults", "faults_file", metavar="FILE", type=click.Path(dir_okay=False),
     help="Write all faults to a file: .csv, .json or .parquet.",
 )  # fmt: skip
+@click.option(
+    "--re-execute", is_flag=True,
+    help="Also ask the rules of the broker about each decision, as `journal audit` does. Needs "
+    "--data; with Spark, every worker must be able to read it.",
+)  # fmt: skip
 @click.pass_context
-def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
+def audit_command(
+    ctx: click.Context, /, faults_file: str | None, re_execute: bool, **flags: Any
+) -> None:
     """Account for every message: prove that nothing was lost, doubled or invented.
 
     For each queue: the messages at the beginning (opening) and what was routed must equal what was
@@ -103,7 +110,7 @@ def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) 
     """
     from daybook.tools.jobs.audit import run  # noqa: PLC0415 (slow to import)
 
-    run(ctx, faults_file, **flags)
+    run(ctx, faults_file, re_execute=re_execute, **flags)
 
 
 @pipeline_group.command("latency", cls=JobCommand)

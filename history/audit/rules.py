@@ -44,20 +44,22 @@ NAMED_ONCE: Final = Rule("named-once", "ADR 32", "a name stands for one address,
 TIME: Final = Rule("time", "ADR 65", "times do not go back, and are not in the future")
 SENDER: Final = Rule("sender", "DESIGN 4", "messages come from connections that are open")
 COLUMNS: Final = Rule(
-    "facts", "ADR 23", "address, priority and persistence of a message never change"
+    "facts", "DESIGN 4", "address, priority and persistence of a message never change"
 )
 ROUTING: Final = Rule(
     "routing", "ADR 35", "a message enters the queues that bindings and filters choose"
 )
 EXPIRY_SET: Final = Rule("expiry-set", "ADR 39", "settings limit when a message expires")
-PAUSED: Final = Rule("paused", "ADR 39", "nothing is delivered from a queue that is paused")
-WAITING: Final = Rule("waiting", "ADR 51", "a queue waits for its consumers before it delivers")
+PAUSED: Final = Rule("paused", "DESIGN 4", "nothing is delivered from a queue that is paused")
+WAITING: Final = Rule("waiting", "DESIGN 12", "a queue waits for its consumers before it delivers")
 EXPIRED: Final = Rule("expired", "ADR 39", "nothing is delivered after its time, or expires before")
 ORDER: Final = Rule(
-    "order", "ADR 33", "the highest priority is delivered first, and then in the order of arrival"
+    "order",
+    "DESIGN 12",
+    "the highest priority is delivered first, and then in the order of arrival",
 )
 FILTERED: Final = Rule("filtered", "ADR 43", "a consumer gets what passes its filter")
-HOLDER: Final = Rule("exclusive", "ADR 33", "an exclusive queue delivers to one consumer")
+HOLDER: Final = Rule("exclusive", "DESIGN 12", "an exclusive queue delivers to one consumer")
 TAKER: Final = Rule("taker", "DESIGN 4", "a delivery, and its end, is of the consumer it names")
 READING: Final = Rule("reading", "ADR 44", "a browser, and a non-destructive queue, take nothing")
 COUNT: Final = Rule("count", "ADR 24", "the delivery count grows by one for each attempt")

@@ -7,6 +7,7 @@ Modules:
 - `audit_judge`: Judges the events of one entry: a message in one queue, from when it entered to its
   end.
 - `audit_lives`: When queues, consumers and connections existed in an audited span.
+- `audit_rules`: The audit's re-execution: the engine's own rules, asked about every event (ADR 65).
 - `audit_tables`: The queries of the audit, as SQL over the table `audited`.
 - `audit_transactions`: Checks that the transactions of a span are complete: their events directly
   precede the commits.

@@ -45,6 +45,7 @@ import pyarrow as pa
 
 from daybook.engine.kinds import ENTERING, LEAVING, TOPOLOGY, outcome
 from daybook.engine.life import ASIDE, IN_FLIGHT, READY
+from daybook.history.audit.rules import Breach
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_judge import (
     DROPPED,
@@ -60,6 +61,7 @@ from daybook.pipeline.jobs.audit_lives import (
     older_events,
     wrong_bounds,
 )
+from daybook.pipeline.jobs.audit_rules import breaches_of
 from daybook.pipeline.jobs.audit_tables import (
     COPIES,
     DIVERTED,
@@ -135,22 +137,40 @@ class Audit(msgspec.Struct):
     queues: list[Account]
     faults: list[Fault]
     fault_counts: dict[str, int]
+    breaches: list[Breach] = []
 
     @property
     def is_clean(self) -> bool:
-        """Whether there is no fault and no difference."""
-        return not self.fault_counts and not self.total.difference
+        """Whether there is no fault, no breach and no difference."""
+        return not self.fault_counts and not self.breaches and not self.total.difference
 
 
 def audit(
-    engine: Engine, history: History, selection: Selection, told: Told = lambda now: None
+    engine: Engine,
+    history: History,
+    selection: Selection,
+    told: Told = lambda now: None,
+    *,
+    re_execute_at: int = 0,
 ) -> Audit:
     """Audit a span of history; report only the selected queues and addresses.
 
-    All events of the span are read, because an account needs all of them. Raises JournalError,
-    SelectionError, and the errors of reading the base.
+    All events of the span are read, because an account needs all of them. With the time now, in
+    microseconds, as `re_execute_at`, each decision is also asked for at the engine's rules. Raises
+    JournalError, SelectionError, and the errors of reading the base and snapshots.
     """
-    return _Auditor(engine, history, selection, told).result()
+    result = _Auditor(engine, history, selection, told).result()
+    if re_execute_at and result.events:
+        told("every decision once more")
+        found = breaches_of(engine, history, result.first_lsn, result.last_lsn, re_execute_at)
+        result.breaches = [each for each in found if _is_selected(selection, each)]
+    return result
+
+
+def _is_selected(chosen: Selection, breach: Breach) -> bool:
+    return (not chosen.queues or breach.queue in chosen.queues) and (
+        not chosen.addresses or breach.address in chosen.addresses
+    )
 
 
 class Extent(NamedTuple):

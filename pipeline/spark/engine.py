@@ -4,7 +4,7 @@ A load is planned at once, so that all queries over it see the same snapshot. Mu
 meaning of queries.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
@@ -17,7 +17,7 @@ from pyspark.sql.functions import map_entries, unix_micros
 from pyspark.sql.types import MapType, StructField, TimestampType
 from sqlglot import transpile
 
-from daybook.pipeline.engines import History
+from daybook.pipeline.engines import Answer, History, Item
 from daybook.pipeline.parquet.reading import spark_rows
 from daybook.pipeline.planning import Source
 from daybook.pipeline.schema import PLAIN_COLUMNS, check_columns
@@ -128,6 +128,15 @@ class SparkEngine:
             if not piece:
                 return
             yield _batch(piece, schema)
+
+    def each(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
+        """Return the answers of a function for some items, each asked in a task. Raises
+        SparkError."""
+        if not items:
+            return []
+        with self._asking():
+            asked = self.spark.sparkContext.parallelize(list(items), len(items)).map(function)
+            return list(asked.collect())
 
     def close(self) -> None:
         """Release all tables, and the session if it was created here."""

@@ -1,6 +1,7 @@
 """The audit: right histories are clean, and planted faults are found exactly, on both engines."""
 
 import random
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,12 +24,15 @@ from daybook.engine.commands import (
 )
 from daybook.engine.definitions import MULTICAST, DivertDefinition
 from daybook.engine.misfit import MisfitError
+from daybook.history.audit.running import Task, run_task
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import audit as audit_job
 from daybook.pipeline.jobs.audit import Audit, audit
+from daybook.pipeline.jobs.audit_rules import breaches_of
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
+from tests.support.breaches import BREACHES, copy_with_another_body
 from tests.support.faults import PLANTERS, Found, Planter, all_planted, appended, of_kind, without
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving
@@ -331,3 +335,47 @@ def test_events_of_a_consumer_that_was_never_there_are_one_fault() -> None:
     # The other one is that it was detached.
     assert {each.kind for each in result.faults} == {"no-consumer"}
     assert len(result.faults) <= 2
+
+
+def now() -> int:
+    return time.time_ns() // 1000
+
+
+def test_the_rules_of_the_broker_are_asked_on_both_engines(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Each planted breach is found, in this process and by tasks of Spark, with the same proof."""
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
+
+    found, expected = [], []
+    for planter in BREACHES:
+        planted = planter()
+        data = write_history(tmp_path / planter.__name__, planted.history, cuts=planted.ends)
+        found.append(Task(str(data), 0, planted.history[-1].lsn, now(), 1_000_000))
+        expected.append((planted.rule, planted.lsn))
+    with DuckEngine() as embedded, SparkEngine() as on_many:
+        told = embedded.each(run_task, found)
+        assert on_many.each(run_task, found) == told
+    assert [(each.breaches[0].rule, each.breaches[0].lsn) for each in told] == expected
+
+
+def test_an_audit_that_re_executes(spark: "SparkSession", tmp_path: Path) -> None:
+    from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
+
+    planted = copy_with_another_body()
+    write_history(tmp_path, planted.history, cuts=planted.ends)
+    history = History(Source(str(tmp_path)))
+    with DuckEngine() as embedded, SparkEngine() as on_many:
+        assert audit(embedded, history, EVERYTHING).is_clean
+        told = audit(embedded, history, EVERYTHING, re_execute_at=now())
+        assert audit(on_many, history, EVERYTHING, re_execute_at=now()) == told
+        elsewhere = audit(embedded, history, Selection(queues=("dead",)), re_execute_at=now())
+    assert [(each.rule, each.lsn) for each in told.breaches] == [(planted.rule, planted.lsn)]
+    assert not told.is_clean
+    assert elsewhere.breaches == []
+
+
+def test_re_execution_needs_a_data_directory(tmp_path: Path) -> None:
+    write_history(tmp_path, some_history(3, 10))
+    with DuckEngine() as engine, pytest.raises(SelectionError, match="name the data directory"):
+        breaches_of(engine, History(parquet="elsewhere"), 1, 10, now())

@@ -3,6 +3,7 @@
 Exit code 1 if there is a fault, or history does not have what was asked for.
 """
 
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -45,13 +46,14 @@ FAULTS: Final = pa.schema(
 )  # fmt: skip
 
 
-def run(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
+def run(ctx: click.Context, /, faults_file: str | None, *, re_execute: bool, **flags: Any) -> None:
     """Run the job."""
     output = output_of(flags)
     faults_format = format_of(faults_file, "--faults") if faults_file else ""
     job = job_of(flags)
     with working("audit") as told, engine_of(job) as engine:
-        found = audit(engine, job.history, job.selection, told)
+        now = time.time_ns() // 1000 if re_execute else 0
+        found = audit(engine, job.history, job.selection, told, re_execute_at=now)
         missing = _missing(engine, job, found, flags["from_lsn"])
     if faults_file:
         write_file(Path(faults_file), FAULTS, [_rows(found.faults, FAULTS)], faults_format)
@@ -98,6 +100,10 @@ def _write(found: Audit, output: Output) -> None:
         more = sum(found.fault_counts.values()) - FAULTS_SHOWN
         if more > 0:
             click.echo(f"{more:,} more faults are not shown; --faults FILE has them", err=True)
+    if found.breaches:
+        click.echo()
+        told = [[each.rule, each.source, each.text] for each in found.breaches[:FAULTS_SHOWN]]
+        show_table(["rule", "see", "what"], told)
 
 
 def _missing(engine: Engine, job: Job, found: Audit, from_lsn: int | None) -> list[str]:
@@ -151,4 +157,7 @@ def _summary(found: Audit) -> str:
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in found.fault_counts.items())
     count = sum(found.fault_counts.values())
     what = "1 fault" if count == 1 else f"{count:,} faults"
+    if found.breaches:
+        broken = ", ".join(sorted({each.rule for each in found.breaches}))
+        what += f" and {len(found.breaches):,} events that rules do not allow ({broken})"
     return f"{span}: {what} ({kinds or 'accounts do not balance'})"
