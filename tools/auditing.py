@@ -1,10 +1,11 @@
 """Running `journal audit`: the account of every queue between two moments, and every breach."""
 
-import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
@@ -12,7 +13,7 @@ import msgspec
 
 from daybook.engine.queues import StoreError
 from daybook.history.audit.accounts import Account
-from daybook.history.audit.running import Audit, joined, run, tasks
+from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk
 from daybook.journal.segment import first_lsn_of
@@ -21,9 +22,11 @@ from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
-from daybook.tools.opening import history
+from daybook.tools.opening import archive_url, history, wants_archive
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import printable
+from daybook.tools.verify_work import Source
+from daybook.tools.workers import carried_out, chosen_processes
 
 BREACHES_SHOWN: Final = 50
 MICROSECONDS: Final = 1_000_000
@@ -32,12 +35,18 @@ MICROSECONDS: Final = 1_000_000
 def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     """Audit, and exit with 1 if anything is wrong. Raises Failure, click.UsageError and
     JournalError."""
-    disk, _, _ = history(ctx, path, flags)
+    disk, _, total = history(ctx, path, flags)
     after, last = span(disk, flags["begin"], flags["end"])
-    found = audited(
-        path, disk, after, last,
-        workers=flags["workers"] or os.cpu_count() or 1, tolerance=flags["clock_tolerance"],
+    processes = chosen_processes(flags["processes"], total)
+    pieces = tasks(
+        path, disk, after, last, processes=processes, now=time.time_ns() // 1000,
+        tolerance=int(flags["clock_tolerance"] * MICROSECONDS),
     )  # fmt: skip
+    archive = ""
+    if wants_archive(ctx, flags):
+        archive = archive_url(path, flags["url"], flags["config_file"])
+    where = Source(path, archive) if processes > 1 else disk
+    found = audited(pieces, where, processes)
     for note in found.notes:
         click.echo(note, err=True)
     if flags["as_json"]:
@@ -48,20 +57,32 @@ def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         sys.exit(EXIT_WRONG)
 
 
-def audited(
-    path: Path, disk: Disk, after: int, last: int, *, workers: int, tolerance: float
-) -> Audit:
-    """Audit the events after one and up to another. Raises Failure and JournalError."""
-    now = time.time_ns() // 1000
+def audited(pieces: list[Task], where: Source | Disk, processes: int) -> Audit:
+    """Audit pieces, by so many processes if `where` is not open. Raises Failure and
+    JournalError."""
+    results: dict[int, Piece] = {}
+    events = pieces[-1].last - pieces[0].after
     try:
-        pieces = tasks(
-            path, disk, after, last,
-            workers=workers, now=now, tolerance=int(tolerance * MICROSECONDS),
-        )  # fmt: skip
-        with progress("auditing", last - after) as advance:
-            return joined(run(pieces, disk, workers=workers, progress=advance))
+        with (
+            TemporaryDirectory(prefix="daybook-audit-") as folder,
+            progress("auditing", events) as advance,
+        ):
+            work = ((at, audit_one, (where, task, Path(folder))) for at, task in enumerate(pieces))
+            for at, piece in carried_out(work, min(processes, len(pieces)), advance):
+                results[at] = piece
     except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
         raise Failure(str(error)) from error
+    return joined([results[at] for at in sorted(results)])
+
+
+def audit_one(
+    where: Source | Disk, task: Task, folder: Path, *, progress: Callable[[int], None]
+) -> Piece:
+    """Audit one piece, maybe in a process of its own. Raises what `audit_piece` raises."""
+    if isinstance(where, Source):
+        with where.opened() as disk:
+            return audit_piece(task, disk, progress, folder)
+    return audit_piece(task, where, progress, folder)
 
 
 def span(disk: Disk, begin: Moment | None, end: Moment | None) -> tuple[int, int]:

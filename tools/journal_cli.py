@@ -173,8 +173,9 @@ def verify(
     help="How far times may go back, from one event to the next, or lie in the future.",
 )  # fmt: skip
 @click.option(
-    "--workers", type=click.IntRange(1), metavar="N",
-    help="Processes. Default: as many as there are processors.",
+    "--processes", type=click.IntRange(1, 256), metavar="N",
+    help="Audit pieces that begin at snapshots by so many processes. Default: as many as there are "
+    "processors, or one for a short journal.",
 )  # fmt: skip
 @history_options
 @json_option

@@ -69,7 +69,9 @@ def _routed_with_care(
     decoded = routed_detail(detail)
     chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
     wrong = _wrong_columns(scene, lsn, row) or _wrong_sender(scene, row)
-    wrong = wrong or wrong_chunks(scene, decoded)
+    if row[REASON] in OF_SENDERS:
+        # Copies share the chunks of their original.
+        wrong = wrong or wrong_chunks(scene, decoded)
     wrong = wrong or check_transaction(scene, row, decoded.transaction)
     if wrong is not None:
         return wrong

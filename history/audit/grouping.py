@@ -87,11 +87,14 @@ def wrong_chunks(scene: Scene, decoded: details.RoutedDetail) -> Wrong | None:
     if not decoded.chunks:
         return None
     lsns = events.chunk_lsns(decoded)
-    missing = [each for each in lsns if each > scene.since and each not in scene.chunks]
+    if lsns[0] <= scene.known_from:
+        return None
+    missing = [each for each in lsns if each not in scene.chunks]
     if missing:
         return rules.CHUNKS, f"event {missing[0]} is no chunk", (missing[0],)
-    length = scene.chunks.get(lsns[-1])
-    if length is not None and lsns[0] > scene.since and length != decoded.body_bytes:
+    length, _ = scene.chunks[lsns[-1]]
+    scene.used += lsns
+    if length != decoded.body_bytes:
         why = f"its chunks have {length} bytes, and its body {decoded.body_bytes}"
         return rules.CHUNKS, why, lsns
     return None
@@ -102,12 +105,15 @@ def chunk(
     scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> Wrong | None:
     """Check a piece of a large message."""
-    before = row[RELATED]
-    connection = row[CONNECTION]
-    if connection and connection not in scene.state.connections:
+    before, connection = row[RELATED], row[CONNECTION]
+    if not connection:
+        # Written again by retention, so that its segment can leave.
+        return None
+    if connection not in scene.state.connections:
         return rules.SENDER, f"connection {connection} is not open", (connection,)
-    scene.chunks[lsn] = scene.chunks.get(before, 0) + len(body)
-    if before > scene.since and before not in scene.chunks:
+    length, _ = scene.chunks.get(before, (0, 0))
+    scene.chunks[lsn] = length + len(body), connection
+    if before > scene.known_from and before not in scene.chunks:
         return rules.CHUNKS, f"event {before} is no chunk", (before,)
     return None
 

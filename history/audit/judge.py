@@ -12,7 +12,17 @@ import msgspec
 from daybook.engine import events, reasons
 from daybook.engine.apply import APPLY
 from daybook.engine.core import Options
-from daybook.engine.events import ADDRESS, CONSUMER, KIND, MESSAGE, QUEUE, REASON, TIME, Row
+from daybook.engine.events import (
+    ADDRESS,
+    CONNECTION,
+    CONSUMER,
+    KIND,
+    MESSAGE,
+    QUEUE,
+    REASON,
+    TIME,
+    Row,
+)
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
@@ -38,6 +48,22 @@ def _address_came(scene: Scene, row: Row) -> None:
 @after(events.CONSUMER_ATTACHED)
 def _consumer_came(scene: Scene, row: Row) -> None:
     scene.prepare(scene.state.consumers[row[CONSUMER]])
+
+
+@after(events.CONSUMER_DETACHED)
+def _consumer_went(scene: Scene, row: Row) -> None:
+    for known in (scene.automatic, scene.manual, scene.unclear):
+        known.discard(row[CONSUMER])
+
+
+@after(events.CONNECTION_CLOSED)
+def _connection_went(scene: Scene, row: Row) -> None:
+    scene.forget(row[CONNECTION])
+
+
+@after(events.BROKER_STARTED)
+def _broker_started(scene: Scene, row: Row) -> None:
+    scene.start()
 
 
 @after(events.DIVERT_CREATED)

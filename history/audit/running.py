@@ -1,14 +1,13 @@
-"""Running an audit over a data directory: in pieces that begin at snapshots, and in processes.
+"""Running an audit over a data directory, in pieces that begin at snapshots.
 
-A piece restores its snapshot and needs nothing of the others, so the answer does not depend on how
-many processes there are. Within a piece the state is read from a temporary index again after every
+A piece restores its snapshot and needs nothing of the others, so it does not matter where and when
+it runs. Within a piece the state is read from a temporary index again after every
 stretch, so memory grows with neither the backlog nor the span. Writes to temporary directories
 only.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
@@ -36,7 +35,7 @@ BREACHES_MOST: Final = 10_000
 STRETCH_EVENTS: Final = 250_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
-PIECES_PER_WORKER: Final = 4
+PIECES_PER_PROCESS: Final = 4
 PIECE_EVENTS_MIN: Final = 100_000
 """A piece is no shorter: restoring a snapshot costs as much as judging some thousand events."""
 
@@ -85,12 +84,12 @@ class Audit(msgspec.Struct):
 
 
 def tasks(
-    directory: Path, disk: Disk, after: int, last: int, *, workers: int, now: int, tolerance: int
+    directory: Path, disk: Disk, after: int, last: int, *, processes: int, now: int, tolerance: int
 ) -> list[Task]:
     """Cut a span into pieces that begin at snapshots. Raises JournalError."""
     known = known_snapshots(directory / SNAPSHOTS, data_id_of(disk))
     places = sorted(each.lsn for each in known if after < each.lsn < last)
-    least = max((last - after) // (PIECES_PER_WORKER * workers), PIECE_EVENTS_MIN)
+    least = max((last - after) // (PIECES_PER_PROCESS * processes), PIECE_EVENTS_MIN)
     begins = [after]
     for place in places:
         if place - begins[-1] >= least and last - place >= PIECE_EVENTS_MIN:
@@ -102,27 +101,9 @@ def tasks(
     ]
 
 
-def run(
-    found: list[Task], disk: Disk, *, workers: int, progress: Callable[[int], None]
-) -> list[Piece]:
-    """Run the pieces; `progress` gets the number of events judged.
-
-    In processes only if the journal is a directory: an archive is read by this one. Raises what
-    `audit_piece` raises.
-    """
-    if workers < 2 or len(found) < 2 or not isinstance(disk, RealDisk):
-        return [audit_piece(task, disk, progress) for task in found]
-    done = []
-    with get_context("fork").Pool(min(workers, len(found))) as pool:
-        for piece in pool.imap(run_task, found):
-            progress(piece.events)
-            done.append(piece)
-    return done
-
-
 def run_task(task: Task) -> Piece:
-    """Audit a piece of the live journal of a data directory, in a process of its own."""
-    return audit_piece(task, RealDisk(Path(task.directory) / JOURNAL), lambda events: None)
+    """Audit a piece of the live journal of a data directory, anywhere that can read it."""
+    return audit_piece(task, RealDisk(Path(task.directory) / JOURNAL))
 
 
 def joined(pieces: list[Piece]) -> Audit:
@@ -164,18 +145,23 @@ class _Stretch(NamedTuple):
     bytes: int
 
 
-def audit_piece(task: Task, disk: Disk, progress: Callable[[int], None]) -> Piece:
-    """Judge the events of a piece.
+def audit_piece(
+    task: Task,
+    disk: Disk,
+    progress: Callable[[int], None] = lambda events: None,
+    folder: Path | None = None,
+) -> Piece:
+    """Judge the events of a piece; `progress` gets their number.
 
-    Raises JournalError, FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError and
-    OSError.
+    Temporary files lie in a folder, or where the system wants them. Raises JournalError, FoldError,
+    BaseDamaged, IndexDamaged, IndexUnwritable, StoreError and OSError.
     """
     piece = Piece(task.after, task.last)
     before = event_at(disk, task.after) if task.after else None
     clock = Clock(task.now, task.tolerance, before.row[TIME] if before is not None else 0)
-    with TemporaryDirectory(prefix="daybook-audit-") as folder:
+    with TemporaryDirectory(prefix="daybook-audit-", dir=folder) as own:
         course = Course(
-            Path(task.directory), disk, task.after, Path(folder) / INDEX, piece.notes.append
+            Path(task.directory), disk, task.after, Path(own) / INDEX, piece.notes.append
         )
         blocks = _blocks(disk, task)
         reached = task.after

@@ -28,19 +28,21 @@ _PLAIN: Final = details.RoutedDetail()
 class Scene:
     """The state before an event, and the events around it.
 
-    `since` is the event whose state the audit began with: what only earlier events tell is unknown.
-    `events` are those of the block, the current one at `at`.
+    `known_from` is the event whose state the audit began with: what only earlier events tell is
+    unknown. `events` are those of the block, the current one at `at`.
     """
 
     def __init__(self, state: State, lsn: int, options: Options) -> None:
         self.core: Final = Core(state, lsn + 1, options)
         self.state: Final = state
-        self.since: Final = lsn
+        self.known_from = lsn
         self.events: list[Folded] = []
         self.at = 0
         self.lsn = lsn
-        # By LSN, the length of a large body up to this chunk.
-        self.chunks: dict[int, int] = {}
+        # By LSN, the length of a large body up to this chunk, and its connection; those of the
+        # messages of this block are forgotten at its end.
+        self.chunks: dict[int, tuple[int, int]] = {}
+        self.used: list[int] = []
         # Messages that could not be read, by queue: others may pass them.
         self.unreadable: set[tuple[int, int]] = set()
         # Consumers by how their deliveries were seen to be acknowledged.
@@ -57,11 +59,28 @@ class Scene:
         self.events = found
         self.at = 0
         self._requests = None
+        for lsn in self.used:
+            self.chunks.pop(lsn, None)
+        self.used.clear()
+
+    def forget(self, connection: int) -> None:
+        """Forget the chunks of a connection that ended."""
+        if self.chunks:
+            ended = [lsn for lsn, (_, its) in self.chunks.items() if its == connection]
+            for lsn in ended:
+                del self.chunks[lsn]
+
+    def start(self) -> None:
+        """Forget what ended with the broker before."""
+        for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
+            known.clear()
 
     def adopt(self, before: "Scene") -> None:
         """Take over what only earlier events tell from the scene of the events before."""
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
+        self.used = before.used
+        self.known_from = before.known_from
 
     # ---- what the engine derives
 

@@ -16,7 +16,7 @@ from daybook.journal.segment import first_lsn_of
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import SelectionError
 
-WORKERS: Final = 8
+TASKS: Final = 8
 """Cut into pieces for so many tasks at a time."""
 TOLERANCE: Final = 1_000_000
 """How far times may go back, in microseconds."""
@@ -40,6 +40,6 @@ def breaches_of(
         )
     pieces = tasks(
         Path(directory), disk, first_lsn - 1, last_lsn,
-        workers=WORKERS, now=now, tolerance=TOLERANCE,
+        processes=TASKS, now=now, tolerance=TOLERANCE,
     )  # fmt: skip
     return joined(engine.each(run_task, pieces)).breaches

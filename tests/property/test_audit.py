@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybook.engine.core import Options
 from daybook.history.audit import running
 from daybook.history.audit.accounts import Account
-from daybook.history.audit.running import Audit, joined, run, tasks
+from daybook.history.audit.running import Audit, audit_piece, joined, tasks
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
 from daybook.paging import fold, snapshots
 from daybook.paging.batches import batches
 from daybook.paging.index import Index
 from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.tools import auditing
+from daybook.tools.verify_work import Source
 from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import RESTART, Step, play, steps
@@ -68,9 +71,9 @@ def audited(data: Path, after: int, last: int, *, pieces: int, stretch: int) -> 
         patch.object(running, "STRETCH_EVENTS", stretch),
         patch.object(running, "Options", lambda: OPTIONS),
     ):
-        found = tasks(data, disk, after, last, workers=pieces, now=LATER, tolerance=0)
+        found = tasks(data, disk, after, last, processes=pieces, now=LATER, tolerance=0)
         assert pieces > 1 or len(found) == 1
-        return joined(run(found, disk, workers=1, progress=lambda _: None))
+        return joined([audit_piece(task, disk) for task in found])
 
 
 def counts(accounts: list[Account]) -> dict[int, Account]:
@@ -108,6 +111,7 @@ def test_the_answer_does_not_depend_on_pieces(
 
 def test_processes_say_the_same() -> None:
     world = DoorWorld()
+    world.options.compile_filter = Options().compile_filter
     draw = random.Random(7)
     story: list[Step] = [
         (draw.randint(0, RESTART), draw.randint(0, 20), draw.randint(0, 20), draw.randint(0, 20))
@@ -119,13 +123,10 @@ def test_processes_say_the_same() -> None:
         path = write_history(Path(folder), world.journal, cuts=world.ends)
         assert with_snapshots(path, last, set(world.ends[10::20]))
         disk = RealDisk(path / JOURNAL)
-        whole = audited(path, 0, last, pieces=1, stretch=1 << 30)
-        with (
-            patch.object(running, "PIECE_EVENTS_MIN", 1),
-            patch.object(running, "Options", lambda: OPTIONS),
-        ):
-            found = tasks(path, disk, 0, last, workers=2, now=LATER, tolerance=0)
-            assert len(found) > 2
-            cut = joined(run(found, disk, workers=2, progress=lambda _: None))
-    assert cut.breaches == whole.breaches == []
-    assert counts(cut.accounts) == counts(whole.accounts)
+        whole = tasks(path, disk, 0, last, processes=1, now=LATER, tolerance=0)
+        with patch.object(running, "PIECE_EVENTS_MIN", 1):
+            pieces = tasks(path, disk, 0, last, processes=2, now=LATER, tolerance=0)
+        assert len(pieces) > 2 > len(whole)
+        told = auditing.audited(pieces, Source(path), 2)
+        assert told.breaches == auditing.audited(whole, disk, 1).breaches == []
+        assert counts(told.accounts) == counts(auditing.audited(whole, disk, 1).accounts)

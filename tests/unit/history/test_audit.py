@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.history.audit.running import Audit, joined, run, tasks
+from daybook.history.audit.running import Audit, audit_piece, joined, tasks
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.tools.verification import verify_data
@@ -20,8 +20,8 @@ def audited(data: Path, after: int = 0, last: int = 0) -> Audit:
     disk = RealDisk(data / JOURNAL)
     last = last or verify_data(disk, lambda _: None).report.last_lsn
     now = time.time_ns() // 1000
-    found = tasks(data, disk, after, last, workers=1, now=now, tolerance=SECOND)
-    return joined(run(found, disk, workers=1, progress=lambda _: None))
+    found = tasks(data, disk, after, last, processes=1, now=now, tolerance=SECOND)
+    return joined([audit_piece(task, disk) for task in found])
 
 
 @pytest.mark.parametrize("planter", BREACHES, ids=lambda planter: planter.__name__)
