@@ -32,7 +32,7 @@ from daybook.recovery.moments import Course
 
 BREACHES_MOST: Final = 10_000
 """How many breaches of a piece are kept; further ones are only counted."""
-STRETCH_EVENTS: Final = 250_000
+STRETCH_EVENTS: Final = 100_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
 PIECES_PER_PROCESS: Final = 4

@@ -1,0 +1,120 @@
+"""`journal audit`: accounts and breaches for people and programs; moments that are not there."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from daybook.engine.commands import PurgeQueue
+from daybook.journal.data_directory import JOURNAL
+from daybook.tools.failures import Failure
+from daybook.tools.journal_cli import cli
+from tests.support.auditing import DoorWorld
+from tests.support.breaches import copy_with_another_body, years_ahead
+from tests.support.histories import write_history
+
+
+def ask(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["audit", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A history in which one message of each fate was in `orders`."""
+    world = DoorWorld()
+    world.settings(all={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    connection = world.connect()
+    consumer = world.attach(connection, "orders", credit_messages=2)
+    for body in (b"a", b"b", b"c", b"d"):
+        world.send("orders", body, connection)
+    taken = [each.message for each in world.taken(consumer)]
+    world.ack(consumer, taken[0])
+    world.nack(consumer, taken[1])
+    world.detach(consumer)
+    world.send("orders", b"e", connection, persistent=False)
+    world.restart()
+    world.ok(PurgeQueue("orders", limit=1))
+    world.turn()
+    return write_history(tmp_path / "data", world.journal, cuts=world.ends)
+
+
+def test_every_message_is_accounted_for(data: Path) -> None:
+    answer = ask(data, "--json")
+    told = json.loads(answer.stdout)
+    assert (answer.exit_code, told["ok"], told["breaches"]) == (0, True, [])
+    orders = next(each for each in told["queues"] if each["queue"] == "orders")
+    assert orders["before"] == orders["difference"] == 0
+    assert orders["entered"] == {"routed:sent": 5}
+    assert orders["left"]["acknowledged:by-consumer"] == 1
+    assert orders["left"]["dead-lettered"] == orders["left"]["removed:administration"] == 1
+    assert (orders["restarted"], orders["after"]) == (1, 1)
+    shown = ask(data)
+    assert "every decision was allowed, and every message is accounted for" in shown.output
+    assert "dead lettered" in shown.stdout
+
+
+def test_between_two_moments(data: Path) -> None:
+    whole = json.loads(ask(data, "--json").stdout)
+    middle = whole["last"] // 2
+    first = json.loads(ask(data, "--json", "--to", middle).stdout)
+    second = json.loads(ask(data, "--json", "--from", middle).stdout)
+    assert (first["last"], second["after"], second["last"]) == (middle, middle, whole["last"])
+    assert first["ok"]
+    assert second["ok"]
+    before = {each["queue"]: each["after"] for each in first["queues"]}
+    for each in second["queues"]:
+        assert each["before"] == before.get(each["queue"], 0)
+    assert json.loads(ask(data, "--json", "--from", middle, "--to", "2023-11-15").stdout)["ok"]
+
+
+def test_a_breach_is_shown_with_its_proof(tmp_path: Path) -> None:
+    planted = copy_with_another_body()
+    data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
+    shown = ask(data)
+    assert shown.exit_code == 1
+    assert "is proven by events" in shown.stdout
+    assert "1 breach, and 0 accounts that do not balance" in shown.output
+    told = json.loads(ask(data, "--json").stdout)
+    assert [(each["rule"], each["source"], each["lsn"]) for each in told["breaches"]] == [
+        ("copy", "ADR 25", planted.lsn)
+    ]
+
+
+def test_a_clock_may_be_given_more_time(tmp_path: Path) -> None:
+    planted = years_ahead()
+    data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
+    assert ask(data).exit_code == 1
+    assert ask(data, "--clock-tolerance", 400_000_000).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--to", 10_000_000), "the journal ends with event"),
+        (("--from", 10_000_000), "there is no event after"),
+        (("--from", 9, "--to", 9), "there is no event after"),
+    ],
+)
+def test_moments_that_are_not_there(data: Path, arguments: tuple[object, ...], text: str) -> None:
+    with pytest.raises(Failure, match=text):
+        ask_raising(data, *arguments)
+
+
+def ask_raising(*arguments: object) -> None:
+    cli.main(["audit", *map(str, arguments)], standalone_mode=False)
+
+
+def test_nothing_is_written_to_the_directory(data: Path) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    assert ask(data).exit_code == 0
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+def test_damage_is_an_answer_in_words(data: Path) -> None:
+    segment = sorted((data / JOURNAL).glob("*.seg"))[0]
+    content = bytearray(segment.read_bytes())
+    content[700] ^= 1
+    segment.write_bytes(bytes(content))
+    with pytest.raises(Failure, match="offset"):
+        ask_raising(data)
