@@ -151,6 +151,7 @@ Modules:
 - `settling`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 - `showing`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
 - `shown`: What consumers were shown and have not settled: volatile, and counted in memory (ADR 44).
+- `signing`: Recording what a notary signed of the history (ADR 66).
 - `sizes`: The sizes of addresses that do not page, and the memory of all queues.
 - `slices`: Work that continues in slices without commands: closing connections, emptying queues,
   recalls.

@@ -387,6 +387,8 @@ APPLY: Final[dict[int, Apply]] = {
     events.PAGING_STOPPED: paging_stopped,
     events.CARRIED: nothing,
     events.CHECKPOINT: nothing,
+    events.SIGNED: nothing,
+    events.SIGNING_KEY_CHANGED: nothing,
     events.SEGMENTS_REMOVED: nothing,
     events.CHUNK_RECEIVED: nothing,
     events.DUPLICATE_ID_RECORDED: duplicate_id_recorded,

@@ -46,6 +46,37 @@ class CheckpointDetail(Detail, frozen=True):
     digest: str = ""
 
 
+class SignedDetail(Detail, frozen=True):
+    """A signed statement about history up to the event in `related`, which is the last of a block.
+
+    `block_hash` is that of the block, `state_digest` that of the state, "" if it
+    was not known; `time` is
+    in microseconds since 1970 UTC. `contents` covers the leaves of the blocks after event `after`.
+    Hashes, key and signature are hexadecimal; `key` is the id of the key.
+    """
+
+    block_hash: str = ""
+    state_digest: str = ""
+    time: int = 0
+    key: str = ""
+    after: int = 0
+    contents: str = ""
+    signature: str = ""
+
+
+class KeyChangeDetail(Detail, frozen=True):
+    """From now on the key `new` signs instead of `old`; both are public keys, in hexadecimal.
+
+    Each has signed the change.
+    """
+
+    old: str = ""
+    new: str = ""
+    time: int = 0
+    signature_old: str = ""
+    signature_new: str = ""
+
+
 class ConnectionDetail(Detail, frozen=True):
     """The peer that connected or tried to: protocol with version, peer address, user, client id.
 

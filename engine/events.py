@@ -38,6 +38,7 @@ from daybook.engine.details import (
     DuplicateIdDetail,
     GroupsResetDetail,
     HeldDetail,
+    KeyChangeDetail,
     PagingDetail,
     PermissionRefusedDetail,
     QueueDetail,
@@ -47,6 +48,7 @@ from daybook.engine.details import (
     ScheduledDetail,
     SegmentsRemovedDetail,
     SettingsDetail,
+    SignedDetail,
     TransactionDetail,
 )
 from daybook.engine.life import BEGINS, CHANGES, ENDS, IN_FLIGHT, READY, Life
@@ -188,6 +190,8 @@ GROUPS_RESET: Final = 95
 PERMISSION_REFUSED: Final = 100
 BUNDLE_OPENED: Final = 108
 BUNDLE_CLOSED: Final = 109
+SIGNED: Final = 110
+SIGNING_KEY_CHANGED: Final = 111
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -456,6 +460,11 @@ EVENT_TYPES: Final = (
               "A subscription to several queues ended, after its consumers. One whose connection"
               " ends is over without this event.",
               related="of the bundle opened by event"),
+    EventType(SIGNED, "Signed", ("related",), SignedDetail,
+              "The broker's key signed a statement about history up to the event in `related`.",
+              related="history up to event"),
+    EventType(SIGNING_KEY_CHANGED, "SigningKeyChanged", (), KeyChangeDetail,
+              "Another key signs from here on; both keys signed the change."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -104,6 +104,10 @@ SAYING_UNROUTED: Final = _where(lambda event: event.has_field("unrouted_at"))
 """Kinds that say at which address no queue took a message that is somewhere else now."""
 WITH_DIGEST: Final = _where(lambda event: event.has_field("digest"))
 """Kinds that record the digest of a state."""
+SIGNING: Final = _where(
+    lambda event: event.has_field("signature") or event.has_field("signature_new")
+)
+"""Kinds that record what a notary signed."""
 
 
 def names(kinds: Iterable[int]) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ CATALOGS: Final = "catalogs"
 """Folder of catalogs: what is where in each segment."""
 ARCHIVE_CATALOGS: Final = "archive-catalogs"
 """Folder of the catalogs of archived segments, for those who ask the archive often."""
+NOTARY: Final = "notary.json"
+"""The last signed statement; the next notary continues from it."""
 
 ARCHIVE: Final = "archive"
 """Default folder of the archive."""

@@ -9,10 +9,16 @@ Modules:
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
 - `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
   all of it.
+- `leaves`: What a signature covers of the contents of blocks, so that an export can leave out parts
+  of them and is proven all the same (ADR 66).
 - `moments`: The state of a data directory at any event of its history: for readers, without a lock
   (ADR 63).
 - `readonly`: The state of a data directory for other processes than its broker: read-only, without
   a lock.
+- `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports
+  `cryptography`.
 - `starting`: The first command of a broker, which depends on how the broker before it ended.
+- `statements`: Signed statements about history, and changes of the key that signs them: their bytes
+  and files (ADR 66).
 - `strangers`: Foreign files: a folder that has any cannot become a data directory.
 """

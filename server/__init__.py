@@ -12,6 +12,7 @@ Modules:
   of the control socket.
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
+- `anchoring`: Keeping anchors elsewhere: appended to a file, or posted to a URL.
 - `apollo_xml`: The configuration of Apollo, `apollo.xml`, as the source of ours: connectors and
   their `<stomp>`.
 - `artemis`: What Artemis calls things that have another name here, and its defaults where ours
@@ -78,6 +79,8 @@ Modules:
 - `memory`: The memory account: memory that clients can make grow, and its limits.
 - `memory_limits`: Converts the configuration of memory to the limits of the account and of the
   engine.
+- `notary`: The notary: a process of the broker that signs history and keeps anchors of it (ADR 66).
+- `notary_messages`: What the broker and its notary say to each other: one JSON object on each line.
 - `notifying`: Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
 - `onlookers`: Onlookers: connections of Watching protocols, which read figures and decide nothing
@@ -105,6 +108,10 @@ Modules:
   TOML.
 - `sight`: What the server shows to Watching protocols: whether it is live and ready, and its
   metrics.
+- `signing`: The notary of a broker, from the broker's side: what is to be signed, and what was (ADR
+  66).
+- `signing_config`: What may be configured about signing; reads nothing but the beginning of the
+  key's file.
 - `slow_consumers`: Slow consumers, by the settings of their address: detects, reports and
   disconnects them.
 - `supervision`: Supervision of background work, so that no failure of it goes unnoticed.

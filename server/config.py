@@ -129,6 +129,8 @@ class JournalConfig(msgspec.Struct, frozen=True):
     snapshot_every: int
     catalogs: bool
     catalog_headers: str
+    signing_key: str
+    anchors: tuple[str, ...]
     idle_mark_delay: int  # milliseconds
 
 

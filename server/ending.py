@@ -20,6 +20,7 @@ from daybook.server.guard import Guard
 from daybook.server.hub import Hub
 from daybook.server.indexing import Indexing
 from daybook.server.listeners import Acceptor
+from daybook.server.signing import Signing
 
 STEP_SECONDS: Final = 0.1
 INDEX_SECONDS: Final = 5.0
@@ -40,6 +41,7 @@ class Ending:
         hub: Hub,
         writer: ProcessWriter,
         indexing: Indexing,
+        signing: Signing,
         guard: Guard,
         *,
         on_unreadable: Callable[[StoreError], None],
@@ -48,6 +50,7 @@ class Ending:
         self._hub: Final = hub
         self._writer: Final = writer
         self._indexing: Final = indexing
+        self._signing: Final = signing
         self._guard: Final = guard
         self._on_unreadable: Final = on_unreadable
         self._why_not: Final = why_not
@@ -76,6 +79,7 @@ class Ending:
         self._writer.close(max(0.5, self._seconds_left()))
         if self.has_stopped:
             await self._finish_index()
+        await self._signing.finish(self._seconds_left() if self.has_stopped else 0.0)
         self._indexing.close()
         if self.has_stopped:
             return True

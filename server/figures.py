@@ -269,6 +269,11 @@ BROKER: Final = (
     _counter(
         "indexer_restarts_total", _status("indexer_restarts"), "Restarts of the indexer."
     ),
+    _gauge("signed_lsn", _status("signed_lsn"), "History is signed up to this event; 0 without."),
+    _gauge(
+        "anchored_lsn", _status("anchored_lsn"),
+        "Every place of anchors has one up to this event; 0 without.",
+    ),
     _gauge("queues", lambda process: len(_state(process).queues), "Queues."),
     _gauge("addresses", lambda process: len(_state(process).addresses), "Addresses."),
 )  # fmt: skip

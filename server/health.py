@@ -19,6 +19,7 @@ BEHIND_SHARE: Final = 0.5
 
 KINDS: Final = (
     "disk", "durability", "index", "journal", "queue", "index_lag", "retention", "background",
+    "signing",
 )  # fmt: skip
 """The kinds of problems of a running broker."""
 
@@ -63,6 +64,9 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
     if status.get("retention_trouble"):
         text = f"retention: {status['retention_trouble']}"
         found.append(Problem(EXIT_WRONG, text, "retention"))
+    for key, what in (("signing_trouble", "signing"), ("anchor_trouble", "anchors")):
+        if status.get(key):
+            found.append(Problem(EXIT_WRONG, f"{what}: {status[key]}", "signing"))
     found += [
         Problem(EXIT_WRONG, f"{each['name']}: {each['trouble']}", "background")
         for each in status.get("background", [])

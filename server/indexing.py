@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from daybook.engine.commands import Checkpoint
+from daybook.engine.commands import Checkpoint, Command
 from daybook.engine.queues import StoreError
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
@@ -32,6 +32,7 @@ from daybook.server import logs
 from daybook.server.config import JournalConfig
 from daybook.server.hub import Hub
 from daybook.server.pacing import EARLY_BYTES, Pace
+from daybook.server.turns import Answer
 
 RESTART_US: Final = 1_000_000
 RESTART_MAX_US: Final = 60_000_000
@@ -45,6 +46,10 @@ DIGEST_REST: Final = 100
 """The pause after a digest, as a multiple of its duration: digests take at most 1 % of the time."""
 
 log = logs.logger("indexing")
+
+
+def _ignore(lsn: int, digest: str) -> None:
+    """Do nothing at a checkpoint."""
 
 
 class Loop(Protocol):
@@ -96,6 +101,7 @@ class Indexing:
         self._process: IndexerHandle | None = None
         self._on_failure: Final = on_failure
         self._on_damage: Final = on_damage
+        self.on_checkpoint: Callable[[int, str], None] = _ignore
         self.checkpoint_us = checkpoint_us
         self.snapshot_every = snapshot_every
         self.catalog_headers = catalog_headers
@@ -331,6 +337,13 @@ class Indexing:
             if not self._hub.stopping:
                 self._checkpoint(message)
 
+    def record(self, command: Command, callback: Answer) -> None:
+        """Journal what follows from a checkpoint, and is no reason for another one."""
+        is_news = self._hub.broker.lsn > self._digest_lsn
+        self._hub.request(command, callback)
+        if not is_news:
+            self._digest_lsn = self._hub.broker.lsn
+
     def _open_store(self) -> None:
         """Open the store after the first commit of a start without an index."""
         disk = RealDisk(self._path / JOURNAL)
@@ -341,6 +354,7 @@ class Indexing:
         self._hub.request(Checkpoint(message.lsn, message.digest))
         # Only events after that of the checkpoint itself count as new.
         self._digest_lsn = self._hub.broker.lsn
+        self.on_checkpoint(message.lsn, message.digest)
 
     def _in_trouble(self, text: str) -> None:
         if not self._trouble:

@@ -6,7 +6,7 @@ Part of `server.options`, which says what such tables are for.
 from typing import Final
 
 from daybook.journal.format import DEVICE_BLOCKS
-from daybook.server.kinds import FLAG, GIB, duration, size, size_of, text
+from daybook.server.kinds import FLAG, GIB, PATH_OR_EMPTY, TEXTS, duration, size, size_of, text
 from daybook.server.option import Option
 
 JOURNAL: Final = (
@@ -74,6 +74,23 @@ JOURNAL: Final = (
         10_000,
         "How often the digest of the index is journaled while there is news, so that `journal"
         " verify` can compare; 0: never. The index itself is written all the time.",
+        live=True,
+    ),
+    Option(
+        "signing-key",
+        PATH_OR_EMPTY,
+        "",
+        "File of the private key (Ed25519, PEM; `journal keygen` makes one) by which history is"
+        " signed at each checkpoint and at a clean end; empty: it is not. It must lie outside of"
+        " the data directory. SIGHUP reads it again: the old key signs the change to a new one.",
+        live=True,
+    ),
+    Option(
+        "anchors",
+        TEXTS,
+        [],
+        'Where signed statements are kept besides the journal: "file:/PATH" (appended), "log" (a'
+        ' line of the log), "https://HOST/PATH" (a POST of JSON). They need signing-key.',
         live=True,
     ),
     Option(

@@ -62,6 +62,8 @@ from daybook.server.pulse import Pulse
 from daybook.server.retention import Retention
 from daybook.server.rights import Rights
 from daybook.server.sight import BrokerSight, Phase
+from daybook.server.signing import TICK_SECONDS, Signing
+from daybook.server.signing_config import check_signing
 from daybook.server.supervision import Supervisor
 from daybook.server.users import Users
 from daybook.server.users_file import UsersError
@@ -71,8 +73,7 @@ CLOCK_STEP_US: Final = 500_000
 """A clock that differs by more between two ticks was set, not slewed."""
 CHUNK_CACHE_BYTES: Final = 4 * 1024 * 1024
 """Size of the cache of blocks for large messages: a block serves several chunks."""
-CONTROL_SECONDS: Final = 5.0
-"""How often control socket and lock file are checked."""
+CONTROL_SECONDS: Final = 5.0  # between two checks of control socket and lock file
 BACKGROUND_SECONDS: Final = 5.0
 """How long a stop waits for cancelled background work to end."""
 SLOW_DISK_SECONDS: Final = 10.0
@@ -101,6 +102,7 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
     gc.set_threshold(10_000, 500, 100)
     try:
         check_archive(config)
+        check_signing(config)
         with (
             # Closed last, because it ensures that everything else ends in time.
             closing(Guard(config.broker.stop_timeout / 1000)) as guard,
@@ -167,7 +169,7 @@ class Service:
         return users
 
     def _build(self) -> None:
-        """Create broker and hub on the recovered state. Nothing is decided yet."""
+        """Create broker and hub on the recovered state."""
         recovered = self._directory.recovered
         self.broker = Broker(recovered.state, recovered.events + 1, self._options())
         self.hub = Hub(
@@ -213,10 +215,16 @@ class Service:
             on_failure=self._index_failed,
             on_damage=self._journal_damaged,
         )
+        self.signing = Signing(
+            self.hub, self._directory.path, self._loop, lambda: self.config.journal,
+            self.indexing.record, after=recovered.events,
+        )  # fmt: skip
+        self.indexing.on_checkpoint = self.signing.checkpointed
         self._ending = Ending(
             self.hub,
             self._writer,
             self.indexing,
+            self.signing,
             self._guard,
             on_unreadable=self._unreadable,
             why_not=self._what_is_given_up,
@@ -261,6 +269,7 @@ class Service:
         # A half-finished decision of a tick must not be written.
         repeat("ticks", self._pulse.seconds, self._tick, fatal=(Exception,))
         repeat("indexing", self._pulse.seconds, self._tick_index, fatal=(StoreError,))
+        repeat("signing", lambda: TICK_SECONDS, self.signing.tick)
         repeat("disk scan", lambda: self.config.broker.disk_scan_period / 1000, self.disk.scan)
         repeat("control socket", lambda: CONTROL_SECONDS, control.look)
         repeat("lock", lambda: CONTROL_SECONDS, lambda: look_at_lock(self._directory))
@@ -462,6 +471,7 @@ class Service:
                 return
             new = self._reload()
             check_archive(effective(self.config, new))
+            check_signing(new, reads=False)
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             self._permit(self.rights.renew)
@@ -485,6 +495,7 @@ class Service:
         self.indexing.timeout_us = self.config.broker.indexer_timeout * 1000
         self._guard.stop_seconds = self.config.broker.stop_timeout / 1000
         self.retention.config = self.config.journal
+        self.signing.reload()
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
         self._reloading = self._loop.create_task(self._apply_reloaded())
@@ -522,6 +533,7 @@ class Service:
             "disk_free_bytes": self.disk.free_bytes,
             **self.door.status(),
             **self.indexing.status(),
+            **self.signing.status(),
             **self.retention.status(),
             "background": self._supervisor.status(),
         }
@@ -536,6 +548,7 @@ class Service:
             "queues_unreadable": unreadable.describe(broker),
             "max_unindexed_bytes": self.hub.options.max_unindexed_bytes,
             **self.indexing.status(),
+            **self.signing.status(),
             "retention_trouble": self.retention.trouble,
             "background": self._supervisor.status(),
             "senders_held": held or ("memory is full" if broker.memory_full else ""),
@@ -550,6 +563,7 @@ class Service:
             **self.door.admission.counts(),
             **self.door.logins.status(),
             **self.indexing.status(),
+            **self.signing.status(),
         }
 
     # ---- the end

@@ -60,10 +60,12 @@ Modules:
 - `pipeline_demo`: The demo of the pipeline: queries the history of a broker that was killed twice,
   in every way.
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
+- `proving`: Proving that a journal is the one that was signed and anchored, for `journal verify`.
 - `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
   `copy`, `retry` and so on. They complete the group `queue`.
 - `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
+- `signing`: The commands `journal keygen` and `journal anchor`.
 - `snapshot_verification`: Verifying the snapshots of a data directory against the fold of the
   journal at their events.
 - `sql`: The command `journal sql`.

@@ -18,7 +18,7 @@ from daybook.tools.history_options import (
 )
 from daybook.tools.moments import MOMENT
 from daybook.tools.numbers import NUMBER
-from daybook.tools.paths import DIRECTORY, chosen
+from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.times import time_option
 from daybook.tools.version_option import version_option
 
@@ -26,6 +26,8 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 PLACES: Final = {
     "archive": "daybook.tools.archive:archive_group",
     "catalog": "daybook.tools.cataloging:catalog_command",
+    "anchor": "daybook.tools.signing:anchor_command",
+    "keygen": "daybook.tools.signing:keygen_command",
     "sql": "daybook.tools.sql.command:sql_command",
     "trail": "daybook.tools.trail_command:trail_command",
 }
@@ -120,6 +122,17 @@ def diff_command(
     "its event. Reads what is "
     "carried or in clusters once more, and needs room for a copy of the index in TMPDIR.",
 )
+@click.option(
+    "--public-key", "public_keys", multiple=True, metavar="FILE",
+    type=PathThatIsNamed(dir_okay=False, path_type=Path),
+    help="Check that history is signed by this key, or one that is linked with it by signed "
+    "changes; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--anchor", "anchors", multiple=True, metavar="FILE",
+    type=PathThatIsNamed(dir_okay=False, path_type=Path),
+    help="Check that the journal contains what the anchors in this file say; may be repeated.",
+)  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, 256), metavar="N",
     help="Check segments, and fold ranges that begin at snapshots, by so many processes. Default: "

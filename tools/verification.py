@@ -9,6 +9,7 @@ same. Nothing is changed.
 """
 
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from daybook.engine.invariants import check
 from daybook.journal.data_directory import BASE_DESCRIPTION
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption, NoJournal
+from daybook.journal.format import segment_first_lsn
 from daybook.journal.segment import data_id_of, segment_names
 from daybook.journal.segment_check import Fault, sound_header
 from daybook.journal.verify import Report, join
@@ -29,8 +31,9 @@ from daybook.paging.tables import IndexDamaged
 from daybook.tools.folding_ranges import Plan, fold_in_ranges
 from daybook.tools.index_verification import IndexCopy
 from daybook.tools.printing import adding_up
+from daybook.tools.proving import Proof, Proven
 from daybook.tools.snapshot_verification import SnapshotCheck
-from daybook.tools.verify_work import CheckedSegment, Recorded, check_one, differs
+from daybook.tools.verify_work import CheckedSegment, Recorded, Wanted, check_one, differs
 from daybook.tools.workers import carried_out
 
 
@@ -50,6 +53,7 @@ class Verdict(msgspec.Struct):
     catalogs_compared: int = 0
     segments_known: int = 0
     ranges_known: int = 0
+    proven: Proven | None = None
 
     @property
     def ok(self) -> bool:
@@ -71,6 +75,7 @@ def verify_data(
     index: IndexCopy | None = None,
     snapshots: Path | None = None,
     plan: Plan | None = None,
+    proof: Proof | None = None,
 ) -> Verdict:
     """Verify a journal; `progress` gets the bytes checked and folded so far, twice their sum.
 
@@ -79,19 +84,23 @@ def verify_data(
     directory with the state before the first event, if retention removed segments. `index` is a
     copy of the index that was made before the call; `index_lsn` is where it was compared.
     `snapshots` is the directory of snapshots to compare, each at its event. `plan` divides the
-    work, and knows what was verified before.
+    work, and knows what was verified before. `proof` says by which keys and anchors the journal is
+    to be proven.
 
     Raises NoJournal, NewerFormat and OSError (Failure from other processes); damage is in the
     verdict.
     """
     advance = adding_up(progress)
-    checks, segments_known = _check_segments(disk, advance, plan)
+    checks, segments_known = _check_segments(disk, advance, plan, proof)
     verdict = Verdict(join(each.check for each in checks), segments_known=segments_known)
     if not verdict.report.ok:
         verdict.wrong.append(
             "the events were not folded, because the bytes that they come from are damaged"
         )
         return verdict
+    if proof is not None:
+        verdict.proven = proof.judge(disk, verdict.report, checks)
+        verdict.wrong += verdict.proven.wrong
     first = verdict.report.first_lsn
     if first > 1 and verdict.report.archived:
         # Fetched from an archive: nothing is missing that should be there.
@@ -123,34 +132,36 @@ def verify_data(
 
 
 def _check_segments(
-    disk: Disk, advance: Callable[[int], None], plan: Plan | None
+    disk: Disk, advance: Callable[[int], None], plan: Plan | None, proof: Proof | None
 ) -> tuple[list[CheckedSegment], int]:
     """Check all segments; return the results in order, and how many were known before."""
     names = segment_names(disk)
     if not names:
         raise NoJournal("there is no journal in the directory")
     reference = sound_header(disk, names)
-    if plan is None:
-        return [check_one(disk, name, names, reference, progress=advance) for name in names], 0
-    state = plan.state
-    pieces = [
-        (
-            name,
-            check_one,
-            # The newest segment still grows.
-            (plan.source, name, names, reference)
-            + ((state.segment(name), True) if state is not None and name != names[-1] else ()),
+    wanted = proof.wanted() if proof is not None else {}
+    state = plan.state if plan is not None else None
+    pieces = []
+    for name, following in zip_longest(names, names[1:]):
+        # The newest segment still grows.
+        is_kept = state is not None and following is not None
+        first, end = segment_first_lsn(name) or 0, segment_first_lsn(following or "")
+        noted = Wanted(
+            proof is not None and proof.has_keys,
+            frozenset(lsn for lsn in wanted if first <= lsn and (end is None or lsn < end)),
+            is_kept,
         )
-        for name in names
-    ]
+        known = state.segment(name) if state is not None and is_kept else None
+        where = plan.source if plan is not None else disk
+        pieces.append((name, check_one, (where, name, names, reference, noted, known)))
     done: dict[str, CheckedSegment] = {}
-    known = 0
-    for name, checked in carried_out(pieces, plan.processes, advance):
+    segments_known = 0
+    for name, checked in carried_out(pieces, plan.processes if plan is not None else 1, advance):
         done[name] = checked
         if state is not None and name != names[-1]:
-            known += checked == state.segment(name)
+            segments_known += checked == state.segment(name)
             state.keep_segment(name, checked)
-    return [done[name] for name in names], known
+    return [done[name] for name in names], segments_known
 
 
 def _fold(

@@ -7,6 +7,7 @@ something only if the range before came to the state that the snapshot has, whic
 """
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ import msgspec
 from daybook.engine import details, events
 from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
-from daybook.engine.kinds import WITH_DIGEST
+from daybook.engine.kinds import SIGNING, WITH_DIGEST
 from daybook.journal.archive.archive import Archive
 from daybook.journal.block import Block
 from daybook.journal.disk import Disk
@@ -36,6 +37,7 @@ from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.readonly import journal_disk
 
 PIECE_BYTES: Final = 1 << 20
+RECENT_BLOCKS: Final = 10_000
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -63,16 +65,56 @@ class Source(NamedTuple):
             yield disk
 
 
+class SeenStatement(msgspec.Struct, frozen=True):
+    """A signed statement in the journal: by which event, about history up to which.
+
+    `found_hash` is that of the block that ends there, "" if the segment does not tell.
+    """
+
+    said_at: int
+    lsn: int
+    detail: details.SignedDetail
+    found_hash: str
+
+
+class SeenChange(msgspec.Struct, frozen=True):
+    """A change of the signing key in the journal, and the event that records it."""
+
+    said_at: int
+    detail: details.KeyChangeDetail
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What to note of a segment besides: signatures, the hashes of the blocks that end with these
+    events, and the hash of the file."""
+
+    signatures: bool = False
+    hashes_at: frozenset[int] = frozenset()
+    file_hash: bool = False
+
+
+NOTHING: Final = Wanted()
+
+
 class CheckedSegment(msgspec.Struct, frozen=True):
-    """A segment that was checked: the result, and the digests that its events record.
+    """A segment that was checked: the result, and what was noted of it.
 
     `sha256` and `bytes` are those of the whole file, if they were asked for.
     """
 
     check: SegmentCheck
     recorded: list[Recorded]
+    statements: list[SeenStatement] = []
+    changes: list[SeenChange] = []
+    hashes: dict[int, str] = {}
+    wanted: Wanted = NOTHING
     sha256: str = ""
     bytes: int = 0
+
+    def has(self, wanted: Wanted) -> bool:
+        """Return whether what is wanted was noted."""
+        mine = self.wanted
+        return mine.signatures >= wanted.signatures and mine.hashes_at >= wanted.hashes_at
 
 
 def check_one(
@@ -80,28 +122,68 @@ def check_one(
     name: str,
     names: Sequence[str],
     reference: SegmentHeader | None,
+    wanted: Wanted = NOTHING,
     known: CheckedSegment | None = None,
-    hashes: bool = False,
     *,
     progress: Callable[[int], None],
 ) -> CheckedSegment:
     """Check a segment; if its file has the hash of a `known` check, that is the result.
 
-    With `hashes` the result has the hash of the file. Raises JournalError and OSError.
+    Raises JournalError and OSError.
     """
     if isinstance(where, Source):
         with where.opened() as disk:
-            return check_one(disk, name, names, reference, known, hashes, progress=progress)
-    size, sha256 = _hash_of(where, name) if hashes else (0, "")
-    if known is not None and (known.bytes, known.sha256) == (size, sha256):
+            return check_one(disk, name, names, reference, wanted, known, progress=progress)
+    size, sha256 = _hash_of(where, name) if wanted.file_hash else (0, "")
+    if known is not None and (known.bytes, known.sha256) == (size, sha256) and known.has(wanted):
         progress(size)
         return known
-    recorded: list[Recorded] = []
-    found = check_segment(
-        where, name, names, reference, progress=progress,
-        observe=lambda block: recorded.extend(_digests_in(block)),
-    )  # fmt: skip
-    return CheckedSegment(found, recorded, sha256, size)
+    notes = _Notes(wanted)
+    found = check_segment(where, name, names, reference, progress=progress, observe=notes.see)
+    return CheckedSegment(
+        found, notes.recorded, notes.statements, notes.changes, notes.hashes, wanted, sha256, size
+    )
+
+
+class _Notes:
+    """Notes from the blocks of a segment, in order."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self.recorded: list[Recorded] = []
+        self.statements: list[SeenStatement] = []
+        self.changes: list[SeenChange] = []
+        self.hashes: dict[int, str] = {}
+        # A statement is journaled soon after the block that it is about.
+        self._recent: OrderedDict[int, str] = OrderedDict()
+
+    def see(self, block: Block) -> None:
+        """Note what is wanted of a block."""
+        if block.is_mark:
+            return
+        self.recorded += _digests_in(block)
+        if block.last_lsn in self._wanted.hashes_at:
+            self.hashes[block.last_lsn] = block.hash.hex()
+        if not self._wanted.signatures:
+            return
+        self._recent[block.last_lsn] = block.hash.hex()
+        if len(self._recent) > RECENT_BLOCKS:
+            self._recent.popitem(last=False)
+        if not SIGNING.isdisjoint(block.columns()[KIND]):
+            self._see_signing(block)
+
+    def _see_signing(self, block: Block) -> None:
+        for event in block.events():
+            lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
+            if row[KIND] == events.SIGNED:
+                signed = cast(details.SignedDetail, events.decode_detail(row[KIND], detail))
+                about = row[RELATED]
+                self.statements.append(
+                    SeenStatement(lsn, about, signed, self._recent.get(about, ""))
+                )
+            elif row[KIND] == events.SIGNING_KEY_CHANGED:
+                change = cast(details.KeyChangeDetail, events.decode_detail(row[KIND], detail))
+                self.changes.append(SeenChange(lsn, change))
 
 
 def _hash_of(disk: Disk, name: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.journal.data_directory import BASE, SNAPSHOTS
+from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
 from daybook.tools.catalog_verification import wrong_catalogs
@@ -17,6 +17,8 @@ from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
 from daybook.tools.opening import archive_url, history, wants_archive
 from daybook.tools.printing import progress, show_json
+from daybook.tools.proving import Proof, Proven, anchors_in
+from daybook.tools.texts import moment
 from daybook.tools.verification import Verdict, verify_data
 from daybook.tools.verify_state import VerifyState, default_path
 from daybook.tools.verify_work import Source
@@ -33,6 +35,7 @@ def run(
         data_id = data_id_of(disk)
         if flags["resume"] or flags["state_file"] is not None:
             state = _state(path, flags["state_file"], data_id)
+        proof = _proof(path, flags)
         processes = chosen_processes(flags["processes"], total)
         plan = Plan(_source(ctx, path, flags), processes, state)
         try:
@@ -40,7 +43,7 @@ def run(
                 verdict = verify_data(
                     disk, advance, one_by_one=one_by_one, base=path / BASE, index=index,
                     snapshots=path / SNAPSHOTS if with_index else None,
-                    plan=plan if processes > 1 or state is not None else None,
+                    plan=plan if processes > 1 or state is not None else None, proof=proof,
                 )  # fmt: skip
         except KeyboardInterrupt:
             if state is not None:
@@ -69,6 +72,19 @@ def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
     if state.note:
         click.echo(state.note, err=True)
     return state
+
+
+def _proof(path: Path, flags: dict[str, Any]) -> Proof | None:
+    """Read the keys and anchors that the journal is to be proven by. Raises DaybookError."""
+    if not (flags["public_keys"] or flags["anchors"]):
+        return None
+    keys = []
+    if flags["public_keys"]:
+        # Slow to load, and only needed with a key.
+        from daybook.recovery.signing_keys import load_public  # noqa: PLC0415
+
+        keys = [load_public(file) for file in flags["public_keys"]]
+    return Proof(keys, anchors_in(flags["anchors"]), path / NOTARY)
 
 
 def _source(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Source:
@@ -101,6 +117,8 @@ def _show_verdict(verdict: Verdict) -> None:
         )
     for wrong in verdict.wrong:
         click.secho(f"WRONG {wrong}", fg="red")
+    if verdict.proven is not None:
+        _show_proven(verdict.proven, report.last_lsn)
     if verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
         click.echo(
             f"last hash {report.last_hash}; not folded: these segments come from an archive, and "
@@ -122,3 +140,25 @@ def _show_verdict(verdict: Verdict) -> None:
         if verdict.snapshots_compared:
             click.echo(f"snapshots: {verdict.snapshots_compared} compared, all equal")
         click.secho("intact", fg="green")
+
+
+def _show_proven(proven: Proven, last_lsn: int) -> None:
+    """Say how far history is proven, and what nothing proves."""
+    if proven.signatures:
+        click.echo(
+            f"signed up to event {proven.signed_lsn} ({moment(proven.signed_at)}) by the key "
+            f"{proven.signed_by}; {proven.signatures} signatures"
+        )
+    if proven.anchors:
+        click.echo(
+            f"anchored up to event {proven.anchored_lsn}; {proven.anchors} anchors are in the "
+            "journal"
+        )
+    if proven.anchors_before:
+        click.echo(
+            f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "
+            "them, too"
+        )
+    covered = max(proven.signed_lsn, proven.anchored_lsn)
+    if 0 < covered < last_lsn:
+        click.echo(f"events {covered + 1} to {last_lsn} came later, and nothing proves them yet")

@@ -36,6 +36,8 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         SqlError                    pipeline.sql.planning
         RecoveryError               recovery.directory
         FoldError                   recovery.fold
+        SigningKeyError             recovery.signing_keys
+        StatementError              recovery.statements
         ConfigError                 server.config
         StartError                  server.configuring
         TooFewDescriptors           server.descriptors

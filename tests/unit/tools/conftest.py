@@ -18,7 +18,7 @@ from tests.support.topology import create_queue
 
 SECOND = 1_000_000
 BEGIN = 1_763_640_000 * SECOND  # 2025-11-20T12:00:00Z
-SETTINGS: dict[str, dict[str, str | int | bool]] = {
+SETTINGS: dict[str, dict[str, str | int | bool | float]] = {
     "#": {"dead-letter-address": "DLQ", "expiry-address": "ExpiryQueue"},
     "orders": {"max-delivery-attempts": 2},
 }

@@ -1,0 +1,308 @@
+"""What a chain without a key cannot show: keys and anchors show it."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from daybook.engine import details, events
+from daybook.engine.events import KIND
+from daybook.journal.data_directory import JOURNAL, NOTARY
+from daybook.journal.disk import RealDisk
+from daybook.journal.segment import segment_names
+from daybook.recovery.signing_keys import load_private, make_pair
+from daybook.recovery.statements import change_message
+from daybook.server.notary import Notary
+from daybook.server.notary_messages import Answer, Configure, Refused, Sign, Signed
+from daybook.tools.journal_cli import cli
+from tests.support.signed import SignedJournal, is_signature, rewrite, with_body
+from tests.support.world import Event
+
+
+class Scene:
+    """A signed journal, its key and its anchors, to be spoilt."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.key = folder / "key.pem"
+        self.public = folder / "key.pem.pub"
+        self.anchors = folder / "anchors"
+
+    def make(self) -> "Scene":
+        make_pair(self.key)
+        journal = SignedJournal(self.data, self.key)
+        for number in range(6):
+            journal.send(b"body of message %d" % number)
+            journal.checkpoint()
+        journal.stop()
+        journal.write_anchors(self.anchors)
+        return self
+
+    def verify(self, *words: str | Path) -> Result:
+        return CliRunner().invoke(cli, ["verify", str(self.data), *map(str, words)])
+
+    @property
+    def with_key(self) -> Result:
+        return self.verify("--public-key", self.public)
+
+    @property
+    def with_anchors(self) -> Result:
+        return self.verify("--anchor", self.anchors)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("signed")
+    Scene(folder).make()
+    return folder
+
+
+@pytest.fixture
+def scene(made: Path, tmp_path: Path) -> Scene:
+    shutil.copytree(made, tmp_path / "scene")
+    return Scene(tmp_path / "scene")
+
+
+def test_a_signed_journal_is_proven_up_to_its_clean_end(scene: Scene) -> None:
+    told = json.loads(
+        scene.verify("--json", "--public-key", scene.public, "--anchor", scene.anchors).stdout
+    )
+    assert told["ok"]
+    assert told["proven"]["signatures"] == told["proven"]["anchors"] == 7
+    last = told["report"]["last_lsn"]
+    assert told["proven"]["signed_lsn"] == told["proven"]["anchored_lsn"] == last
+    assert "nothing proves" not in scene.with_key.output
+
+
+def test_a_body_that_was_changed_and_hashed_again_is_found(scene: Scene) -> None:
+    rewrite(scene.data, with_body(b"body of message 2", b"body of massage 2"))
+    assert scene.verify().exit_code == 0
+    assert "intact" in scene.verify().output
+    found = scene.with_key
+    assert found.exit_code == 1
+    assert "is not the one that was signed" in found.output
+    found = scene.with_anchors
+    assert found.exit_code == 1
+    assert "the journal up to there is another one" in found.output
+    # What was signed before is still proven.
+    assert "anchored up to event" in found.output
+
+
+def remove_end(scene: Scene) -> None:
+    """Remove the newest segments, and make the last one that is left the newest again."""
+    disk = RealDisk(scene.data / JOURNAL)
+    kept = segment_names(disk)[:-1]
+    seen = 0
+
+    def change(event: Event) -> Event | None:
+        nonlocal seen
+        seen += is_signature(event)
+        return event if seen < 4 else None
+
+    assert kept
+    rewrite(scene.data, change)
+
+
+def test_a_removed_end_is_found_by_an_anchor(scene: Scene) -> None:
+    remove_end(scene)
+    (scene.data / NOTARY).unlink()
+    assert scene.verify().exit_code == 0
+    # A key alone cannot know that there was more.
+    assert scene.with_key.exit_code == 0
+    assert "nothing proves them yet" in scene.with_key.output
+    found = scene.with_anchors
+    assert found.exit_code == 1
+    assert "its end was removed" in found.output
+
+
+def test_a_removed_end_is_found_by_the_notary_s_file_too(scene: Scene) -> None:
+    remove_end(scene)
+    assert "its end was removed" in scene.with_key.output
+    assert scene.with_key.exit_code == 1
+
+
+def test_removed_signatures_are_found(scene: Scene) -> None:
+    rewrite(scene.data, lambda event: None if is_signature(event) else event)
+    (scene.data / NOTARY).unlink()
+    assert "no signature of the given key" in scene.with_key.output
+    assert scene.with_key.exit_code == 1
+
+
+def test_signatures_that_are_removed_from_the_end_are_found(scene: Scene) -> None:
+    seen = 0
+
+    def change(event: Event) -> Event | None:
+        nonlocal seen
+        seen += is_signature(event)
+        return event if seen <= 1 or not is_signature(event) else None
+
+    rewrite(scene.data, change)
+    (scene.data / NOTARY).unlink()
+    assert "checkpoints follow" in scene.with_key.output
+    assert scene.with_key.exit_code == 1
+
+
+def test_a_signature_that_is_removed_from_the_middle_is_found(scene: Scene) -> None:
+    seen = 0
+
+    def change(event: Event) -> Event | None:
+        nonlocal seen
+        seen += is_signature(event)
+        return None if seen == 3 and is_signature(event) else event
+
+    rewrite(scene.data, change)
+    assert scene.with_key.exit_code == 1
+
+
+def test_a_signature_that_was_changed_is_found(scene: Scene) -> None:
+    def change(event: Event) -> Event:
+        if not is_signature(event):
+            return event
+        detail = events.decode_detail(events.SIGNED, event.detail)
+        assert isinstance(detail, details.SignedDetail)
+        changed = msgspec.structs.replace(detail, time=detail.time + 1)
+        return event._replace(detail=events.encode_detail(changed))
+
+    rewrite(scene.data, change)
+    assert "it is not what the key signed" in scene.with_key.output
+    assert scene.with_key.exit_code == 1
+
+
+def test_a_foreign_key_proves_nothing(scene: Scene) -> None:
+    other = make_pair(scene.folder / "other.pem")
+    found = scene.verify("--public-key", other)
+    assert found.exit_code == 1
+    assert "no signed change links" in found.output
+
+
+def test_an_anchor_of_another_broker_is_refused(scene: Scene) -> None:
+    lines = scene.anchors.read_bytes().splitlines(keepends=True)
+    theirs = json.loads(lines[1]) | {"data_id": "ab" * 16}
+    scene.anchors.write_bytes(lines[0] + json.dumps(theirs).encode() + b"\n")
+    assert scene.with_anchors.exit_code == 1
+    assert "of another data directory" in scene.with_anchors.output
+
+
+def test_no_flipped_bit_in_any_file_is_taken_for_proof(scene: Scene) -> None:
+    random = Random(7)
+    for path in (scene.anchors, scene.data / NOTARY, scene.public):
+        sound = path.read_bytes()
+        for position in random.sample(range(len(sound)), 25):
+            spoilt = bytearray(sound)
+            spoilt[position] ^= 1 << random.randrange(8)
+            path.write_bytes(spoilt)
+            found = scene.verify("--public-key", scene.public, "--anchor", scene.anchors)
+            assert found.exception is None or isinstance(found.exception, SystemExit), position
+            if found.exit_code == 0:
+                # Blanks between lines, and in the frame of a PEM file, mean nothing.
+                assert sound[position : position + 1].isspace() or path == scene.public, position
+        path.write_bytes(sound)
+
+
+def test_an_empty_file_of_anchors_proves_nothing(scene: Scene) -> None:
+    scene.anchors.write_bytes(b"")
+    assert scene.with_anchors.exit_code == 1
+    assert "proves nothing" in scene.with_anchors.output
+
+
+def test_a_private_key_is_no_public_one(scene: Scene) -> None:
+    found = scene.verify("--public-key", scene.key)
+    assert found.exit_code == 1
+    assert "which is not needed here" in found.output
+
+
+def rotated(folder: Path) -> Scene:
+    scene = Scene(folder)
+    make_pair(scene.key)
+    make_pair(folder / "new.pem")
+    journal = SignedJournal(scene.data, scene.key)
+    for key in (scene.key, folder / "new.pem"):
+        journal.use(key)
+        journal.send(b"with " + key.name.encode())
+        journal.checkpoint()
+    journal.stop()
+    return scene
+
+
+def test_whoever_trusts_one_key_trusts_its_successor(tmp_path: Path) -> None:
+    scene = rotated(tmp_path)
+    for public in (scene.public, tmp_path / "new.pem.pub"):
+        told = json.loads(scene.verify("--json", "--public-key", public).stdout)
+        assert told["ok"], told
+        assert len(told["proven"]["keys"]) == 2
+
+
+def test_a_change_of_key_without_the_old_one_links_nothing(tmp_path: Path) -> None:
+    scene = rotated(tmp_path)
+    new = load_private(tmp_path / "new.pem")
+
+    def change(event: Event) -> Event:
+        if event.row[KIND] != events.SIGNING_KEY_CHANGED:
+            return event
+        known = events.decode_detail(event.row[KIND], event.detail)
+        assert isinstance(known, details.KeyChangeDetail)
+        forged = msgspec.structs.replace(known, time=known.time + 1)
+        signature = new.sign(change_message(bytes(range(16)).hex(), forged))
+        return event._replace(
+            detail=events.encode_detail(msgspec.structs.replace(forged, signature_new=signature))
+        )
+
+    rewrite(scene.data, change)
+    found = scene.with_key
+    assert found.exit_code == 1
+    assert "not signed by both" in found.output
+
+
+def test_a_new_notary_continues_and_journals_the_signature_of_a_clean_end(tmp_path: Path) -> None:
+    scene = Scene(tmp_path).make()
+    last = json.loads(scene.anchors.read_bytes().splitlines()[-1])
+    # As the next start of the broker: another notary on the same directory.
+    said: list[Answer] = []
+    notary = Notary(scene.data)
+    notary.say = said.append  # type: ignore[method-assign, assignment]
+    notary.configure(Configure(str(scene.key), []))
+    assert notary.sign(Sign(last["lsn"], "", 0))
+    signed = [each.statement.lsn for each in said if isinstance(each, Signed)]
+    assert signed == [last["lsn"]] * 2
+
+
+def test_a_key_that_cannot_be_read_leaves_the_one_before(tmp_path: Path) -> None:
+    make_pair(tmp_path / "key.pem")
+    journal = SignedJournal(tmp_path / "data", tmp_path / "key.pem")
+    (tmp_path / "bad.pem").write_text("no key")
+    journal.use(tmp_path / "bad.pem")
+    (refused,) = journal.take(Refused)
+    assert refused.key
+    assert "no private key" in refused.why
+    journal.send(b"x")
+    journal.checkpoint()
+    assert journal.anchors[0].key == refused.key
+
+
+def test_keys_are_made_for_their_owner_and_replace_nothing(tmp_path: Path) -> None:
+    words = ["keygen", str(tmp_path / "a.pem")]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    before = (tmp_path / "a.pem").read_bytes()
+    assert os.stat(tmp_path / "a.pem").st_mode & 0o777 == 0o600  # noqa: PTH116
+    assert "exists already" in CliRunner().invoke(cli, words).output
+    assert (tmp_path / "a.pem").read_bytes() == before
+
+
+def test_the_newest_anchor_is_printed_on_demand(scene: Scene) -> None:
+    printed = CliRunner().invoke(cli, ["anchor", str(scene.data)])
+    assert printed.stdout.encode() == scene.anchors.read_bytes().splitlines(keepends=True)[-1]
+    unsigned = CliRunner().invoke(cli, ["anchor", str(scene.data), "--unsigned"])
+    scene.anchors.write_text(unsigned.stdout)
+    assert scene.with_anchors.exit_code == 0
+    rewrite(scene.data, with_body(b"body of message 2", b"body of massage 2"))
+    assert scene.with_anchors.exit_code == 1
+    (scene.data / NOTARY).unlink()
+    nothing = CliRunner().invoke(cli, ["anchor", str(scene.data)])
+    assert nothing.exit_code == 1
+    assert "signing-key" in nothing.output

@@ -1,0 +1,247 @@
+"""Proving that a journal is the one that was signed and anchored, for `journal verify`.
+
+A statement names the hash of a block, and with it all history up to there. The hashes are those
+that the check of the bytes has found, so a journal that was changed and hashed again has others.
+Keys are linked by changes of the key that both have signed. Changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daybook.engine.details import KeyChangeDetail
+from daybook.journal.disk import Disk
+from daybook.journal.errors import JournalError
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of
+from daybook.journal.verify import Report
+from daybook.recovery.statements import (
+    Statement,
+    StatementError,
+    change_message,
+    key_id,
+    noted_in,
+    read_anchors,
+    statement_of,
+)
+from daybook.tools.verify_work import CheckedSegment, SeenChange, SeenStatement
+
+UNSIGNED_CHECKPOINTS: Final = 3
+"""So many checkpoints may follow the last signature: a notary may have just died with the
+broker."""
+
+
+class Proven(msgspec.Struct):
+    """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
+    `anchored_lsn`; 0 if it is not, or if that was not asked."""
+
+    signatures: int = 0
+    signed_lsn: int = 0
+    signed_at: int = 0
+    signed_by: str = ""
+    keys: list[str] = []
+    anchors: int = 0
+    anchored_lsn: int = 0
+    anchors_before: int = 0
+    wrong: list[str] = []
+
+
+class Proof:
+    """The keys that are trusted (32 bytes each), and the anchors that the journal must have.
+
+    `kept` is the file of the notary in the data directory, with the statement of a clean end.
+    """
+
+    def __init__(self, keys: Sequence[bytes], anchors: Sequence[Statement], kept: Path) -> None:
+        self._trusted: Final = {key_id(key): key for key in keys}
+        self._anchors: Final = anchors
+        self._kept: Final = kept
+        self._last_of_notary: Statement | None = None
+        self._found = Proven(wrong=[])
+        if self.has_keys:
+            self._read_kept()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether signatures are to be checked."""
+        return bool(self._trusted)
+
+    def wanted(self) -> frozenset[int]:
+        """The events at which the hash of a block is needed."""
+        lsns = {each.lsn for each in self._anchors}
+        if self._last_of_notary is not None:
+            lsns.add(self._last_of_notary.lsn)
+        return frozenset(lsns)
+
+    def _read_kept(self) -> None:
+        try:
+            noted = noted_in(self._kept)
+            self._last_of_notary = noted.statement if noted is not None else None
+        except (OSError, StatementError) as error:
+            self._wrong(
+                f"{error}, so the signature of a clean end is"
+                " missing; if the last signature in the journal is new enough, delete the file"
+            )
+
+    def _wrong(self, text: str) -> None:
+        self._found.wrong.append(text)
+
+    def judge(self, disk: Disk, report: Report, checks: Sequence[CheckedSegment]) -> Proven:
+        """Compare all statements with a journal whose bytes are sound. Raises JournalError."""
+        hashes = {lsn: found for each in checks for lsn, found in each.hashes.items()}
+        data_id = data_id_of(disk).hex()
+        if self.has_keys:
+            self._link(data_id, [change for each in checks for change in each.changes])
+            statements = [said for each in checks for said in each.statements]
+            self._judge_signatures(disk, report, data_id, statements, hashes)
+            checkpoints = [
+                said.of_lsn for each in checks for said in each.recorded
+                if said.of_lsn > self._found.signed_lsn and said.of_lsn != said.said_at
+            ]  # fmt: skip
+            self._judge_end(report, len(checkpoints))
+        self._judge_anchors(report, data_id, hashes)
+        self._found.keys = sorted(self._trusted)
+        return self._found
+
+    def _link(self, data_id: str, changes: Iterable[SeenChange]) -> None:
+        """Trust the keys that are linked with trusted ones, forwards and backwards."""
+        sound = []
+        for each in changes:
+            if _is_mutual(data_id, each.detail):
+                sound.append((bytes.fromhex(each.detail.old), bytes.fromhex(each.detail.new)))
+            else:
+                self._wrong(f"event {each.said_at}: the change of the key is not signed by both")
+        grows = True
+        while grows:
+            grows = False
+            for old, new in sound:
+                linked = {key_id(old): old, key_id(new): new}
+                if 0 < len(self._trusted.keys() & linked.keys()) < len(linked):
+                    self._trusted.update(linked)
+                    grows = True
+
+    def _judge_signatures(
+        self,
+        disk: Disk,
+        report: Report,
+        data_id: str,
+        statements: Iterable[SeenStatement],
+        hashes: dict[int, str],
+    ) -> None:
+        for seen in statements:
+            statement = statement_of(data_id, seen.lsn, seen.detail)
+            if seen.lsn < report.first_lsn:
+                # What it is about has left the journal.
+                found = statement.block_hash
+            else:
+                found = seen.found_hash or _hash_at(disk, seen.lsn)
+            self._judge(f"event {seen.said_at}", statement, found)
+        last = self._last_of_notary
+        if last is None:
+            return
+        if last.data_id != data_id:
+            self._wrong(f"{self._kept} is of another data directory ({last.data_id})")
+        elif last.lsn > report.last_lsn:
+            self._wrong(
+                f"{self._kept}: history was signed up to event {last.lsn}, and the journal ends "
+                f"with {report.last_lsn}: its end was removed"
+            )
+        elif last.lsn >= report.first_lsn:
+            self._judge(str(self._kept), last, hashes.get(last.lsn, ""))
+
+    def _judge(self, where: str, statement: Statement, found_hash: str) -> None:
+        """Judge a signed statement, given the hash of the block that it is about."""
+        wrong = self._wrong_with_signature(statement)
+        if not wrong and statement.block_hash != found_hash:
+            wrong = (
+                "the journal up to there is not the one that was signed"
+                if found_hash
+                else "no block of the journal ends there"
+            )
+        if wrong:
+            self._wrong(f"{where}: the signature up to event {statement.lsn}: {wrong}")
+            return
+        found = self._found
+        found.signatures += 1
+        if statement.lsn > found.signed_lsn:
+            found.signed_lsn, found.signed_at = statement.lsn, statement.time
+            found.signed_by = statement.key
+
+    def _wrong_with_signature(self, statement: Statement) -> str:
+        # Slow to load, and only needed with a key.
+        from daybook.recovery.signing_keys import is_signed  # noqa: PLC0415
+
+        public = self._trusted.get(statement.key)
+        if public is None:
+            return (
+                f"it is by the key {statement.key or '(none)'}, which no signed change links with"
+                " the given one"
+            )
+        if not is_signed(public, statement.signature, statement.message()):
+            return "it is not what the key signed"
+        return ""
+
+    def _judge_end(self, report: Report, unsigned: int) -> None:
+        found = self._found
+        if not found.signatures:
+            self._wrong("no signature of the given key: nothing here is proven")
+        elif unsigned > UNSIGNED_CHECKPOINTS:
+            self._wrong(
+                f"nothing is signed after event {found.signed_lsn}, but {unsigned} checkpoints "
+                f"follow up to event {report.last_lsn}: signatures were removed, or the broker "
+                "could not sign, or signing was turned off"
+            )
+
+    def _judge_anchors(self, report: Report, data_id: str, hashes: dict[int, str]) -> None:
+        found = self._found
+        for each in self._anchors:
+            wrong = ""
+            if each.data_id != data_id:
+                wrong = f"it is of another data directory ({each.data_id}, this is {data_id})"
+            elif each.lsn > report.last_lsn:
+                wrong = f"the journal ends with event {report.last_lsn}: its end was removed"
+            elif self.has_keys:
+                wrong = self._wrong_with_signature(each)
+            if not wrong and each.lsn < report.first_lsn:
+                found.anchors_before += 1
+                continue
+            if not wrong and hashes.get(each.lsn) != each.block_hash:
+                wrong = "the journal up to there is another one"
+            if wrong:
+                self._wrong(f"the anchor of event {each.lsn}: {wrong}")
+            else:
+                found.anchors += 1
+                found.anchored_lsn = max(found.anchored_lsn, each.lsn)
+
+
+def _is_mutual(data_id: str, change: KeyChangeDetail) -> bool:
+    """Return whether both keys have signed the change."""
+    # Slow to load, and only needed with a key.
+    from daybook.recovery.signing_keys import is_signed  # noqa: PLC0415
+
+    message = change_message(data_id, change)
+    try:
+        old, new = bytes.fromhex(change.old), bytes.fromhex(change.new)
+    except ValueError:
+        return False
+    return is_signed(old, change.signature_old, message) and is_signed(
+        new, change.signature_new, message
+    )
+
+
+def _hash_at(disk: Disk, lsn: int) -> str:
+    """Return the hash of the block that ends with an event, "" if none does."""
+    try:
+        for block in read_blocks(disk, from_lsn=lsn, to_lsn=lsn):
+            if block.count and block.last_lsn == lsn:
+                return block.hash.hex()
+    except JournalError:
+        return ""
+    return ""
+
+
+def anchors_in(paths: Iterable[Path]) -> list[Statement]:
+    """Return the anchors of several files. Raises StatementError, OSError."""
+    return [each for path in paths for each in read_anchors(path)]
