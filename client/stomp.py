@@ -290,6 +290,11 @@ class StompClient:
             self._note(frame)
         return self._messages.popleft()
 
+    def frame(self, seconds: float) -> Frame | None:
+        """Return the next frame of any kind, None after `seconds`; for callers that wait for
+        nothing else. Raises StompError, also for an ERROR frame."""
+        return self._frame(monotonic() + seconds)
+
     def disconnect(self, last: bytes = b"") -> None:
         """Send DISCONNECT and wait until everything sent before is confirmed. Raises StompError.
 

@@ -325,15 +325,17 @@ def open_directory(
     on_journal: Callable[[Journal], None] | None = None,
     notice: Callable[[str], None] = _say_nothing,
     indexers: Indexers | None = None,
+    disk_of: Callable[[Path], RealDisk] = RealDisk,
 ) -> DataDirectory:
     """Lock a data directory (created if it does not exist), and recover its state.
 
     `indexers` start the indexer: processes, unless given. The directory closes them.
     `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
-    the journal's writer. `notice` is called with a sentence about what takes long or is rebuilt.
-    Raises JournalError and RecoveryError.
+    the journal's writer. `disk_of` makes the disk that the journal is written to (drills have one
+    that notes what is not synced). `notice` is called with a sentence about what takes long or is
+    rebuilt. Raises JournalError and RecoveryError.
     """
-    disk = RealDisk(path / JOURNAL)
+    disk = disk_of(path / JOURNAL)
     indexers = indexers or ProcessIndexers()
     try:
         foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bars
 
 from daybook.journal.commit_writer import CommitWriter
+from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
 from daybook.journal.process_writer import ProcessWriter
 from daybook.journal.thread_writer import ThreadWriter
@@ -97,8 +98,9 @@ class Journaling:
     the memory of the state.
     """
 
-    def __init__(self, config: Config) -> None:
-        """Open the directory of a configuration; raises JournalError and RecoveryError."""
+    def __init__(self, config: Config, disk_of: Callable[[Path], RealDisk] = RealDisk) -> None:
+        """Open the directory of a configuration; `disk_of` makes the disk of its journal. Raises
+        JournalError and RecoveryError."""
         path = Path(config.broker.data_directory)
         begun = time.perf_counter()
         self._is_alone: Final = config.broker.processes == 1
@@ -117,6 +119,7 @@ class Journaling:
                 on_journal=self._start_writer,
                 notice=progress.notice,
                 indexers=indexers(config.journal.snapshot_every),
+                disk_of=disk_of,
             )
         except BaseException:
             self._close_writer()

@@ -89,8 +89,13 @@ FAILED: Final = 1
 log = logs.logger("service")
 
 
-def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
-    """Serve until told to stop; return the exit code. `reload` reads a new configuration."""
+def run(
+    config: Config,
+    reload: Callable[[], Config] | None = None,
+    disk_of: Callable[[Path], RealDisk] = RealDisk,
+) -> int:
+    """Serve until told to stop; return the exit code. `reload` reads a new configuration; `disk_of`
+    makes the disk that the journal is written to."""
     # Messages, users and logs are only for the broker's user, whatever the umask was.
     os.umask(0o077)
     # A broker must be able to read its own blocks, however large.
@@ -106,7 +111,7 @@ def run(config: Config, reload: Callable[[], Config] | None = None) -> int:
         with (
             # Closed last, because it ensures that everything else ends in time.
             closing(Guard(config.broker.stop_timeout / 1000)) as guard,
-            Journaling(config) as journaling,
+            Journaling(config, disk_of) as journaling,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             return runner.run(Service(config, reload, journaling, guard).run())

@@ -47,6 +47,9 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             TomlMissing             server.toml_source
         UsersError                  server.users_file
         XmlError                    server.xml_source
+        BrokerTrouble               tools.drills.broker
+        Wrong                       tools.drills.campaign
+        Gone                        tools.drills.clients
         NoSuchPoint                 tools.drills.points
         NoSuchMessageError          tools.trail
 

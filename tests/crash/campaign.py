@@ -12,10 +12,19 @@ from daybook.engine.state import State
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.recovery.readonly import read_state
+from daybook.tools.drills.clients import Connect, Delivery, Receipt
+from daybook.tools.drills.ledger import Ledger
+from daybook.tools.drills.workload import (
+    INPUT,
+    ORDERS,
+    OUTPUT,
+    STAFF,
+    Staff,
+    Worker,
+    begin_work,
+    end_work,
+)
 from daybook.tools.verification import verify_data
-from tests.crash.clients import Connect, Delivery, Receipt
-from tests.crash.ledger import Ledger
-from tests.crash.workload import INPUT, ORDERS, OUTPUT, STAFF, Staff, Worker, begin_work, end_work
 from tests.support.process import BrokerProcess, wait_for
 
 CONFIG: Final = """

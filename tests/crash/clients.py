@@ -1,13 +1,9 @@
-"""Two STOMP clients that others wrote, behind one face: stomp.py and stompest.
-
-A client belongs to one thread, which reads with `receive`. `Gone` is raised when the connection
-is no more, for whatever reason.
-"""
+"""STOMP clients that others wrote, behind the face of a drill's client: stomp.py, stompest."""
 
 import logging
 import queue
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final
 
 import stomp  # type: ignore[import-untyped]
 from stomp.exception import StompException  # type: ignore[import-untyped]
@@ -16,84 +12,13 @@ from stompest.error import StompConnectionError, StompError  # type: ignore[impo
 from stompest.protocol import StompSpec  # type: ignore[import-untyped]
 from stompest.sync import Stomp  # type: ignore[import-untyped]
 
+from daybook.tools.drills.clients import Delivery, Gone, Heard, Receipt, Refused, unpadded
+
 CONNECT_SECONDS: Final = 20.0
 # That connections break is what these tests are about.
 for _name in ("stompest", "stomp.py"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 NO_HEART_BEATS: Final = (0, 0)
-
-
-class Gone(Exception):
-    """The connection ended."""
-
-
-class Delivery(NamedTuple):
-    """A MESSAGE: the body without what pads it, and `frame`, the client's own object."""
-
-    body: str
-    delivery_count: int
-    is_flagged: bool
-    destination: str
-    id: int
-    frame: Any
-
-
-class Receipt(NamedTuple):
-    """A RECEIPT."""
-
-    id: str
-
-
-class Refused(NamedTuple):
-    """An ERROR."""
-
-    text: str
-
-
-Heard: TypeAlias = Delivery | Receipt | Refused
-
-
-class Client(Protocol):
-    """What the workload needs of a client."""
-
-    def send(
-        self, destination: str, body: str, receipt: str = "", transaction: str = ""
-    ) -> None: ...
-
-    def subscribe(self, destination: str, id: str, credit: int) -> None: ...
-
-    def ack(self, delivery: Delivery, receipt: str, transaction: str = "") -> None: ...
-
-    def nack(self, delivery: Delivery, receipt: str) -> None: ...
-
-    def begin(self, transaction: str) -> None: ...
-
-    def commit(self, transaction: str, receipt: str) -> None: ...
-
-    def abort(self, transaction: str, receipt: str) -> None: ...
-
-    def receive(self, seconds: float) -> Heard | None: ...
-
-    def cut(self) -> None:
-        """Drop the connection without a word."""
-        ...
-
-
-def padded(body: str, length: int) -> str:
-    """Make a body as long as is said, in a way that `unpadded` can check."""
-    if length <= len(body):
-        return body
-    pad = (body + " ") * (length // (len(body) + 1) + 1)
-    return f"{body} {length} {pad}"[:length]
-
-
-def unpadded(whole: str) -> str:
-    """Undo `padded`; an AssertionError if it is not what that made."""
-    body, _, rest = whole.partition(" ")
-    if rest:
-        length = int(rest.partition(" ")[0])
-        assert whole == padded(body, length), f"{body} came damaged: {len(whole)} of {length} bytes"
-    return body
 
 
 def _delivery(headers: dict[str, str], body: str, frame: Any) -> Delivery:
@@ -261,5 +186,4 @@ class Stompest:
             return
 
 
-Connect: TypeAlias = Callable[[int], Client]
 CLIENTS: Final[tuple[type[StompPy] | type[Stompest], ...]] = (StompPy, Stompest)

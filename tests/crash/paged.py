@@ -16,9 +16,9 @@ from typing import Final
 from daybook.engine.state import State
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.paging.checking import check
+from daybook.tools.drills.clients import Connect
+from daybook.tools.drills.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
-from tests.crash.clients import Connect
-from tests.crash.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
 from tests.support.process import wait_for
 
 PAGED_CONFIG: Final = """
@@ -35,7 +35,7 @@ max-read-page-messages = 7
 prefetch-page-messages = 3
 
 [[address-setting]]
-match = "input"
+match = "daybook-drill-input"
 max-size-messages = -1
 max-size-bytes = "20KiB"
 max-read-page-bytes = "2KiB"

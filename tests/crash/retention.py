@@ -17,11 +17,11 @@ from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.format import segment_first_lsn
 from daybook.journal.segment import segment_names
+from daybook.tools.drills.clients import Connect
+from daybook.tools.drills.workload import Worker, begin_work, end_work
 from daybook.tools.verification import verify_data
 from tests.crash.campaign import KILL_AFTER_SECONDS
-from tests.crash.clients import Connect
 from tests.crash.paged import PAGED_SETTINGS, PagedCampaign
-from tests.crash.workload import Worker, begin_work, end_work
 from tests.support.process import BrokerProcess, wait_for
 
 RETENTION_SETTINGS: Final = (

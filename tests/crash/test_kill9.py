@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from daybook.tools.drills.clients import Connect
 from tests.crash.campaign import Campaign
-from tests.crash.clients import CLIENTS, Connect, StompPy
+from tests.crash.clients import CLIENTS, StompPy
 
 # stompest leaves sockets open that could not connect.
 pytestmark = [pytest.mark.crash, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]

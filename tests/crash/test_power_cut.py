@@ -14,8 +14,10 @@ from bench.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.judging import check_apart, judge
+from daybook.tools.drills.clients import Connect, Receipt
+from daybook.tools.drills.workload import ORDERS
 from tests.crash.campaign import Campaign
-from tests.crash.clients import Connect, Receipt, StompPy
+from tests.crash.clients import StompPy
 from tests.crash.paged import PagedCampaign
 from tests.crash.power import (
     SOURCE,
@@ -24,7 +26,6 @@ from tests.crash.power import (
     Platter,
     read_records,
 )
-from tests.crash.workload import ORDERS
 
 pytestmark = pytest.mark.crash
 

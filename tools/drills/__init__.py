@@ -2,10 +2,22 @@
 
 Modules:
 
+- `broker`: The broker process of a drill: started on scratch data, killed with all its processes,
+  started again. Ends only processes that it started.
+- `campaign`: A campaign: rounds of work that each end in a crash, on scratch data, with a ledger of
+  clients.
+- `campaigns`: Running the drills that are campaigns on scratch data, and their reports.
+- `clients`: What a drill's workload needs of a STOMP client, and the client of this package behind
+  that face.
 - `command`: The commands `daybook drill`: rehearsals of crashes and losses, for staging and for
   auditors.
 - `crash_points`: Running `daybook drill crash-points`: rehearses a crash at the blocks of a real
   journal.
+- `hardships`: What a drill does to the broker and its disk: power cuts, and disks that are slow or
+  full.
+- `ledger`: What clients saw, and what the broker's promises forbid them to see.
+- `noting`: A disk that notes what a power cut would take away, that is slow, or that has little
+  room.
 - `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen
   through a layer of changes in memory.
 - `page`: The report of a drill as one HTML page that needs nothing else: no scripts, no files, no
@@ -18,6 +30,10 @@ Modules:
   does, and held against what must come out.
 - `report`: The report of a drill: what was asked, where, what was tried, what was found, and what
   could not be tried.
+- `serving`: The process of a drill's broker: the broker of this installation with the operator's
+  configuration, on scratch data.
 - `shape`: The structs of a drill's report, which are also its JSON. Fields are only ever added.
 - `tails`: What a disk may have of the block that was being written when the machine died.
+- `workload`: Clients at work on a broker that may die at any moment: producers, consumers,
+  forwarders.
 """

@@ -1,8 +1,9 @@
 """The commands `daybook drill`: rehearsals of crashes and losses, for staging and for auditors."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -10,6 +11,7 @@ from daybook.tools.failures import Commands
 from daybook.tools.history_options import data_option, json_option
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 SEED_MAX: Final = 1 << 32
 TAIL_NAMES: Final = (
     "nothing", "whole", "inside", "garbage", "zeroed", "sector", "reordered", "behind", "proven",
@@ -82,3 +84,84 @@ def crash_points_command(
         flags["jobs"] or crash_points.jobs_default(), flags["tails"] or TAIL_NAMES, flags["at"],
     )  # fmt: skip
     report.give(crash_points.run(asked), html=flags["html"], as_json=flags["as_json"])
+
+
+config_option = click.option(
+    "--config", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="The broker's configuration, as for `daybook serve`. Default: the defaults.",
+)  # fmt: skip
+minutes_option = click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True,
+    metavar="N", help="Begin no more rounds after this time.",
+)  # fmt: skip
+keep_option = click.option(
+    "--keep", type=PathThatIsNamed(file_okay=False, path_type=Path), metavar="DIR",
+    help="Work in this empty folder and keep it, with the log of the broker.",
+)  # fmt: skip
+
+
+def campaign_command(name: str, rounds: int) -> Callable[[Command], Command]:
+    """Make a function the command of a campaign, with the options that all have."""
+
+    def decorate(command: Command) -> Command:
+        made = drill_group.command(name)
+        rounds_option = click.option(
+            "--rounds", type=click.IntRange(1), default=rounds, show_default=True, metavar="N",
+            help="How often the broker is killed.",
+        )  # fmt: skip
+        for option in (
+            json_option, report_option, keep_option, seed_option, minutes_option, rounds_option,
+            config_option,
+        ):  # fmt: skip
+            command = option(command)
+        made(command)
+        return command
+
+    return decorate
+
+
+def _campaign(name: str, flags: dict[str, Any]) -> None:
+    from daybook.tools.drills import campaigns, report  # noqa: PLC0415 (slow to import)
+
+    asked = campaigns.Asked(
+        name, flags["config"], flags["rounds"], flags["minutes"], drawn_seed(flags["seed"]),
+        flags.get("delay_ms", 0.0), flags["keep"],
+    )  # fmt: skip
+    report.give(campaigns.run(asked), html=flags["html"], as_json=flags["as_json"])
+
+
+@campaign_command("kill", 10)
+def kill_command(**flags: Any) -> None:
+    """Kill a broker under load again and again.
+
+    A broker of this installation with your configuration works on scratch data and a port of its
+    own; producers, consumers, transactions, rejections and dead letters keep it busy. What clients
+    saw is compared with the journal.
+    """
+    _campaign("kill", flags)
+
+
+@campaign_command("power-cut", 10)
+def power_cut_command(**flags: Any) -> None:
+    """Kill a broker, and take away what its journal had not synced.
+
+    As `drill kill`. The broker notes what was in each sector before it writes; after the kill each
+    sector that was not synced becomes what it was, or not, by chance.
+    """
+    _campaign("power-cut", flags)
+
+
+@campaign_command("slow-disk", 5)
+@click.option(
+    "--delay-ms", type=click.FloatRange(0, 1000, min_open=True), default=20.0, show_default=True,
+    metavar="N", help="How much longer each sync of the journal takes.",
+)  # fmt: skip
+def slow_disk_command(**flags: Any) -> None:
+    """Kill a broker whose syncs are slow, and sometimes very slow."""
+    _campaign("slow-disk", flags)
+
+
+@campaign_command("disk-full", 4)
+def disk_full_command(**flags: Any) -> None:
+    """Let the disk of a broker become full, kill it, and start it while it is full."""
+    _campaign("disk-full", flags)

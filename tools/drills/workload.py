@@ -9,12 +9,25 @@ import threading
 import traceback
 from typing import Final, TypeAlias
 
-from tests.crash.clients import Client, Connect, Delivery, Gone, Heard, Receipt, Refused, padded
-from tests.crash.ledger import Ledger
+from daybook.tools.drills.clients import (
+    Client,
+    Connect,
+    Delivery,
+    Gone,
+    Heard,
+    Receipt,
+    Refused,
+    padded,
+)
+from daybook.tools.drills.ledger import Ledger
 
-ORDERS: Final = "/queue/orders"
-INPUT: Final = "/queue/input"
-OUTPUT: Final = "/queue/output"
+PREFIX: Final = "/queue/"
+NAMES: Final = ("daybook-drill-orders", "daybook-drill-input", "daybook-drill-output")
+DEAD_NAME: Final = "daybook-drill-dead"
+ORDERS, INPUT, OUTPUT = (PREFIX + name for name in NAMES)
+DEAD: Final = PREFIX + DEAD_NAME
+POISON: Final = "!"
+"""What a body ends with that every consumer rejects, so that it becomes a dead letter."""
 BACKLOG: Final = 1500
 """Producers pause above this many open messages, so that the drain at the end stays short."""
 
@@ -74,6 +87,10 @@ class Producer(Worker):
     def padded(self, body: str) -> str:
         return padded(body, self.random.choice(self.lengths))
 
+    def ending(self) -> str:
+        """What the next body ends with."""
+        return ""
+
     def work(self, client: Client) -> None:
         waiting: dict[str, tuple[str, ...]] = {}
         while True:
@@ -89,7 +106,7 @@ class Producer(Worker):
         if self.random.random() < 0.1:
             self.send_together(client, waiting)
             return
-        body = receipt = self.next_id()
+        body = receipt = self.next_id() + self.ending()
         self.ledger.sending(body)
         waiting[receipt] = (body,)
         client.send(self.destination, self.padded(body), receipt)
@@ -108,6 +125,15 @@ class Producer(Worker):
         else:
             waiting[name] = bodies
             client.commit(name, name)
+
+
+class PoisonProducer(Producer):
+    """Sends bodies of all sizes, some of which no consumer wants."""
+
+    lengths = (0, 0, 200, 1_500, 4_000, 70_000)
+
+    def ending(self) -> str:
+        return POISON if self.random.random() < 0.02 else ""
 
 
 class InputProducer(Producer):
@@ -152,7 +178,7 @@ class Consumer(Worker):
 
     def on_delivery(self, client: Client, delivery: Delivery) -> None:
         draw = self.random.random()
-        if draw < 0.06:
+        if draw < 0.06 or delivery.body.endswith(POISON):
             receipt = self.next_id()
             self.acks[receipt] = ""
             client.nack(delivery, receipt)
@@ -202,6 +228,19 @@ class Forwarder(Consumer):
         super().on_receipt(receipt)
 
 
+class Undertaker(Worker):
+    """Takes dead letters."""
+
+    def work(self, client: Client) -> None:
+        client.subscribe(DEAD, "1", CREDIT)
+        while True:
+            heard = client.receive(POLL * 4)
+            self.complain_of(heard)
+            if isinstance(heard, Delivery):
+                self.ledger.buried(heard.body, is_flagged=heard.is_flagged)
+                client.ack(heard, "")
+
+
 class LargeProducer(Producer):
     """Sends bodies of all sizes, from none to several chunks."""
 
@@ -211,6 +250,9 @@ class LargeProducer(Producer):
 Staff: TypeAlias = tuple[type[Worker], ...]
 STAFF: Final[Staff] = (Producer, InputProducer, Consumer, Consumer, Forwarder)
 LARGE_STAFF: Final[Staff] = (LargeProducer, InputProducer, Consumer, Consumer, Forwarder)
+DRILL_STAFF: Final[Staff] = (
+    PoisonProducer, Producer, InputProducer, Consumer, Consumer, Forwarder, Undertaker
+)  # fmt: skip
 FILLING: Final[Staff] = (LargeProducer, Producer, InputProducer)
 DRAINING: Final[Staff] = (Consumer, Consumer, Forwarder)
 

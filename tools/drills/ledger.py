@@ -23,6 +23,7 @@ class Ledger:
         self.confirmed: set[str] = set()
         self.aborted: set[str] = set()
         self.groups: list[tuple[str, ...]] = []
+        self.dead: set[str] = set()
         self.forwards: dict[str, str] = {}
         self.drained: set[str] = set()
         self.violations: list[str] = []
@@ -87,6 +88,17 @@ class Ledger:
         with self.lock:
             self.confirmed.add(body)
 
+    def buried(self, body: str, *, is_flagged: bool) -> None:
+        """A dead letter was read."""
+        with self.lock:
+            if body not in self.sent:
+                self.violations.append(f"the dead letter {body} was never sent")
+            if body in self.confirmed:
+                self.violations.append(f"{body} is a dead letter after the receipt for its ACK")
+            if body in self.dead and not is_flagged:
+                self.violations.append(f"{body} became a dead letter twice")
+            self.dead.add(body)
+
     def complain(self, text: str) -> None:
         """Something happened that must not happen."""
         with self.lock:
@@ -101,11 +113,11 @@ class Ledger:
 
     def check_drained(self) -> None:
         """After everything was drained: what must have arrived did, and all or nothing held."""
-        arrived = set(self.counts)
+        arrived = set(self.counts) | self.dead
         complain = self.violations.append
         for body in sorted(self.receipted - arrived):
             complain(f"{body} had its receipt and was lost")
-        for body in sorted((self.receipted & arrived) - self.drained - self.settling):
+        for body in sorted((self.receipted & arrived) - self.drained - self.settling - self.dead):
             complain(f"{body} had its receipt, was never acknowledged, and is gone")
         for group in self.groups:
             missing = [body for body in group if body not in arrived]
@@ -117,10 +129,13 @@ class Ledger:
             if arrow:
                 outputs.setdefault(source, []).append(count)
         for source, counts in outputs.items():
-            if counts != [str(self.counts[source])] or source in self.drained:
-                complain(f"{source} was forwarded at {counts} and delivered {self.counts[source]}")
+            taken = source in self.drained or source in self.dead
+            if counts != [str(self.counts.get(source))] or taken:
+                complain(
+                    f"{source} was forwarded at {counts} and delivered {self.counts.get(source)}"
+                )
         for body, output in self.forwards.items():
-            gone = body not in self.drained
+            gone = body not in self.drained and body not in self.dead
             if gone and output == f"{body}>{self.counts[body]}" and output not in arrived:
                 complain(f"the ACK of {body} was committed without its output {output}")
 

@@ -1,0 +1,132 @@
+"""The broker process of a drill: started on scratch data, killed with all its processes, started
+again. Ends only processes that it started.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from daybook.errors import DaybookError
+from daybook.tools.drills.serving import Serving
+
+PROGRAM: tuple[str, ...] = (sys.executable, "-P", "-m", "daybook.tools.drills.serving")
+READY_SECONDS: Final = 120.0
+END_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 0.005
+LOG_BYTES: Final = 4000
+
+
+class BrokerTrouble(DaybookError):
+    """A drill's broker does not start, or does not end; the text has the end of its log."""
+
+
+class DrillBroker:
+    """A broker on the data directory of a Serving; `log` is the file with what it says."""
+
+    def __init__(self, serving: Serving, log: Path) -> None:
+        self.serving = serving
+        self.log: Final = log
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: Final = log.with_suffix(".out")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self) -> None:
+        """Start the process, and do not wait."""
+        command = [*PROGRAM, msgspec.json.encode(self.serving).decode()]
+        with self._output.open("wb") as output, self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=log,
+                cwd=Path(self.serving.data).parent, start_new_session=True,
+            )  # fmt: skip
+
+    def start(self) -> float:
+        """Start, and wait until it serves; return how many seconds that took. Raises
+        BrokerTrouble."""
+        begun = time.perf_counter()
+        self.launch()
+        while True:
+            line = self._output.read_text("utf-8")
+            if line.startswith("ready ") and line.endswith("\n"):
+                self.port = int(line.split()[1].rpartition(":")[2])
+                return time.perf_counter() - begun
+            if not self.is_running:
+                raise BrokerTrouble(f"the broker did not start: {self.last_words()}")
+            if time.perf_counter() - begun > READY_SECONDS:
+                raise BrokerTrouble(
+                    f"the broker was not ready after {READY_SECONDS:.0f} s: {self.last_words()}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def wait_a_moment(self, seconds: float) -> None:
+        """Let the process run for some time, or until it ends."""
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """Send SIGKILL to the broker and all processes that it started, and wait for their ends."""
+        if self._process is None:
+            return
+        family = list(_family(self._process.pid))
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+        deadline = time.monotonic() + END_SECONDS
+        while any(_is_alive(pid) for pid in family):
+            if time.monotonic() > deadline:
+                raise BrokerTrouble("a process of the broker did not end after SIGKILL")
+            time.sleep(POLL_SECONDS)
+
+    def stop(self) -> int:
+        """Send SIGTERM; return the exit code. Raises BrokerTrouble."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BrokerTrouble(f"the broker did not stop: {self.last_words()}") from None
+        self._process = None
+        return code
+
+    def last_words(self) -> str:
+        """Return the end of the log, on one line."""
+        content = self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
+        return " ".join(content.decode("utf-8", "replace").split())
+
+    def tracebacks(self) -> int:
+        """Return how many tracebacks the broker logged over all its lives."""
+        return self.log.read_bytes().count(b"Traceback") if self.log.exists() else 0
+
+
+def _family(pid: int) -> Iterator[int]:
+    """Yield a process and all its descendants."""
+    yield pid
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    except OSError:
+        return
+    for child in text.split():
+        yield from _family(int(child))
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False

@@ -1,0 +1,270 @@
+"""A campaign: rounds of work that each end in a crash, on scratch data, with a ledger of clients.
+
+At the end all queues are drained, the broker is stopped cleanly, and ledger, journal and broker
+must agree. A `Hardship` says what is special: how the broker ends, and what becomes of its disk.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from daybook.engine.invariants import check
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import BASE, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.recovery.readonly import read_state
+from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
+from daybook.tools.drills.clients import Client, Delivery, Gone, Receipt, Refused, StompClient
+from daybook.tools.drills.ledger import Ledger
+from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.workload import (
+    DEAD,
+    DRILL_STAFF,
+    INPUT,
+    ORDERS,
+    OUTPUT,
+    POISON,
+    begin_work,
+    end_work,
+)
+from daybook.tools.verification import verify_data
+
+WORK_SECONDS: Final = (0.05, 1.5)
+START_SECONDS: Final = (0.05, 0.8)
+STARTS_TO_KILL: Final = 0.15
+FIRST_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 30.0
+END_SECONDS: Final = 300.0
+SILENCE_SECONDS: Final = 1.0
+"""After so much silence queues count as empty; the journal has the last word."""
+SAMPLE_SECONDS: Final = 0.25
+
+
+Take = Callable[[Client, Delivery, set[str]], None]
+
+
+class Hardship:
+    """What happens to a broker at the end of a round: by default it is killed."""
+
+    name = "kill -9 of the broker and its processes"
+
+    def before_start(self, data: Path) -> None:
+        """Called when nothing runs, before a start."""
+
+    def strike(self, broker: DrillBroker) -> None:
+        """End the broker."""
+        broker.kill()
+
+    def after_strike(self, data: Path) -> None:
+        """Called when the broker is dead."""
+
+    def is_waiting(self) -> bool:
+        """Return whether clients must work on until something happens."""
+        return False
+
+    def while_working(self, broker: DrillBroker, seconds: float) -> None:
+        """Let clients work for some time."""
+        broker.wait_a_moment(seconds)
+
+
+class Wrong(DaybookError):
+    """The drill cannot continue; the text says which promise is broken, and how."""
+
+    def __init__(self, promise: str, what: str) -> None:
+        self.promise: Final = promise
+        super().__init__(what)
+
+
+class Campaign:
+    """One campaign on one data directory. `starts` are seconds from launch to `ready`, `kills` when
+    they were, `throughput` deliveries and receipts a second, all by the clock of the campaign."""
+
+    def __init__(
+        self, serving: Serving, hardship: Hardship, seed: int, tell: Callable[[int], None]
+    ) -> None:
+        self.data: Final = Path(serving.data)
+        self.broker: Final = DrillBroker(serving, self.data.parent / "broker.log")
+        self.hardship: Final = hardship
+        self.ledger: Final = Ledger()
+        self.chance: Final = random.Random(seed)
+        self.rounds = 0
+        self.starts: Final[list[float]] = []
+        self.kills: Final[list[tuple[float, float]]] = []
+        self.throughput: Final[list[tuple[float, float]]] = []
+        self.last_lsn = 0
+        self._tell: Final = tell
+        self._begun = time.monotonic()
+        self._counted = 0, 0.0
+
+    @property
+    def now(self) -> float:
+        """Seconds since the campaign began."""
+        return time.monotonic() - self._begun
+
+    def round(self) -> None:
+        """Work until the broker is struck, and look at what is on disk. Raises Wrong."""
+        self.rounds += 1
+        if self.rounds > 1 and self.chance.random() < STARTS_TO_KILL:
+            self._kill_in_start()
+        self.hardship.before_start(self.data)
+        self._start()
+        workers = begin_work(
+            self.ledger, StompClient, self.broker.port, f"r{self.rounds}", DRILL_STAFF
+        )
+        struck = 0.0
+        try:
+            self._let_work()
+            if not self.broker.is_running:
+                raise Wrong("P1", f"the broker ended by itself: {self.broker.last_words()}")
+        finally:
+            struck = self.now
+            self.hardship.strike(self.broker)
+            end_work(workers)
+        self.hardship.after_strike(self.data)
+        self.kills.append((struck, self.now))
+        self._check_ledger()
+        self._look_at_disk()
+        self._tell(self.rounds)
+
+    def _start(self) -> None:
+        try:
+            self.starts.append(self.broker.start())
+        except BrokerTrouble as error:
+            raise Wrong("P8", str(error)) from error
+
+    def _kill_in_start(self) -> None:
+        self.hardship.before_start(self.data)
+        self.broker.launch()
+        self.broker.wait_a_moment(self.chance.uniform(*START_SECONDS))
+        ended = not self.broker.is_running
+        words = self.broker.last_words() if ended else ""
+        self.hardship.strike(self.broker)
+        self.hardship.after_strike(self.data)
+        if ended:
+            raise Wrong("P8", f"the broker ended in its start: {words}")
+
+    def _let_work(self) -> None:
+        """Let clients work, and note how much they get done."""
+        end = self.now + self.chance.uniform(*WORK_SECONDS)
+        if self.rounds == 1:
+            end += 1.0
+        first = self.now + FIRST_SECONDS
+        while self.broker.is_running:
+            waits = not self.ledger.receipted and self.now < first
+            if self.now >= end and not waits and not self.hardship.is_waiting():
+                return
+            self.hardship.while_working(self.broker, SAMPLE_SECONDS)
+            self._sample()
+
+    def _sample(self) -> None:
+        """Note what was done since the last sample, for each second."""
+        done, at = len(self.ledger.receipted) + len(self.ledger.counts), self.now
+        before, since = self._counted
+        if at > since:
+            self.throughput.append((round(at, 3), max(0, done - before) / (at - since)))
+        self._counted = done, at
+
+    def _check_ledger(self) -> None:
+        if self.ledger.violations:
+            raise Wrong("P1", "; ".join(self.ledger.violations[:5]))
+
+    def _look_at_disk(self) -> None:
+        """The journal folds, to a state without contradictions, and with nothing missing."""
+        if not (self.data / JOURNAL).is_dir():
+            return
+        try:
+            state, last_lsn = read_state(self.data)
+        except DaybookError as error:
+            raise Wrong("P8", f"the journal cannot be read after the crash: {error}") from error
+        wrong = check(state)
+        if wrong:
+            raise Wrong("P2", f"the state after the crash contradicts itself: {wrong[0]}")
+        self.last_lsn = last_lsn
+
+    def finish(self) -> None:
+        """Drain all queues, stop cleanly, and hold everything together. Raises Wrong."""
+        self.hardship.before_start(self.data)
+        self._start()
+        try:
+            client = StompClient(self.broker.port)
+            for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
+                client.subscribe(destination, str(number), 1000)
+            self._drain(client, self._take)
+            client.cut()
+            # A dead letter has the destination that it was sent to: it needs a client of its own.
+            undertaker = StompClient(self.broker.port)
+            undertaker.subscribe(DEAD, "1", 1000)
+            self._drain(undertaker, self._bury)
+            undertaker.cut()
+        except Gone as gone:
+            raise Wrong(
+                "P1", f"the broker was gone while it was drained: {self.broker.last_words()}"
+            ) from gone
+        code = self.broker.stop()
+        if code:
+            raise Wrong("P8", f"a clean stop ended with {code}: {self.broker.last_words()}")
+        self.ledger.check_drained()
+        self._check_ledger()
+        if not self.ledger.receipted:
+            raise Wrong("drill", "the clients got nothing done, so nothing was proved")
+        self._verify()
+
+    def _drain(self, client: Client, take: Take) -> None:
+        """Take everything until nothing comes any more and every answer is there."""
+        waiting: set[str] = set()
+        begun = silent_since = time.monotonic()
+        while True:
+            heard = client.receive(0.5)
+            now = time.monotonic()
+            if isinstance(heard, Receipt):
+                waiting.discard(heard.id)
+                if not heard.id.endswith(POISON):
+                    self.ledger.ack_receipted(heard.id)
+            elif isinstance(heard, Delivery):
+                silent_since = now
+                take(client, heard, waiting)
+            elif isinstance(heard, Refused):
+                raise Wrong("P1", f"the broker refused while it was drained: {heard.text}")
+            elif not waiting and now - silent_since > SILENCE_SECONDS:
+                return
+            if now - silent_since > DRAIN_SECONDS or now - begun > END_SECONDS:
+                raise Wrong(
+                    "P1", f"the queues do not become empty; {len(waiting)} answers are missing"
+                )
+
+    def _take(self, client: Client, delivery: Delivery, waiting: set[str]) -> None:
+        body = delivery.body
+        self.ledger.delivered(body, delivery.delivery_count, delivery.is_flagged)
+        waiting.add(body)
+        if body.endswith(POISON):
+            client.nack(delivery, body)
+        else:
+            self.ledger.drained.add(body)
+            client.ack(delivery, body)
+
+    def _bury(self, client: Client, delivery: Delivery, waiting: set[str]) -> None:
+        self.ledger.buried(delivery.body, is_flagged=delivery.is_flagged)
+        waiting.add(delivery.body + POISON)
+        client.ack(delivery, delivery.body + POISON)
+
+    def _verify(self) -> None:
+        """The journal is whole, its digests agree, and nothing is left in the queues."""
+        verdict = verify_data(
+            RealDisk(self.data / JOURNAL), lambda done: None, base=self.data / BASE
+        )
+        if not verdict.report.ok:
+            raise Wrong("P7", f"the journal is damaged: {verdict.faults[0].what}")
+        if verdict.wrong:
+            raise Wrong("P2", verdict.wrong[0])
+        state, self.last_lsn = read_state(self.data)
+        left = sum(queue.message_count for queue in state.queues.values())
+        if left:
+            raise Wrong("P2", f"{left} messages are left in the journal's queues, and none came")
+        if self.broker.tracebacks():
+            raise Wrong("bug", f"the broker logged a traceback: {self.broker.log}")
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        self.broker.kill()

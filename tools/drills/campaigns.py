@@ -1,0 +1,214 @@
+"""Running the drills that are campaigns on scratch data, and their reports."""
+
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+
+from daybook.server.config import Config
+from daybook.tools.drills import report as reports
+from daybook.tools.drills.broker import BrokerTrouble
+from daybook.tools.drills.campaign import Campaign, Hardship, Wrong
+from daybook.tools.drills.hardships import DiskFull, PowerCut, Room
+from daybook.tools.drills.noting import DiskPlan
+from daybook.tools.drills.serving import REPLACED, Serving, drilled
+from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
+from daybook.tools.failures import Failure
+from daybook.tools.printing import progress
+
+ABOUT: Final = {
+    "kill": "a broker under load, killed with SIGKILL again and again",
+    "power-cut": "a broker under load, killed, and what its journal had not synced taken away",
+    "slow-disk": "a broker under load on a disk whose syncs are slow, killed again and again",
+    "disk-full": "a broker under load whose disk becomes full, killed and started while it is full",
+}
+COULD_NOT: Final = {
+    "kill": "losing what was written and not synced: the kernel keeps it when a process is killed "
+    "(see drill power-cut)",
+    "power-cut": "the index (LMDB syncs each commit), file systems, and caches of devices and "
+    "controllers: the bytes that were not synced were taken away from the journal's files, sector "
+    "by sector; for the rest pull the plug",
+    "slow-disk": "a device that is slow: each sync of the journal waited in the broker's process "
+    "before it was done, and the index was not slowed down",
+    "disk-full": "full disks of other kinds: quotas, thin volumes, or no inodes",
+}
+NO_RETENTION: Final = ("journal.retention-max-age=0", "journal.retention-max-bytes=0")
+SMALL_DISK: Final = (
+    *NO_RETENTION, "journal.segment-bytes=256KiB", "broker.min-disk-free=0",
+    "broker.max-disk-usage=-1", "broker.disk-full-policy=BLOCK", "journal.snapshot-every=0",
+)  # fmt: skip
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked for. `keep` is the folder to work in and to keep, None for a temporary one."""
+
+    drill: str
+    config: Path | None
+    rounds: int
+    minutes: float
+    seed: int
+    delay_ms: float = 20.0
+    keep: Path | None = None
+
+
+def run(asked: Asked) -> Report:
+    """Carry out a campaign; return its report. Raises ConfigError, Failure and OSError."""
+    begun = time.monotonic()
+    config = str(asked.config.resolve()) if asked.config is not None else ""
+    report = reports.begun(
+        asked.drill, ABOUT[asked.drill],
+        {"config": config or "the defaults", "rounds": asked.rounds, "minutes": asked.minutes},
+        asked.seed,
+    )  # fmt: skip
+    report.could_not.append(COULD_NOT[asked.drill])
+    with ExitStack() as closing:
+        folder = closing.enter_context(_workplace(asked.keep))
+        hardship, serving = _prepared(asked, config, folder, report, closing)
+        report.configuration = described(drilled(serving))
+        report.notes.append(REPLACED)
+        if serving.settings:
+            report.notes.append("set for this drill: " + ", ".join(serving.settings))
+        advance = closing.enter_context(progress(asked.drill, asked.rounds))
+        campaign = Campaign(serving, hardship, asked.seed, advance)
+        closing.callback(campaign.end)
+        _carry_out(campaign, asked, report, begun + asked.minutes * 60)
+        _sum_up(campaign, hardship, report, asked)
+    reports.finish(report, time.monotonic() - begun)
+    return report
+
+
+@contextmanager
+def _workplace(keep: Path | None) -> Iterator[Path]:
+    """Yield an empty folder for scratch data. Raises Failure."""
+    if keep is None:
+        with TemporaryDirectory(prefix="daybook-drill-") as folder:
+            yield Path(folder).resolve()
+        return
+    if keep.exists() and any(keep.iterdir()):
+        raise Failure(f"{keep} is not empty: name a folder that is, or that does not exist")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep.resolve()
+
+
+def _prepared(
+    asked: Asked, config: str, folder: Path, report: Report, closing: ExitStack
+) -> tuple[Hardship, Serving]:
+    """Return what the drill does to the broker, and how that is started."""
+    data = folder / "data"
+    if asked.drill == "power-cut":
+        power = PowerCut(folder, asked.seed)
+        report.notes.append(
+            f"each sync of the journal took {power.plan.delay_ms:g} ms more, so that cuts come "
+            "between a write and its sync"
+        )
+        return power, Serving(config, str(data), NO_RETENTION, power.plan)
+    if asked.drill == "slow-disk":
+        plan = DiskPlan(delay_ms=asked.delay_ms)
+        report.asked["delay-ms"] = asked.delay_ms
+        report.notes.append(
+            f"each sync of the journal took {asked.delay_ms:g} ms more, and one of forty ten "
+            "times that"
+        )
+        return Hardship(), Serving(config, str(data), (), plan)
+    if asked.drill == "disk-full":
+        room = Room(folder)
+        closing.callback(room.close)
+        report.notes.append(f"the disk was made full with {room.used}")
+        return DiskFull(room), Serving(config, str(room.folder / "data"), SMALL_DISK, room.plan)
+    return Hardship(), Serving(config, str(data))
+
+
+def _carry_out(campaign: Campaign, asked: Asked, report: Report, deadline: float) -> None:
+    rounds = Tried("rounds of work that ended in a crash")
+    end = Tried("drained at the end, ledger, broker and journal compared")
+    report.tried = [rounds, end]
+    current = rounds
+    try:
+        while rounds.count < asked.rounds and time.monotonic() < deadline:
+            rounds.count += 1
+            campaign.round()
+            rounds.right += 1
+        current = end
+        end.count += 1
+        campaign.finish()
+        end.right += 1
+    except (Wrong, BrokerTrouble) as wrong:
+        promise = wrong.promise if isinstance(wrong, Wrong) else "P8"
+        where = f"round {campaign.rounds}" if current is rounds else "at the end"
+        report.findings.append(Finding(promise, str(wrong), where, _again(asked)))
+    if rounds.count < asked.rounds and not report.findings:
+        report.could_not.append(
+            f"{asked.rounds - rounds.count} of {asked.rounds} rounds: the time was over"
+        )
+
+
+def _again(asked: Asked) -> str:
+    words = ["daybook", "drill", asked.drill]
+    if asked.config is not None:
+        words += ["--config", str(asked.config.resolve())]
+    words += ["--rounds", str(asked.rounds), "--seed", str(asked.seed), "--keep", "DIR"]
+    return shlex.join(words)
+
+
+def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked) -> None:
+    ledger = campaign.ledger
+    report.figures = {
+        "messages sent": f"{len(ledger.sent):,}",
+        "with a receipt": f"{len(ledger.receipted):,}",
+        "delivered": f"{len(ledger.counts):,}",
+        "deliveries flagged as redelivered": f"{ledger.redelivered:,}",
+        "acknowledgements with a receipt": f"{len(ledger.confirmed):,}",
+        "dead letters": f"{len(ledger.dead):,}",
+        "violations seen by clients": f"{len(ledger.violations):,}",
+        "events in the journal": f"{campaign.last_lsn:,}",
+    }
+    if isinstance(hardship, PowerCut):
+        report.figures |= {
+            "power cuts": f"{hardship.cuts:,}",
+            "sectors lost": f"{hardship.lost.sectors:,}",
+            "names lost": f"{hardship.lost.names:,}",
+        }
+        if not hardship.lost.sectors:
+            report.could_not.append("losing sectors: at no cut was anything not synced")
+    if isinstance(hardship, DiskFull):
+        report.figures |= {
+            "times that the disk was full": f"{hardship.times_full:,}",
+            "starts while it was full": f"{hardship.starts_while_full:,}",
+        }
+        if not hardship.times_full:
+            report.findings.append(
+                Finding("drill", "the disk never became full: ask for more --rounds", "", "")
+            )
+    starts = [seconds * 1000 for seconds in campaign.starts]
+    report.spreads.append(reports.spread("from the start of the process to ready", "ms", starts))
+    rates = [rate for _, rate in campaign.throughput]
+    report.spreads.append(reports.spread("throughput", "receipts and deliveries/s", rates))
+    marks = [Mark(at, until, f"killed at {at:.1f} s") for at, until in campaign.kills]
+    report.lines.append(
+        Line(
+            "throughput over time; bands are the times from a kill to the end of the clients",
+            "seconds", "receipts and deliveries/s", campaign.throughput, marks,
+        )
+    )  # fmt: skip
+    report.notes.append(
+        "the seed repeats what clients and chance decide, not when the operating system lets them"
+    )
+    if asked.keep is not None:
+        report.notes.append(f"kept: {asked.keep.resolve()}")
+
+
+def described(config: Config) -> dict[str, Any]:
+    """Return the configuration that was in force, without anything secret."""
+    hidden = {"data_directory", "users_file", "archive_directory"}
+    told: dict[str, Any] = {}
+    for section, values in (("broker", config.broker), ("journal", config.journal)):
+        for key, value in msgspec.structs.asdict(values).items():
+            if key not in hidden:
+                told[f"{section}.{key.replace('_', '-')}"] = value
+    told["address settings"] = f"{len(config.address_settings)} matches"
+    return told

@@ -1,0 +1,105 @@
+"""The process of a drill's broker: the broker of this installation with the operator's
+configuration, on scratch data.
+
+What would touch the operator's data, network or users is replaced (`drilled`); `REPLACED` says so
+in reports. Started by `broker.py`, with one argument: a Serving as JSON.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from daybook.engine.setting_key import Value
+from daybook.journal.disk import RealDisk
+from daybook.server import encryption
+from daybook.server.config import AcceptorConfig, Config, ConfigError, load
+from daybook.server.service import run
+from daybook.tools.drills.noting import DiskPlan, NotingDisk
+from daybook.tools.drills.workload import DEAD_NAME, NAMES, PREFIX
+
+STOMP: Final = "stomp"
+ATTEMPTS_MAX: Final = 5
+REPLACED: Final = (
+    "replaced in the configuration: data directory, users and archive (scratch), acceptors (one on"
+    " loopback, with the options of the first for STOMP, without TLS), security settings,"
+    " addresses, queues, diverts and virtual hosts (none), and the settings of the drill's own"
+    " queues (dead letters after 5 attempts, no limits)"
+)
+SETTINGS: Final[dict[str, Value]] = {
+    "max-delivery-attempts": ATTEMPTS_MAX, "dead-letter-address": DEAD_NAME, "redelivery-delay": 0,
+    "auto-create-addresses": True, "auto-create-queues": True, "no-expiry": True,
+    "default-address-routing-type": "ANYCAST", "default-queue-routing-type": "ANYCAST",
+    "auto-delete-queues": False, "auto-delete-addresses": False, "max-size-bytes": -1,
+    "max-size-messages": -1, "page-limit-bytes": -1, "page-limit-messages": -1,
+    "default-ring-size": -1, "default-last-value-queue": False, "default-non-destructive": False,
+    "default-exclusive-queue": False, "default-max-consumers": -1, "default-group-buckets": 0,
+    "default-purge-on-no-consumers": False, "default-consumers-before-dispatch": 0,
+    "default-delay-before-dispatch": -1, "default-last-value-key": "",
+    "slow-consumer-threshold": -1,
+}  # fmt: skip
+"""The settings of the addresses of a drill, whatever the configuration says of all addresses."""
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What to serve: configuration file ("" for the defaults), data directory, further settings as
+    for `--set`, and what the journal's disk does."""
+
+    config: str
+    data: str
+    settings: tuple[str, ...] = ()
+    disk: DiskPlan = DiskPlan()
+
+
+def drilled(serving: Serving) -> Config:
+    """Return the operator's configuration for scratch data. Raises ConfigError."""
+    config = load(serving.config or None, [f"data-directory={serving.data}", *serving.settings])
+    broker = replace(
+        config.broker, data_directory=serving.data, users_file=f"{serving.data}/users.toml",
+        allow_guest=True, populate_validated_user=False,
+    )  # fmt: skip
+    journal = config.journal
+    if not any(each.startswith("journal.archive-directory=") for each in serving.settings):
+        journal = replace(journal, archive_directory="")
+    settings = dict(config.address_settings)
+    for name in (*NAMES, DEAD_NAME):
+        settings[name] = {**settings.get(name, {}), **SETTINGS}
+    return replace(
+        config, broker=broker, journal=journal, acceptors=(_acceptor(config),),
+        address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
+        virtual_hosts=(), host_security={}, warnings=(),
+    )  # fmt: skip
+
+
+def _acceptor(config: Config) -> AcceptorConfig:
+    own = [each for each in config.acceptors if each.protocol == STOMP]
+    one = (own or list(load(None).acceptors))[0]
+    options = {
+        **one.options, "queue-prefix": PREFIX, "hosts": (), "percent-encoding": False,
+        "default-persistent": True, "path-separator": "",
+    }  # fmt: skip
+    return replace(
+        one, name="drill", host="127.0.0.1", port=0, options=options, tls=False, certificate="",
+        key="", client_certificates=encryption.NONE, client_ca="",
+        certificate_login=encryption.NONE, certificate_pattern="", allow_cleartext=True,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Serve as the argument says."""
+    serving = msgspec.json.decode(sys.argv[1], type=Serving)
+    try:
+        config = drilled(serving)
+    except ConfigError as error:
+        sys.exit(str(error))
+
+    def disk_of(path: Path) -> RealDisk:
+        return NotingDisk(path, serving.disk)
+
+    sys.exit(run(config, disk_of=disk_of if serving.disk != DiskPlan() else RealDisk))
+
+
+if __name__ == "__main__":
+    main()
