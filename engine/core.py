@@ -127,6 +127,8 @@ class Core:
         # When held messages that could not be read are tried again, 0 if there are none.
         self.held_again = 0
         self._last_detail = "", b""
+        # Whether what is carried out was checked before, so that no limit refuses a part of it.
+        self.is_checked = False
         # How much work may be done in this turn, and what remains for others (`engine.slices`).
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}

@@ -24,10 +24,10 @@ def check_connection(core: Core, host: str) -> Refusal | None:
     return _compare(host, "connections", core.state.connections_on.get(host, 0), limit)
 
 
-def check_address(core: Core, host: str) -> Refusal | None:
+def check_address(core: Core, host: str, planned: int = 0) -> Refusal | None:
     """Return why no further address is made for a client of a virtual host, None if one is."""
     limit = core.options.hosts.get(host, UNLIMITED).max_addresses
-    return _compare(host, "addresses", core.state.addresses_on.get(host, 0), limit)
+    return _compare(host, "addresses", core.state.addresses_on.get(host, 0) + planned, limit)
 
 
 def check_queue(core: Core, host: str, planned: int = 0) -> Refusal | None:

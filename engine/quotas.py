@@ -28,7 +28,7 @@ def check_connection(core: Core, user: str, host: str) -> Refusal | None:
 def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None:
     """Return why a client may have no further queue that stays, besides those already planned."""
     peer = core.state.connections.get(connection)
-    if peer is None:
+    if peer is None or core.is_checked:
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
@@ -42,14 +42,17 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
     return hosts.check_queue(core, peer.host, planned)
 
 
-def check_address(core: Core, connection: int, name: str = "") -> Refusal | None:
-    """Return why no further address is created for a client, None if one is allowed."""
-    if connection not in core.state.connections:
+def check_address(
+    core: Core, connection: int, name: str = "", planned: int = 0
+) -> Refusal | None:
+    """Return why no further address is created for a client besides those already planned, None if
+    one is allowed."""
+    if connection not in core.state.connections or core.is_checked:
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
     return check_pattern(core, name) or hosts.check_address(
-        core, core.state.connections[connection].host
+        core, core.state.connections[connection].host, planned
     )
 
 
@@ -64,7 +67,7 @@ def check_pattern(core: Core, name: str) -> Refusal | None:
 def check_subscription(core: Core, connection: int) -> Refusal | None:
     """Return why a client gets no queue that ends with it, None if it does."""
     peer = core.state.connections.get(connection)
-    if peer is None:
+    if peer is None or core.is_checked:
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)

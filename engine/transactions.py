@@ -51,6 +51,7 @@ from daybook.engine.settling import (
     was_lost,
 )
 from daybook.engine.state import Connection
+from daybook.engine.temporary_names import is_lost
 
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""
@@ -221,8 +222,13 @@ def carry_out(core: Core, transaction: Transaction) -> int:
     for consumer, entry in transaction.settlements():
         consumer.held.pop(entry.message.id, None)
     first = core.next_lsn
-    for position, operation in enumerate(transaction.operations):
-        _carry_out(core, transaction, position, operation)
+    # The broker's own queues, such as those of histories, come on top of what a limit allows.
+    core.is_checked = True
+    try:
+        for position, operation in enumerate(transaction.operations):
+            _carry_out(core, transaction, position, operation)
+    finally:
+        core.is_checked = False
     detail = details.TransactionDetail(
         transaction=transaction.name, first=first, events=core.next_lsn - first
     )
@@ -242,6 +248,7 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     # Addresses, by name, of queues that earlier operations would create: `check_send` looks at the
     # state before the commit and cannot know them.
     planned: dict[str, str] = {}
+    created: set[str] = set()
     ids: set[tuple[str, bytes]] = set()
     seen: set[_Kind] = set()
     for operation in transaction.operations:
@@ -250,7 +257,11 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
             kind = _kind(operation)
             if kind not in seen:
                 seen.add(kind)
-                refusal = check_send(core, operation) or _check_planned(core, planned, operation)
+                refusal = (
+                    check_send(core, operation)
+                    or _check_planned(core, planned, operation)
+                    or _check_created(core, created, operation)
+                )
             if refusal is None and operation.duplicate_id:
                 refusal = _check_id(core, transaction.name, ids, operation)
             if refusal is not None:
@@ -304,6 +315,16 @@ def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusa
         f"queue '{name}' would be created on address '{other}' and on '{address}' in one "
         "transaction; a queue's name is unique in the broker",
     )
+
+
+def _check_created(core: Core, created: set[str], command: Send) -> Refusal | None:
+    """Refuse a send whose address is one too many, with those that operations before it create."""
+    name, address = target_of(core, command)
+    if address is not None or name in created or is_lost(name, command.connection):
+        return None
+    refusal = quotas.check_address(core, command.connection, planned=len(created))
+    created.add(name)
+    return refusal
 
 
 def _check_id(

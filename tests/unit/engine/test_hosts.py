@@ -7,6 +7,7 @@ from daybook.engine.commands import (
     ActOnMessages,
     Attach,
     ChangeSettings,
+    Commit,
     CreateAddress,
     CreateDivert,
     DeleteSubscription,
@@ -14,6 +15,7 @@ from daybook.engine.commands import (
     OpenConnection,
     ResetGroups,
     Send,
+    SendToAll,
     Settle,
 )
 from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
@@ -270,6 +272,36 @@ def test_a_host_has_only_so_many_connections_queues_and_addresses() -> None:
     refusal = world.refused(Attach(there, temporary, routing_type=ANYCAST))
     assert "max-queues is 2" in refusal.text
     world.send("c", b"", routing_type=ANYCAST)
+    world.check()
+
+
+def test_a_transaction_with_one_address_too_many_is_refused_as_a_whole() -> None:
+    world = World(hosts={"default": HostLimits(), "eu": HostLimits(max_addresses=1)})
+    there = world.connect(host="eu")
+    world.begin(there)
+    for name in ("eu::a", "eu::a", "eu::b"):
+        world.ok(Send(there, name, b"", b"x", routing_type=MULTICAST, transaction="t"))
+    refusal = world.handle(Commit(there, "t"))
+    assert isinstance(refusal, Refusal)
+    assert "max-addresses is 1" in refusal.text
+    assert "eu::a" not in world.state.address_by_name
+    both = [Send(there, name, b"", b"x", routing_type=MULTICAST) for name in ("eu::a", "eu::b")]
+    assert "max-addresses is 1" in world.refused(SendToAll(there, both)).text
+    world.check()
+
+
+def test_queues_of_the_broker_itself_do_not_stop_a_commit_that_was_checked() -> None:
+    world = World(hosts={"default": HostLimits(), "eu": HostLimits(max_queues=2)})
+    world.ok(ChangeSettings({"#": {"retroactive-message-count": 5}}, "full"))
+    there = world.connect(host="eu")
+    world.begin(there)
+    # The first one makes a history, and with that there are two queues.
+    for name in ("eu::a", "eu::b"):
+        world.ok(Send(there, name, b"", b"x", routing_type=ANYCAST, transaction="t"))
+    world.commit(there)
+    assert world.ready("eu::a") == world.ready("eu::b") == [b"x"]
+    refusal = world.refused(Send(there, "eu::c", b"", b"x", routing_type=ANYCAST))
+    assert "max-queues is 2" in refusal.text
     world.check()
 
 
