@@ -18,7 +18,7 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.state import State
 from daybook.journal.block import Block
 from tests.simulation.disk import FaultyDisk
-from tests.simulation.kinds import is_mixed
+from tests.simulation.kinds import is_mixed_place
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link
 from tests.simulation.platter import PlatterReader
@@ -172,6 +172,8 @@ class Judge:
 
     def _message(self, link: Link, frame: Frame) -> None:
         ledger = self.ledger
+        if frame.headers.get("browser") == "end":
+            return
         ledger.messages += 1
         tag = int(frame.body.partition(b" ")[0])
         sent = ledger.sent.get(tag)
@@ -195,7 +197,8 @@ class Judge:
             ledger.transient.add(key)
         # Everybody may read it again, and may have read it before `Shown` is durable.
         is_early = not (sent.persistent and self.counts_are_durable)
-        if message in self.shadow.shown or (_is_mixed(sent) and is_early):
+        was_shown = (link.connection, name, message) in self.shadow.shown
+        if was_shown or record.is_vague or (_is_mixed(sent) and is_early):
             return
         # What was on its way behind a large body when its subscription ended may come late.
         if key in ledger.acks_promised and not record.closed_cleanly and not _is_mixed(sent):
@@ -297,7 +300,9 @@ class Judge:
             key = (record.queue, message)
             if key in self.ledger.transient:
                 continue
-            if (link.connection, name, message) not in facts:
+            # What others ended it cannot settle any more, and need not know.
+            is_over = record.is_vague and (link.connection, name) in self.shadow.detached
+            if (link.connection, name, message) not in facts and not is_over:
                 return f"{wanted.kind} of {name}, {message}"
             if wanted.kind == "ACK":
                 self.ledger.acks_promised.add(key)
@@ -313,7 +318,7 @@ class Judge:
 
 
 def _is_mixed(sent: Sent) -> bool:
-    return is_mixed(sent.destination.removeprefix("/queue/"))
+    return is_mixed_place(sent.destination)
 
 
 def _all_entries(queue: Queue) -> Iterator[Entry]:

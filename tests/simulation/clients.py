@@ -5,11 +5,11 @@ Everything it chooses comes from the one source of chance of the simulation.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.simulation.kinds import extra_headers, is_mixed
+from tests.simulation.kinds import extra_headers, is_mixed_place
 from tests.simulation.ledger import (
     Expectation,
     Ledger,
@@ -40,6 +40,8 @@ MORE_QUEUES = {
 ALL_QUEUES = {**QUEUES, **MORE_QUEUES}
 TOPICS = ("news.a", "news.b")
 DEAD_LETTERS = "dead"
+TEMPORARY = "temp"
+"""What is in all destinations that end with their connection, and in no other."""
 
 EXPECTED_ERRORS = (
     "disk is full",
@@ -55,6 +57,8 @@ EXPECTED_ERRORS = (
 )
 """Words in an ERROR that even a client which does everything right may get to read."""
 
+Headers = Sequence[tuple[str, str]]
+
 BODY_BYTES = (0, 10, 200, 200, 200, 3_000, 20_000)
 
 
@@ -68,6 +72,11 @@ def queues_named_by(destination: str) -> set[str]:
     return {name for name, place in ALL_QUEUES.items() if place.partition("::")[0] == address}
 
 
+def is_lasting(destination: str) -> bool:
+    """Whether a destination is one place, the same for everybody: there, ids are remembered."""
+    return "," not in destination and TEMPORARY not in destination
+
+
 class Subscription(msgspec.Struct, eq=False):
     """A subscription on this connection: deliveries not settled by message id, with the ack id."""
 
@@ -78,6 +87,11 @@ class Subscription(msgspec.Struct, eq=False):
 
 class Client:
     """One connection's life: connect, act, end. A new one takes its place afterwards."""
+
+    host = "sim"
+    beats = 0.1
+    rejects = 0.15
+    expected_errors: tuple[str, ...] = EXPECTED_ERRORS
 
     def __init__(
         self,
@@ -124,10 +138,10 @@ class Client:
 
     def connect(self) -> None:
         """CONNECT, sometimes with heart-beats; what follows it need not wait for CONNECTED."""
-        headers = [("accept-version", self.version), ("host", "sim"), ("login", "guest")]
+        headers = [("accept-version", self.version), ("host", self.host), ("login", "guest")]
         if self.version == "1.0":
             headers = [("login", "guest")]
-        elif self.chance.random() < 0.1:
+        elif self.chance.random() < self.beats:
             headers.append(("heart-beat", "2000,2000"))
         self._put("CONNECT", headers)
         if self.produces and self.chance.random() < 0.2:
@@ -156,17 +170,20 @@ class Client:
 
     def send(self) -> None:
         """SEND, in all variants."""
+        destination = f"/queue/{self.chance.choice(list(self._queues.values()))}"
+        if self.chance.random() < 0.2:
+            destination = f"/topic/{self.chance.choice(TOPICS)}"
+        self._send_to(destination)
+
+    def _send_to(self, destination: str, more: Headers = ()) -> None:
         chance = self.chance
         tag = len(self.ledger.sent) + 1
-        destination = f"/queue/{chance.choice(list(self._queues.values()))}"
-        if chance.random() < 0.2:
-            destination = f"/topic/{chance.choice(TOPICS)}"
         size = chance.choice(BODY_BYTES)
         body = b"%d %b" % (tag, chance.randbytes(size // 2).hex().encode())
         sent = Sent(tag, destination, body, chance.random() < 0.85, 4, 0, "")
-        headers = [("destination", destination)]
-        if is_mixed(destination.removeprefix("/queue/")):
-            headers += extra_headers(chance)
+        headers = [("destination", destination), *more]
+        if is_mixed_place(destination):
+            headers += self._extras(more)
         if chance.random() < 0.2:
             sent.priority = chance.randrange(10)
             headers.append(("priority", str(sent.priority)))
@@ -177,7 +194,8 @@ class Client:
             headers.append(("expires", str(sent.expires_ms)))
         if chance.random() < 0.5:
             headers.append(("content-length", str(len(body))))
-        if self._resends and sent.persistent and chance.random() < 0.5:
+        can_repeat = self._resends and sent.persistent and is_lasting(destination)
+        if can_repeat and chance.random() < 0.5:
             headers.append(("_AMQ_DUPL_ID", f"id-{tag}"))
             sent.has_id, sent.headers = True, list(headers)
             self.ledger.resendable.append(tag)
@@ -189,6 +207,9 @@ class Client:
         if chance.random() < 0.8:
             headers.append(self._receipt(Expectation("SEND", tag=tag, name=sent.transaction)))
         self._put("SEND", headers, body)
+
+    def _extras(self, more: Headers) -> Headers:
+        return extra_headers(self.chance)
 
     def resend(self) -> None:
         """SEND again what somebody sent before; whoever that was may be gone."""
@@ -234,10 +255,12 @@ class Client:
             topic = f"/topic/{TOPICS[self.slot % len(TOPICS)]}"
             self._subscribe_to(topic, f"dsub.d{self.slot}", mode, durable=True)
 
-    def _subscribe_to(self, destination: str, queue: str, mode: str, *, durable: bool) -> None:
+    def _subscribe_to(
+        self, destination: str, queue: str, mode: str, *, durable: bool, more: Headers = ()
+    ) -> SubscriptionRecord:
         self.serial += 1
         name = f"d{self.slot}" if durable else f"s{self.link.serial}-{self.serial}"
-        headers = [("destination", destination), ("ack", mode)]
+        headers = [("destination", destination), ("ack", mode), *more]
         if self.version == "1.0":
             name = destination
         else:
@@ -253,6 +276,7 @@ class Client:
         if self.chance.random() < 0.5:
             headers.append(self._receipt(Expectation("SUBSCRIBE", name=name)))
         self._put("SUBSCRIBE", headers)
+        return record
 
     def unsubscribe(self) -> None:
         """UNSUBSCRIBE cleanly; durable subscriptions are sometimes deleted."""
@@ -276,7 +300,7 @@ class Client:
             return
         subscription = self.chance.choice(waiting)
         message = self.chance.choice(list(subscription.unsettled)[:10])
-        rejects = self.version != "1.0" and self.chance.random() < 0.15
+        rejects = self.version != "1.0" and self.chance.random() < self.rejects
         self._settle(subscription, message, rejects)
 
     def settle_all(self) -> None:
@@ -392,7 +416,7 @@ class Client:
             self.is_connected = True
         elif frame.command == "ERROR":
             text = frame.body.decode() + frame.headers.get("message", "")
-            expected = [words for words in EXPECTED_ERRORS if words in text]
+            expected = [words for words in self.expected_errors if words in text]
             if not expected:
                 raise Violation("protocol", f"link {self.link.serial} got {frame}")
             self.ledger.errors[expected[0]] += 1

@@ -21,6 +21,15 @@ class Counts(msgspec.Struct):
     blocked: int = 0
 
 
+class SwarmCounts(msgspec.Struct):
+    """What happened in a run with the features of `tests.simulation.swarm`."""
+
+    clock_steps: int = 0
+    refused_logins: int = 0
+    orders: int = 0
+    permissions: int = 0
+
+
 class HardCounts(msgspec.Struct):
     """What happened in a run with the faults of `tests.simulation.hardships`."""
 

@@ -3,6 +3,8 @@
 import errno
 from typing import TYPE_CHECKING
 
+from daybook.engine.commands import PauseQueue, PurgeQueue, ResumeQueue
+
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
@@ -15,6 +17,22 @@ FALLIBLE = (
 KINDS = (
     "crash", "crash soon", "crash soon", "crash soon", "error", "error", "full", "full", "stop",
 )  # fmt: skip
+
+
+def administrate(simulation: "Simulation") -> None:
+    """Pause, resume or empty a queue."""
+    life, chance = simulation.life, simulation.chance
+    assert life is not None
+    name = chance.choice(list(simulation.queues))
+    if life.hub.stopping or life.hub.failure or name not in life.broker.state.queue_by_name:
+        return
+    if chance.random() < 0.1:
+        simulation.ledger.purges += 1
+        life.hub.request(PurgeQueue(name))
+    elif life.broker.state.queue_by_name[name].paused:
+        life.hub.request(ResumeQueue(name))
+    else:
+        life.hub.request(PauseQueue(name))
 
 
 def break_something(simulation: "Simulation") -> None:

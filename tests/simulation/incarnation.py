@@ -25,7 +25,6 @@ from daybook.server.hub import Hub
 from daybook.server.logins import LoginRequest
 from daybook.server.peer import Peer
 from daybook.server.ports import HubOptions
-from tests.simulation.clock import Clock
 from tests.simulation.network import Link
 from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS
 from tests.simulation.violation import Violation
@@ -49,7 +48,7 @@ class Incarnation:
     def __init__(
         self,
         recovered: Recovered,
-        clock: Clock,
+        clock: Callable[[], int],
         *,
         options: Options,
         hub_options: HubOptions,

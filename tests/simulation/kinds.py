@@ -20,8 +20,9 @@ from daybook.engine.commands import (
     UpdateQueue,
 )
 from daybook.engine.definitions import DivertDefinition
-from daybook.engine.names import INTERNAL
+from daybook.engine.names import INTERNAL, TEMPORARY
 from daybook.server.hub import Hub
+from tests.simulation.seeds import SWARM_FROM
 from tests.support.mixture import FIXED, KINDS
 from tests.support.topology import create_queue
 
@@ -30,6 +31,8 @@ MIXED = {f"{PREFIX}{name}": f"{PREFIX}{name}" for name in ("one", "two", "three"
 """The queues, by name, with their address."""
 LATE = f"{PREFIX}late"
 """A queue that administrators create and delete, on an address that may keep its history."""
+SHARED = "dsub.d10"
+"""The durable subscriptions that all clients of a swarm know."""
 OTHERS = 2
 MATCH = "k.#"
 DURABLE = {"durable": True, "auto_delete": False, "max_consumers": -1}
@@ -50,8 +53,16 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
 
 
 def is_mixed(name: str) -> bool:
-    """Whether a queue or address is one of these, or keeps their history."""
-    return name.startswith((PREFIX, INTERNAL))
+    """Whether a queue or address, of any virtual host, is one of these, or keeps their history, or
+    is one that only `tests.simulation.swarm_clients` use."""
+    return name.rpartition("::")[2].startswith((PREFIX, INTERNAL, TEMPORARY, SHARED))
+
+
+def is_mixed_place(destination: str) -> bool:
+    """Whether a destination is one of these."""
+    if destination.startswith("/temp-"):
+        return True
+    return is_mixed(destination.removeprefix("/queue/").removeprefix("/topic/"))
 
 
 def with_mixed(queues: dict[str, str]) -> dict[str, str]:
@@ -64,6 +75,8 @@ class MixedKinds:
 
     def __init__(self, seed: int) -> None:
         self.chance = chance = random.Random(f"kinds {seed}")
+        # Where many other features meet, a queue has few, or nothing would ever be delivered.
+        self._most = 4 if seed >= SWARM_FROM else len(KINDS)
         self._attributes = {name: self._draw() for name in MIXED}
         self._is_diverted = chance.random() < 0.4
         self._settings = {
@@ -74,7 +87,7 @@ class MixedKinds:
 
     def _draw(self) -> dict[str, Any]:
         """Draw the attributes of a queue; many are what they are by default."""
-        chosen = set(self.chance.sample(sorted(KINDS), self.chance.randint(1, len(KINDS))))
+        chosen = set(self.chance.sample(sorted(KINDS), self.chance.randint(1, self._most)))
         drawn = {
             key: self.chance.choice(values) if key in chosen else values[0]
             for key, values in KINDS.items()

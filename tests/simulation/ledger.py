@@ -27,12 +27,18 @@ class Sent(msgspec.Struct):
     headers: list[tuple[str, str]] = []
     transactions: set[str] = set()
 
+    @property
+    def places(self) -> int:
+        """At how many destinations it becomes a message."""
+        return self.destination.count(",") + 1
+
 
 class SubscriptionRecord(msgspec.Struct, eq=False):
     """A subscription as its client sees it. `queue` tells queues apart: the name, or the id.
 
     `closed_cleanly` is set when UNSUBSCRIBE or DISCONNECT was sent: the attempts that were in
-    flight may be taken back, by design.
+    flight may be taken back, by design. One that `is_vague` is to several queues, or to one that
+    others may end, or takes nothing: what it is told need not be all.
     """
 
     link: int
@@ -41,6 +47,7 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
     queue: str
     ack_mode: str
     closed_cleanly: bool = False
+    is_vague: bool = False
 
 
 class Said(msgspec.Struct, eq=False):
@@ -100,6 +107,8 @@ class Ledger:
         # Keys of `said` that belong to messages which do not outlive the broker.
         self.transient: set[tuple[str, int]] = set()
         self.purges = 0
+        # Temporary destinations, as others than their connections name them.
+        self.temporaries: list[str] = []
         self.errors: Counter[str] = Counter()
         self.receipts = 0
         self.messages = 0

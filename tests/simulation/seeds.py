@@ -13,8 +13,10 @@ NEAR_FROM = 1 << 22
 """Blocks that are written within `submit`."""
 MIXED_FROM = 1 << 32
 """Queues of all kinds."""
-SEEDS = 2 * MIXED_FROM
-"""Seeds that are drawn are below: half of the runs have all kinds of queues."""
+SWARM_FROM = 1 << 33
+"""Any features together, as `tests.simulation.swarm` draws them."""
+SEEDS = 1 << 35
+"""Seeds that are drawn are below: three of four runs may have any feature."""
 
 
 def draw_device_block(seed: int) -> int:

@@ -6,15 +6,12 @@ is invented, settled without being asked to, delivered out of order, or counted 
 """
 
 import re
-from heapq import heappop, heappush
 from typing import Any
-
-import msgspec
 
 from daybook.engine import events, reasons
 from tests.simulation.clients import queues_named_by
-from tests.simulation.kinds import is_mixed
 from tests.simulation.ledger import Ledger
+from tests.simulation.shadow_peers import COMPOSITE, Entry, Peers, ShadowConsumer, ShadowQueue
 from tests.simulation.violation import Violation
 
 DEAD_LETTER_QUEUE = "dead"
@@ -27,98 +24,45 @@ def tag_of_id(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-TAKES_BACK = (reasons.CLOSED, reasons.UNREADABLE)
+TAKES_BACK = (reasons.CLOSED, reasons.LEFT_OUT, reasons.UNREADABLE)
 """Reasons for which an attempt may not count."""
 
 
-class Entry(msgspec.Struct):
-    """A message in a queue; `consumer` is 0 when it is ready."""
-
-    priority: int
-    is_persistent: bool
-    count: int = 0
-    consumer: int = 0
-
-
-class ShadowQueue(msgspec.Struct):
-    """A queue with what it holds, and what is ready in order of delivery (with stale items)."""
-
-    name: str
-    is_durable: bool
-    entries: dict[int, Entry] = {}
-    ready: list[tuple[int, int]] = []
-
-    def put(self, message: int, entry: Entry) -> None:
-        """The entry is ready."""
-        entry.consumer = 0
-        heappush(self.ready, (-entry.priority, message))
-
-    def first(self) -> int:
-        """The message that is to be delivered next, 0 for none."""
-        while self.ready:
-            message = self.ready[0][1]
-            entry = self.entries.get(message)
-            if entry is not None and entry.consumer == 0:
-                return message
-            heappop(self.ready)
-        return 0
-
-
-class ShadowConsumer(msgspec.Struct):
-    """A consumer: whose it is, its subscription's name, how it settles."""
-
-    link: int
-    connection: int
-    queue: int
-    subscription: str
-    ack_mode: str
-
-
-class Shadow:
+class Shadow(Peers):
     """Queues, consumers and facts as far as the journal is durable."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+        super().__init__(ledger)
         self.lsn = 0
-        self.queues: dict[int, ShadowQueue] = {}
-        self.consumers: dict[int, ShadowConsumer] = {}
         # Facts, for what is said to clients. Keys begin with a connection.
-        self.opened: set[int] = set()
-        self.closed: set[int] = set()
         self.routed: dict[int, int] = {}
         self.routed_ids: set[int] = set()
         self.dropped: dict[int, int] = {}
         self.delivered: set[tuple[int, str, int, int]] = set()
-        self.acknowledged: set[tuple[int, str, int]] = set()
         self.given_back: set[tuple[int, str, int]] = set()
-        self.attached: set[tuple[int, str]] = set()
-        self.detached: set[tuple[int, str]] = set()
-        self.committed: set[tuple[int, str]] = set()
-        self.rolled_back: set[tuple[int, str]] = set()
         self.automatic: set[int] = set()
         self.uncounted: set[tuple[int, str, int, int]] = set()
-        # Messages that came back because one of them could not be read: one of them is withheld.
-        self.unreadable: set[int] = set()
         # Connection and content of chunks that no message has taken yet, and how many have.
         self.chunks: dict[int, tuple[int, bytes]] = {}
         self.large = 0
         # Tags of messages whose ids are known, how many duplicates were dropped, and the event
         # whose id is to be recorded next.
         self.remembered: set[int] = set()
+        # The same by address, and tags of messages whose ids were forgotten since.
+        self.remembered_at: dict[int, set[int]] = {}
+        self.forgotten: set[int] = set()
         self.duplicates = 0
+        # The last message that no queue took, only what the broker keeps.
+        self._kept = 0
         self._recording = 0
-        # The link of a connection: the simulator names peers by it.
-        self.links: dict[int, int] = {}
-        # Of each message that is journaled with its body: its tag, and the first event it needs.
-        self.tags: dict[int, int] = {}
+        # Of each message that is journaled with its body: the first event that it needs.
         self.needs: dict[int, int] = {}
         self.carried = 0
-        # Messages that somebody read of a queue whose messages stay.
-        self.shown: set[int] = set()
-        self._in_transaction: dict[int, str] = {}
+        # Who read which messages without taking them: connection, subscription, message.
+        self.shown: set[tuple[int, str, int]] = set()
         self._copy: tuple[int, int, int] | None = None
         # Messages that are only diverted, before their first copy.
-        self._taken: dict[int, tuple[events.Row, Any]] = {}
+        self._taken: dict[int, tuple[int, events.Row, Any]] = {}
 
     def apply(self, lsn: int, row: events.Row, detail: bytes, headers: bytes, body: bytes) -> None:
         """Take one event; raises Violation if it may not be."""
@@ -127,10 +71,19 @@ class Shadow:
         self.lsn = lsn
         kind = row[events.KIND]
         # What a message replaced leaves before its id is recorded.
-        is_replaced = kind == events.REMOVED and row[events.RELATED] == self._recording
-        if self._recording and kind != events.DUPLICATE_ID_RECORDED and not is_replaced:
+        # So do the copies of one that goes to the dead letter address.
+        is_replaced = row[events.RELATED] == self._recording
+        if self._recording and kind == events.ROUTED and row[events.REASON] == reasons.NO_ROUTE:
+            self.routed[self.tags[self._recording]] = self._recording = lsn
+            is_replaced = True
+        # It may be the first message of which its address keeps the history.
+        is_first = row[events.REASON] == reasons.HISTORY or kind == events.TIME_MARKED
+        # And a pattern that is full drops its part of the message.
+        is_next = kind in (events.DUPLICATE_ID_RECORDED, events.DROPPED)
+        may_come = is_replaced or is_first or is_next
+        if self._recording and not may_come:
             raise Violation("P1", f"event {lsn}: the id of {self._recording} was not recorded")
-        if self._copy is not None and kind != events.ROUTED:
+        if self._copy is not None and kind not in (events.ROUTED, events.DIVERTED):
             raise Violation("P1", f"event {lsn}: the copy {self._copy} was not routed")
         handler = _HANDLERS.get(kind)
         if handler is not None:
@@ -158,7 +111,14 @@ class Shadow:
             self.needs[message] = min(chunks, default=lsn)
         reason = row[events.REASON]
         if reason == reasons.HISTORY_ONLY:
+            self._kept = lsn
             reason = reasons.DIVERT if row[events.RELATED] else reasons.SENT
+        if reason == reasons.NO_ROUTE:
+            is_known = self._tag_in(detail, body) in self.routed
+            is_gone = bool(chunks) and chunks[0] not in self.chunks
+            is_again = self._kept == lsn - 1 or is_known or is_gone
+            reason = reasons.ADMINISTRATION if is_again else reasons.SENT
+            reason = reasons.DIVERT if row[events.RELATED] else reason
         if reason == reasons.SENT:
             if detail.transaction:
                 self._in_transaction[lsn] = detail.transaction
@@ -175,6 +135,8 @@ class Shadow:
             if row[events.RELATED] in self._taken:
                 self._sent_to_copies(lsn, row, detail, body)
             self.tags.update(self._tag_of(message, row))
+        elif reason == reasons.ADMINISTRATION and self._copy is None:
+            self._copied(lsn, row, detail, body)
         else:
             expected, self._copy = self._copy, None
             if expected != (row[events.REASON], message, row[events.RELATED]):
@@ -187,6 +149,20 @@ class Shadow:
             entry = Entry(row[events.PRIORITY], persistent)
             queue.entries[message] = entry
             queue.put(message, entry)
+
+    def _tag_in(self, detail: Any, body: bytes) -> int:
+        """The tag in the body of a message, 0 if the journal has no body."""
+        if detail.chunks:
+            # Those of a message of one place are forgotten.
+            body = self.chunks.get(detail.chunks[0], (0, b""))[1]
+        return int(body.partition(b" ")[0] or 0)
+
+    def _copied(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """A copy beside the original: an administrator's, or one that no queue took."""
+        tag = self._tag_in(detail, body)
+        if tag and (tag not in self.ledger.sent or len(self.ledger.sent[tag].body) < len(body)):
+            raise Violation("P1", f"event {lsn} copies a message that nobody sent: {body[:40]!r}")
+        self.tags[lsn] = tag
 
     def _recalled(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """A message of before enters a queue that was created after it was sent."""
@@ -206,18 +182,26 @@ class Shadow:
     def _diverted(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """No queue of its own address holds it, only copies elsewhere."""
         self.routed_ids.add(lsn)
-        if detail.transaction:
+        expected, self._copy = self._copy, None
+        if expected is not None and expected[1:] != (row[events.MESSAGE], row[events.RELATED]):
+            raise Violation("P1", f"event {lsn}: copy {row} without its original {expected}")
+        if detail.transaction and not row[events.RELATED]:
             self._in_transaction[lsn] = detail.transaction
-        self._taken[lsn] = row, detail
+        self.tags.update(self._tag_of(lsn, row))
+        original = self._taken.pop(row[events.RELATED], None)
+        if not row[events.RELATED]:
+            original = lsn, row, detail
+        if original is not None:
+            self._taken[lsn] = original
 
     def _sent_to_copies(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """The first copy has the content of a message that is only diverted."""
-        original, said = self._taken.pop(row[events.RELATED])
+        first, original, said = self._taken.pop(row[events.RELATED])
         if detail.chunks:
             body = self._body_of(lsn, detail)
         elif row[events.FLAGS] & events.BODY_OMITTED:
             return
-        self._sent(row[events.RELATED], original, said, body)
+        self._sent(first, original, said, body)
         # The id was recorded before the copies.
         self._recording = 0
 
@@ -226,7 +210,7 @@ class Shadow:
         consumer = self.consumers[row[events.CONSUMER]]
         self._find(lsn, row)
         message = row[events.MESSAGE]
-        self.shown.add(message)
+        self.shown.add((consumer.connection, consumer.subscription, message))
         self.delivered.add((consumer.connection, consumer.subscription, message, 1))
 
     def _seen(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
@@ -246,14 +230,14 @@ class Shadow:
         self.chunks[lsn] = (row[events.CONNECTION], body)
 
     def _body_of(self, lsn: int, detail: Any) -> bytes:
-        """The body of a large message. Its chunks are its own, so they are forgotten."""
+        """The body of a large message."""
         chunks = events.chunk_lsns(detail)
         missing = [chunk for chunk in chunks if chunk not in self.chunks]
         if missing:
             raise Violation(
                 "P1", f"event {lsn} lists chunks that are none, or another's: {missing}"
             )
-        body = b"".join(self.chunks.pop(chunk)[1] for chunk in chunks)
+        body = b"".join(self.chunks[chunk][1] for chunk in chunks)
         if len(body) != detail.body_bytes:
             raise Violation(
                 "P1", f"event {lsn}: {len(body)} bytes in chunks, {detail.body_bytes} said"
@@ -266,16 +250,22 @@ class Shadow:
         sent = self.ledger.sent.get(tag)
         if sent is None or sent.body != body:
             raise Violation("P1", f"event {lsn} routes a message that nobody sent: {body[:40]!r}")
-        if tag in self.routed:
+        if tag in self.routed and tag not in self.forgotten and sent.places == 1:
             raise Violation("P1", f"event {lsn} routes {tag} again, after {self.routed[tag]}")
+        self.forgotten.discard(tag)
         asked = {sent.transaction, *sent.transactions, *([""] if sent.has_id else [])}
-        if sent.priority != row[events.PRIORITY] or detail.transaction not in asked:
+        was_asked = detail.transaction in asked or detail.transaction.startswith(COMPOSITE)
+        if sent.priority != row[events.PRIORITY] or not was_asked:
             raise Violation("P1", f"event {lsn} has other attributes than {sent}")
         named = queues_named_by(sent.destination)
         queues = getattr(detail, "queues", ()) or (row[events.QUEUE],)
         taken = {self.queues[queue].name for queue in queues if queue}
         if named and (len(taken) > 1 or not taken <= named):
             raise Violation("P1", f"event {lsn} routes {sent.destination} to {taken}")
+        if sent.places == 1:
+            # Its chunks are its own, so nothing else may list them.
+            for chunk in events.chunk_lsns(detail) if getattr(detail, "chunks", ()) else ():
+                del self.chunks[chunk]
         self.routed[tag] = lsn
         self.tags[lsn] = tag
         self._recording = lsn if sent.has_id else 0
@@ -308,10 +298,18 @@ class Shadow:
         tag = tag_of_id(detail.duplicate_id)
         if row[events.RELATED] in self._taken:
             routed = row[events.RELATED]
-        found = (row[events.RELATED], self.routed.get(tag, routed))
+        known = routed if tag in self.forgotten else self.routed.get(tag, routed)
+        found = (row[events.RELATED], known)
         if found != (routed, routed) or not routed or tag in self.remembered:
             raise Violation("P1", f"event {lsn} records {detail} of {found}, behind {routed}")
         self.remembered.add(tag)
+        self.remembered_at.setdefault(row[events.ADDRESS], set()).add(tag)
+
+    def _ids_forgotten(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """An address, or its name, is no longer what remembers them."""
+        tags = self.remembered_at.pop(row[events.ADDRESS], set())
+        self.remembered -= tags
+        self.forgotten |= tags
 
     def _dropped(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
@@ -338,7 +336,7 @@ class Shadow:
         consumer = self.consumers[row[events.CONSUMER]]
         if entry.consumer:
             raise Violation("P1", f"event {lsn}: message {message} is in flight already")
-        in_order = queue.first() == message or is_mixed(queue.name)
+        in_order = queue.first() == message or queue.is_mixed
         if not in_order and not self._may_pass(queue, message):
             raise Violation(
                 "order", f"event {lsn}: {message} before {queue.first()} ({queue.name})"
@@ -400,15 +398,19 @@ class Shadow:
         queue.put(message, entry)
 
     def _dead_lettered(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        consumer = self._holder(lsn, row)
         queue, entry = self._find(lsn, row)
-        if queue.name == DEAD_LETTER_QUEUE or entry.count < MAX_ATTEMPTS:
+        consumer = None if entry.is_aside else self._holder(lsn, row)
+        is_early = queue.name == DEAD_LETTER_QUEUE or entry.count < MAX_ATTEMPTS
+        # The referee knows the rules of the others.
+        if is_early and not queue.is_mixed:
             raise Violation("P1", f"event {lsn}: dead-lettered from {queue.name} at {entry.count}")
-        if not row[events.RELATED]:
+        if row[events.RELATED]:
+            self._copy = (reasons.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
+        elif not queue.is_mixed:
             raise Violation("P1", f"event {lsn}: dropped instead of dead-lettered")
-        self._copy = (reasons.DEAD_LETTER, row[events.RELATED], row[events.MESSAGE])
-        key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
-        self.given_back.add(key)
+        if consumer is not None:
+            key = (consumer.connection, consumer.subscription, row[events.MESSAGE])
+            self.given_back.add(key)
         self._leave(row)
 
     def _expired(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
@@ -422,7 +424,7 @@ class Shadow:
     def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         _, entry = self._find(lsn, row)
         reason = row[events.REASON]
-        if is_mixed(self.queues[row[events.QUEUE]].name) and reason != reasons.QUEUE_REMOVED:
+        if self.queues[row[events.QUEUE]].is_mixed and reason != reasons.QUEUE_REMOVED:
             # The referee knows the rules.
             pass
         elif reason == reasons.ADMINISTRATION:
@@ -449,80 +451,27 @@ class Shadow:
     def _leave(self, row: events.Row) -> None:
         del self.queues[row[events.QUEUE]].entries[row[events.MESSAGE]]
 
-    # ---- peers and queues
+    # ---- what waits
 
-    def _connection_opened(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        self.opened.add(lsn)
-        self.links[lsn] = int(detail.peer)
+    def _set_aside(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """It waits for its time, or for a place that takes it."""
+        _, entry = self._find(lsn, row)
+        entry.is_aside = True
 
-    def _connection_closed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        self.closed.add(row[events.CONNECTION])
-
-    def _attached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        connection = row[events.CONNECTION]
-        self.consumers[lsn] = ShadowConsumer(
-            self.links.get(connection, 0),
-            connection,
-            row[events.QUEUE],
-            detail.subscription,
-            detail.ack_mode,
-        )
-        self.attached.add((connection, detail.subscription))
-
-    def _detached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        consumer = self.consumers.pop(row[events.CONSUMER])
-        self.detached.add((consumer.connection, consumer.subscription))
-
-    def _queue_created(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        queue = ShadowQueue(detail.name, detail.durable and not detail.temporary)
-        self.queues[row[events.QUEUE]] = queue
-
-    def _queue_deleted(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        queue = self.queues.pop(row[events.QUEUE])
-        if queue.entries:
-            raise Violation("P1", f"event {lsn}: {queue.name} deleted with messages")
-
-    def _started(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        for queue_id, queue in list(self.queues.items()):
-            if not queue.is_durable:
-                del self.queues[queue_id]
-                continue
-            for message, entry in list(queue.entries.items()):
-                if not entry.is_persistent:
-                    del queue.entries[message]
-                elif entry.consumer:
-                    queue.put(message, entry)
-        self.consumers.clear()
-        self.unreadable.clear()
-
-    # ---- transactions
-
-    def _committed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        connection = row[events.CONNECTION]
-        record = self.ledger.transactions.get((self.links.get(connection, 0), detail.transaction))
-        if record is None or not record.committing:
-            raise Violation("transactions", f"event {lsn} commits what nobody asked for: {detail}")
-        if detail.first + detail.events != lsn or detail.first < 1:
-            raise Violation("transactions", f"event {lsn} does not end its group: {detail}")
-        if any(first < detail.first for first in self._in_transaction):
-            raise Violation("transactions", f"event {lsn}: parts before {detail.first}")
-        sent = [self.ledger.sent[tag] for tag in record.tags]
-        if len(self._in_transaction) != len(sent):
-            raise Violation(
-                "transactions", f"event {lsn}: sent {sent}, routed {self._in_transaction}"
-            )
-        for subscription, message in record.acks:
-            key = (connection, subscription, message)
-            if key not in self.acknowledged:
-                raise Violation("transactions", f"event {lsn}: {message} is not acknowledged")
-        self._in_transaction.clear()
-        self.committed.add((connection, detail.transaction))
-
-    def _rolled_back(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        self.rolled_back.add((row[events.CONNECTION], detail.transaction))
+    def _ready_again(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        queue, entry = self._find(lsn, row)
+        queue.put(row[events.MESSAGE], entry)
 
 
 _HANDLERS = {
+    events.HELD: Shadow._set_aside,
+    events.SCHEDULED: Shadow._set_aside,
+    events.RELEASED: Shadow._ready_again,
+    events.DUE: Shadow._ready_again,
+    events.BUNDLE_OPENED: Shadow._bundle_opened,
+    events.BUNDLE_CLOSED: Shadow._bundle_closed,
+    events.DUPLICATE_IDS_CLEARED: Shadow._ids_forgotten,
+    events.ADDRESS_DELETED: Shadow._ids_forgotten,
     events.CHUNK_RECEIVED: Shadow._chunk_received,
     events.CARRIED: Shadow._carried,
     events.SEGMENTS_REMOVED: Shadow._segments_removed,
@@ -544,6 +493,7 @@ _HANDLERS = {
     events.CONNECTION_CLOSED: Shadow._connection_closed,
     events.CONSUMER_ATTACHED: Shadow._attached,
     events.CONSUMER_DETACHED: Shadow._detached,
+    events.ADDRESS_CREATED: Shadow._address_created,
     events.QUEUE_CREATED: Shadow._queue_created,
     events.QUEUE_DELETED: Shadow._queue_deleted,
     events.BROKER_STARTED: Shadow._started,

@@ -11,14 +11,13 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from daybook.engine.commands import PauseQueue, PurgeQueue, ResumeQueue
+from daybook.engine.commands import ResumeQueue
 from daybook.engine.core import Options
 from daybook.engine.limits import next_in_line
 from daybook.engine.queues import StoreError
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
-from daybook.paging.leaving import Rounds
 from daybook.protocols.stomp.options import StompOptions
 from daybook.recovery.directory import Recovered
 from daybook.server.ports import HubOptions
@@ -26,10 +25,11 @@ from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.clock import Clock
 from tests.simulation.counts import Counts, WayCounts
-from tests.simulation.disk import Faults, FaultyDisk, PowerCut
-from tests.simulation.faults import break_something
+from tests.simulation.disk import Faults, PowerCut
+from tests.simulation.faults import administrate, break_something
 from tests.simulation.hardships import Hardships
-from tests.simulation.incarnation import SETTINGS, Incarnation, WriterFactory
+from tests.simulation.hooks import Hooks
+from tests.simulation.incarnation import SETTINGS, Incarnation
 from tests.simulation.kinds import MIXED, MixedKinds, with_mixed
 from tests.simulation.ledger import Ledger
 from tests.simulation.limits import draw_limits
@@ -41,30 +41,17 @@ from tests.simulation.seeds import (
     MIXED_FROM,
     NEAR_FROM,
     RESENDING_FROM,
+    SWARM_FROM,
     draw_device_block,
 )
+from tests.simulation.swarm import Swarm
+from tests.simulation.swarm_clients import SwarmClient
 from tests.simulation.violation import Violation
-from tests.simulation.writer import SteppedWriter
 from tests.support.recovering import recover
 
 DATA_ID = bytes(range(16))
 TICK_US = 100_000
 QUIET_STEPS_MAX = 200_000
-Recover = Callable[..., Recovered]
-Disk = Callable[..., FaultyDisk]
-IndexFactory = Callable[[int, bytes, Judge], SimulatedIndex]
-
-
-class Hooks(msgspec.Struct):
-    """Where a test plants a mistake of its own, to see whether the checkers find it."""
-
-    recover: Recover = recover
-    make_writer: WriterFactory = SteppedWriter
-    make_disk: Disk = FaultyDisk
-    counts_are_durable: bool | None = None
-    make_index: IndexFactory = SimulatedIndex
-    pages: bool | None = None
-    make_rounds: Callable[[], Rounds] = Rounds
 
 
 class Simulation:
@@ -125,6 +112,13 @@ class Simulation:
         self.hardships = Hardships(self) if seed >= HARDENED_FROM else None
         self.queues = with_mixed(self.queues) if is_mixed else self.queues
         self.retention = self._make_retention()
+        self.swarm = Swarm(self) if seed >= SWARM_FROM else None
+        if self.swarm is not None:
+            self.swarm.adapt()
+
+    def use_hosts(self, hosts: tuple[tuple[str, str], ...]) -> None:
+        """Let clients choose among these virtual hosts: what they say, and what it means."""
+        self._stomp = replace(self._stomp, virtual_hosts=hosts)
 
     def _make_index(self) -> SimulatedIndex | None:
         """Three of four brokers page. Drawn like the limits."""
@@ -196,6 +190,8 @@ class Simulation:
                 self.hardships.step()
             if self.kinds is not None and self.life is not None:
                 self.kinds.step(self.life.hub, self.life.broker)
+                if self.swarm is not None:
+                    self.swarm.step(self.life.hub, self.life.broker)
             hangs = self.hardships is not None and self.hardships.indexer_hangs
             if self.index is not None and self.life is not None and not hangs:
                 self.index.step(self.life.hub, self.life.broker, self.disk)
@@ -259,12 +255,13 @@ class Simulation:
         self.judge.check_recovered(recovered.state, recovered.journal.durable_lsn)
         self.life = Incarnation(
             recovered,
-            self.clock,
+            self.clock if self.swarm is None else self.swarm.wall,
             options=Options(
                 persist_delivery_count_before_delivery=self._persist_counts,
                 lsns_reserved=64,
                 global_max_messages=self._limits.global_max_messages,
                 disk_full_policy=self._limits.disk_full_policy,
+                hosts=self.swarm.hosts() if self.swarm is not None else {},
             ),
             hub_options=self._hub_options,
             stomp=self._stomp,
@@ -276,6 +273,8 @@ class Simulation:
         )
         if self.kinds is not None:
             self.kinds.begin(self.life.hub, self.life.broker)
+        if self.swarm is not None:
+            self.swarm.begin(self.life.hub, self.life.broker)
         if self.seed >= NEAR_FROM:
             chance = random.Random(f"ways {self.seed} {self.counts.recoveries}")
             self.life.writer.choose_ways(chance, self.ways, lambda: self.judge.look(self.disk))
@@ -342,16 +341,21 @@ class Simulation:
             return
         self._links += 1
         link = Link(self._links, self._stomp.room // 4, self._said)
-        client = Client(
-            min(free), link, self.ledger, self.chance, self.clock,
-            queues=self.queues, resends=self.resends,
-        )  # fmt: skip
+        client = self._client(min(free), link)
         if self._is_draining:
             client.wait()
         self.links.append(link)
         self.clients.append(client)
         self.note(f"link {link.serial} connects, STOMP {client.version}")
         life.accept(link)
+
+    def _client(self, slot: int, link: Link) -> Client:
+        ledger, chance = self.ledger, self.chance
+        drawn: dict[str, Any] = {"queues": self.queues, "resends": self.resends}
+        if self.swarm is None or self._is_draining:
+            return Client(slot, link, ledger, chance, self.clock, **drawn)
+        drawn["features"] = self.swarm.features
+        return SwarmClient(slot, link, ledger, chance, self.swarm.wall, **drawn)
 
     def _said(self, link: Link, data: bytes) -> None:
         assert self.life is not None
@@ -418,7 +422,11 @@ class Simulation:
     def login(self) -> None:
         """A login is answered."""
         if self.life is not None and self.life.logins:
-            self.life.logins.pop(0)("guest", "")
+            answer = self.life.logins.pop(0)
+            if self.swarm is not None and self.swarm.refuses_login():
+                answer(None, "the login was refused")
+            else:
+                answer("guest", "")
 
     def write(self) -> None:
         """The writer writes a block."""
@@ -492,20 +500,8 @@ class Simulation:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
 
     def administrate(self) -> None:
-        """An administrator pauses, resumes or empties a queue."""
-        life = self.life
-        assert life is not None
-        name = self.chance.choice(list(self.queues))
-        if life.hub.stopping or life.hub.failure or name not in life.broker.state.queue_by_name:
-            return
-        roll = self.chance.random()
-        if roll < 0.1:
-            self.ledger.purges += 1
-            life.hub.request(PurgeQueue(name))
-        elif life.broker.state.queue_by_name[name].paused:
-            life.hub.request(ResumeQueue(name))
-        else:
-            life.hub.request(PauseQueue(name))
+        """An administrator does something to a queue."""
+        administrate(self)
 
     # ---- steps: faults
 
@@ -523,6 +519,8 @@ class Simulation:
             self.hardships.end()
         if self.retention is not None:
             self.retention.settle()
+        if self.swarm is not None:
+            self.swarm.settle(self.life)
         self.disk.survive_kill()
         self.disk.capacity_bytes = None
         for client in self.clients:

@@ -26,9 +26,10 @@ from daybook.paging.store import IndexStore
 from daybook.recovery.directory import Recovered, RecoveryError
 from daybook.recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
+from tests.simulation.hooks import Hooks
 from tests.simulation.paging import SimulatedIndex
 from tests.simulation.seeds import HARDENED_FROM, RESENDING_FROM
-from tests.simulation.simulation import Hooks, Simulation
+from tests.simulation.simulation import Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 from tests.support.recovering import recover

@@ -12,7 +12,14 @@ from bench.child import environment
 from daybook.engine import reasons
 from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main
-from tests.simulation.seeds import HARDENED_FROM, MIXED_FROM, NEAR_FROM, RESENDING_FROM, SEEDS
+from tests.simulation.seeds import (
+    HARDENED_FROM,
+    MIXED_FROM,
+    NEAR_FROM,
+    RESENDING_FROM,
+    SEEDS,
+    SWARM_FROM,
+)
 from tests.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +50,7 @@ ONCE_FOUND = (
     (1104184802, 15_000),
     (3394601095, 12_000),
     (3655493640, 15_000),
+    (SWARM_FROM + 3004, 3_000),
 )
 """Seeds that failed before something was mended, here or in the broker, with their steps."""
 

@@ -102,7 +102,7 @@ class Referee:
         if definition.non_destructive:
             readers = set(shelf.consumers) - item.readers
             return readers & {shelf.holder} if shelf.holder else readers
-        if definition.exclusive:
+        if definition.exclusive or shelf.holder:
             return {shelf.holder} if shelf.holder else set(shelf.consumers)
         return group_rulings.takers(shelf, item)
 
@@ -170,7 +170,7 @@ class Referee:
             shelf.definition, **{name: getattr(detail, name) for name in fields}
         )
         if not shelf.definition.exclusive:
-            shelf.holder = 0
+            shelf.find_holder()
         if group_rulings.CHANGES & set(fields):
             shelf.bound.clear()
         if "consumers_before_dispatch" in fields and shelf.consumers:
@@ -214,6 +214,9 @@ class Referee:
             shelf.begun = shelf.definition.consumers_before_dispatch <= 1
             shelf.must_empty = shelf.definition.purge_on_no_consumers
         shelf.consumers[row[events.CONSUMER]] = event.decoded
+        if event.decoded.exclusive and not shelf.is_held_for_good:
+            shelf.holder = row[events.CONSUMER]
+            shelf.bound.clear()
         if shelf.definition.group_rebalance or shelf.definition.group_hashing:
             shelf.bound.clear()
 
@@ -228,7 +231,7 @@ class Referee:
 
     def _forget(self, shelf: Shelf, consumer: int) -> None:
         if shelf.holder == consumer:
-            shelf.holder = 0
+            shelf.find_holder()
         for key in [key for key, each in shelf.bound.items() if each == consumer]:
             del shelf.bound[key]
         if not shelf.consumers:
@@ -354,8 +357,9 @@ class Referee:
                 self.settings.resolve(name).expiry_address for name in self.names.values()
             }
             self.expect(self.names[shelf.address] in targets, f"is too late: {item}", event)
-        if shelf.definition.exclusive:
+        if not shelf.definition.non_destructive or shelf.definition.exclusive:
             self.expect(shelf.holder in (0, consumer), f"belongs to {shelf.holder}", event)
+        if shelf.definition.exclusive:
             shelf.holder = consumer
 
     def _delivered(self, event: Event) -> None:
@@ -366,7 +370,7 @@ class Referee:
         self.expect(
             event.row[events.DELIVERY_COUNT] == item.count + 1, f"after {item.count}", event
         )
-        if not shelf.definition.exclusive:
+        if not (shelf.definition.exclusive or shelf.holder):
             self.expect(*group_rulings.take(shelf, item, consumer), event)
         item.count += 1
         item.where, item.consumer = IN_FLIGHT, consumer
@@ -480,6 +484,10 @@ class Referee:
         else:
             self.expect(item.where != IN_FLIGHT, f"removes {item}", event)
 
+    def _groups_reset(self, event: Event) -> None:
+        """Consumers give up one group or all; which messages are of one group a hash says."""
+        self.queues[event.row[events.QUEUE]].bound.clear()
+
     # ---- duplicate ids
 
     def _id_recorded(self, event: Event) -> None:
@@ -505,6 +513,7 @@ _HANDLERS = {
     "ConsumerAttached": Referee._attached,
     "ConsumerDetached": Referee._detached,
     "DispatchStarted": Referee._dispatch_started,
+    "GroupsReset": Referee._groups_reset,
     "BrokerStarted": Referee._started,
     "Routed": Referee._routed,
     "Diverted": Referee._diverted,

@@ -71,5 +71,15 @@ class Shelf(msgspec.Struct):
         """Whether it keeps what was sent to another address, for queues to come."""
         return bool(self.definition.keeps)
 
+    @property
+    def is_held_for_good(self) -> bool:
+        """Whether an exclusive consumer gets everything, as long as it stays."""
+        return self.holder in self.consumers and self.consumers[self.holder].exclusive
+
+    def find_holder(self) -> None:
+        """The first exclusive consumer gets everything; without one nobody does for now."""
+        exclusive = (number for number, each in self.consumers.items() if each.exclusive)
+        self.holder = next(exclusive, 0)
+
     def count_of(self, where: str) -> int:
         return sum(item.where == where for item in self.items.values())
