@@ -42,9 +42,7 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
     return hosts.check_queue(core, peer.host, planned)
 
 
-def check_address(
-    core: Core, connection: int, name: str = "", planned: int = 0
-) -> Refusal | None:
+def check_address(core: Core, connection: int, name: str = "", planned: int = 0) -> Refusal | None:
     """Return why no further address is created for a client besides those already planned, None if
     one is allowed."""
     if connection not in core.state.connections or core.is_checked:

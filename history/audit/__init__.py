@@ -13,8 +13,7 @@ Modules:
   state.
 - `registry`: Which rules are asked about which kind of event: each function registers itself.
 - `rules`: The rules that an audit asks, and what it says when one is broken (ADR 65).
-- `running`: Running an audit over a data directory: in pieces that begin at snapshots, and in
-  processes.
+- `running`: Running an audit over a data directory, in pieces that begin at snapshots.
 - `scene`: What the rules see: the state before an event, the time, and the block that the event is
   in.
 """
