@@ -15,7 +15,7 @@ from daybook.history.scan import wanted_blocks
 from daybook.journal.block import Block
 from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
 from daybook.journal.disk import Disk
-from daybook.journal.errors import Corruption, JournalError
+from daybook.journal.errors import JournalError
 from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     TRAILER_BYTES,
@@ -65,12 +65,20 @@ class Catalogs:
     """The catalogs of a data directory, for one journal: with its archive, if `disk` has that."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
-        """Raises JournalError if the segments cannot be read."""
+        """Read the descriptions of all catalogs; what is wrong with them is noted."""
         self._disk: Final = disk
         self.notes: list[str] = []
         self._segment: Segment | None = None
         self._firsts: Final = [segment_first_lsn(name) or 0 for name in segment_names(disk)]
-        self._spans = _Chain(self, directory).spans() if self._firsts else []
+        self._spans: list[Span] = []
+        if not self._firsts:
+            return
+        try:
+            self._spans = _Chain(self, directory).spans()
+        except (JournalError, OSError) as error:
+            # Reading says the same where it matters, and not before.
+            self._note(f"no catalogs are used: {error}")
+            self._spans = [Span(self._firsts[0], None, None)]
 
     @property
     def disk(self) -> Disk:
@@ -348,8 +356,8 @@ class _Chain:
             except Damage as damage:
                 self._owner.note(path, str(damage))
                 continue
-            except Corruption as corruption:
-                self._owner.note(path, str(corruption))
+            except JournalError as unreadable:
+                self._owner.note(path, str(unreadable))
                 continue
             sound.append(catalog)
         sound.reverse()

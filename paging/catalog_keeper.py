@@ -56,11 +56,14 @@ class CatalogKeeper:
         self._looked_until = ""
         self._waiting: list[Job] = []
         self._resume_at = 0.0
+        self._gave_up = False
         self.trouble = ""
 
     def note(self, block: Block, headers: str | None) -> None:
         """Note the newest durable block, and which headers are wanted; None makes no catalogs."""
         self._newest = block
+        if self._gave_up:
+            return
         if headers != self._headers:
             self._headers = headers
             self._making = None
@@ -89,6 +92,12 @@ class CatalogKeeper:
             self._making = None
             self._looked_until = ""
             rest = RETRY_SECONDS
+        # Whatever events that make no sense cause in the code that reads them: the index must live.
+        except Exception as mistake:
+            self.trouble = f"no more catalogs are made, because of {mistake!r}"
+            self._gave_up = True
+            self._headers = None
+            return None
         self._resume_at = time.monotonic() + max(rest, REST * (time.monotonic() - begun))
         return self._resume_at - time.monotonic()
 
