@@ -201,7 +201,7 @@ class EventType(msgspec.Struct, frozen=True):
     that it changes; `counters` are those that it changes for some reasons only. Otherwise `subject`
     is the thing that it is about, and `change` what happens to that thing. `related` describes the
     event in the column `related`, unless that is another message. `reasons` are all that it can
-    have, if it is about an entry.
+    have, if it is about a message.
     """
 
     number: int
@@ -229,6 +229,12 @@ NONE_BUT: Final = (why.NO_REASON,)
 SENDING: Final = (
     why.SENT, why.DEAD_LETTER, why.EXPIRY, why.DIVERT, why.NO_ROUTE, why.HISTORY_ONLY,
     why.ADMINISTRATION,
+)  # fmt: skip
+DROPPING: Final = (
+    why.NO_REASON, why.NO_BINDING, why.NO_MATCHING_FILTER, why.DISABLED, why.NO_CONSUMERS,
+    why.NO_LOCAL, why.DUPLICATE, why.UNROUTABLE, why.GONE, why.MAX_SIZE_BYTES,
+    why.MAX_SIZE_MESSAGES, why.PAGE_LIMIT_BYTES, why.PAGE_LIMIT_MESSAGES, why.GLOBAL_MAX_SIZE,
+    why.GLOBAL_MAX_MESSAGES, why.DISK_FULL, why.HOST_MAX_SIZE,
 )  # fmt: skip
 ENDING: Final = (
     why.NACK, why.GIVEN_BACK, why.REFUSED, why.CLOSED, why.DISCONNECTED, why.TIMEOUT,
@@ -310,7 +316,8 @@ EVENT_TYPES: Final = (
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
               DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
-              "had come before."),
+              "had come before.",
+              reasons=DROPPING),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time.",
               life=life.IS_TAKEN,

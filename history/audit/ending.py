@@ -42,6 +42,15 @@ from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Folded, Scene, entry_of, routed_detail
 
 DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
+WITHOUT_COPY: Final = frozenset(
+    (
+        reasons.UNROUTABLE,
+        reasons.NO_DEAD_LETTER_ADDRESS,
+        reasons.NO_EXPIRY_ADDRESS,
+        reasons.HISTORY,
+    )
+)
+"""Why a message may end when it is dead-lettered or expires."""
 NO_EXTRA: Final[dict[str, Value]] = {}
 
 
@@ -168,10 +177,14 @@ def dead_lettered(
     settings = scene.state.settings.resolve(queue.address.name)
     if row[RELATED]:
         return _check_copy(scene, row, queue, entry, settings.dead_letter_address, NO_EXTRA)
-    if settings.dead_letter_policy == HOLD:
-        why = "it was dropped, and the dead-letter-policy of its address is to hold it"
-        return rules.COPY, why, (entry.message.id,)
+    if settings.dead_letter_policy == HOLD or row[REASON] not in WITHOUT_COPY:
+        return _must_not_end(entry)
     return None
+
+
+def _must_not_end(entry: Entry) -> Wrong:
+    why = "it has no copy, and was not to be dropped"
+    return rules.COPY, why, (entry.message.id,)
 
 
 @checks(events.EXPIRED)
@@ -196,9 +209,9 @@ def expired(
     settings = scene.state.settings.resolve(queue.address.name)
     if row[REASON] == reasons.NO_EXPIRY_ADDRESS and target:
         return rules.COPY, f"it was dropped, and expires to address '{target}'", (entry.message.id,)
-    if row[REASON] == reasons.UNROUTABLE and settings.dead_letter_policy == HOLD:
-        why = "it was dropped, and the dead-letter-policy of its address is to hold it"
-        return rules.COPY, why, (entry.message.id,)
+    is_held = row[REASON] == reasons.UNROUTABLE and settings.dead_letter_policy == HOLD
+    if is_held or row[REASON] not in WITHOUT_COPY:
+        return _must_not_end(entry)
     return None
 
 

@@ -13,11 +13,13 @@ from daybook.engine.events import (
     BODY_OMITTED,
     CONNECTION,
     FLAGS,
+    KIND,
     MESSAGE,
     PERSISTENT,
     PRIORITY,
     QUEUE,
     REASON,
+    RELATED,
     TIME,
     Row,
 )
@@ -37,6 +39,8 @@ OF_SENDERS: Final = frozenset((reasons.SENT,))
 """The reasons of messages that a client sent."""
 BY_CHOICE: Final = frozenset((reasons.SENT, reasons.DIVERT, reasons.HISTORY_ONLY))
 """The reasons of messages whose sender may have named a routing type, or a queue."""
+FROM_QUEUES: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY))
+"""The reasons of copies of messages that left a queue by the event before."""
 TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE))
 """The reasons of messages that the broker routes as bindings and filters say, without a wish."""
 
@@ -57,6 +61,7 @@ def routed(
             and row[CONNECTION] in state.connections
             and row[PRIORITY] < PRIORITIES
             and row[FLAGS] & 3 != 3
+            and not row[RELATED]
             and not (core.wildcards.count or core.diverts.count or state.settings.keeps_history)
         ):
             return _wrong_expiry(scene, row, address, 0)
@@ -69,6 +74,7 @@ def _routed_with_care(
     decoded = routed_detail(detail)
     chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
     wrong = _wrong_columns(scene, lsn, row) or _wrong_sender(scene, row)
+    wrong = wrong or _wrong_original(scene, row, body)
     if row[REASON] in OF_SENDERS:
         # Copies share the chunks of their original.
         wrong = wrong or wrong_chunks(scene, decoded)
@@ -126,6 +132,32 @@ def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wro
         return None
     why = f"it expires at {expires}, and the settings of '{address.name}' make that {right}"
     return rules.EXPIRY_SET, why, ()
+
+
+# ---- what it was made from
+
+
+def _wrong_original(scene: Scene, row: Row, body: bytes) -> Wrong | None:
+    """Check that a message is a copy of what its reason says, or of nothing."""
+    reason, original = row[REASON], row[RELATED]
+    if reason == reasons.SENT:
+        why = f"a client sent it, and it is said to be a copy of message {original}"
+        return (rules.COPY, why, ()) if original else None
+    if reason in FROM_QUEUES:
+        before = scene.previous
+        if before is not None and before[1][RELATED] == scene.lsn:
+            return None
+        return rules.COPY, "no message left its queue for it", (original,)
+    if reason != reasons.DIVERT:
+        return None
+    at = scene.at - (scene.lsn - original)
+    if not 0 <= at < scene.at:
+        return rules.COPY, f"its original, message {original}, was not just sent", ()
+    _, other, _, _, other_body = scene.events[at]
+    is_comparable = other[KIND] == events.ROUTED and not (other[FLAGS] | row[FLAGS]) & BODY_OMITTED
+    if is_comparable and other_body != body:
+        return rules.COPY, f"its body is not that of message {original}", (original,)
+    return None
 
 
 # ---- which queues
@@ -284,9 +316,11 @@ def dropped(
 ) -> Wrong | None:
     """Check a message that was dropped."""
     decoded = cast(details.DroppedDetail, events.decode_detail(events.DROPPED, detail))
-    connection = row[CONNECTION]
-    if connection and connection not in scene.state.connections:
-        return rules.SENDER, f"connection {connection} is not open", (connection,)
+    wrong = _wrong_sender(scene, row) if row[CONNECTION] else None
+    if wrong is not None:
+        return wrong
+    if row[PRIORITY] >= PRIORITIES:
+        return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
     if row[ADDRESS] and row[ADDRESS] not in scene.state.addresses:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
     return check_transaction(scene, row, decoded.transaction)

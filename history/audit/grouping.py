@@ -5,7 +5,7 @@ Must never know queues of messages.
 
 from typing import Final, cast
 
-from daybook.engine import details, events
+from daybook.engine import details, events, reasons
 from daybook.engine.beginning import why_begin
 from daybook.engine.commands import Attach
 from daybook.engine.events import (
@@ -56,6 +56,8 @@ def committed(
     found = cast(
         details.TransactionDetail, events.decode_detail(events.TRANSACTION_COMMITTED, detail)
     )
+    if row[CONNECTION] not in scene.state.connections:
+        return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     begin = scene.at - found.events
     if found.first + found.events != lsn or begin < 0:
         why = f"it names {found.events} events from {found.first} on, and is event {lsn} itself"
@@ -136,9 +138,15 @@ def recorded(
 ) -> Wrong | None:
     """Check that a duplicate id is that of a message which was decided just before."""
     at = scene.at - (lsn - row[RELATED])
-    if 0 <= at < scene.at and scene.events[at][1][KIND] in IN_TRANSACTIONS:
+    if at < 0 and row[RELATED] < lsn:
         return None
-    return rules.FITS, f"event {row[RELATED]} decided no message", (row[RELATED],)
+    if not 0 <= at < scene.at or scene.events[at][1][KIND] not in IN_TRANSACTIONS:
+        return rules.FITS, f"event {row[RELATED]} decided no message", (row[RELATED],)
+    decided = scene.events[at][1]
+    if decided[REASON] == reasons.SENT and decided[ADDRESS] != row[ADDRESS]:
+        why = f"message {row[RELATED]} was sent to address {decided[ADDRESS]}"
+        return rules.FITS, why, (row[RELATED],)
+    return None
 
 
 @checks(events.ADMINISTERED)
@@ -184,13 +192,29 @@ def attached(
     return (rules.ADMITTED, refusal.text, ()) if refusal is not None else None
 
 
+@checks(events.CONSUMER_DETACHED)
+def detached(
+    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> Wrong | None:
+    """Check that a consumer left the queue that it was attached to."""
+    consumer = scene.state.consumers[row[CONSUMER]]
+    queue = consumer.queue
+    if (queue.id, queue.address.id, consumer.connection_id) == (
+        row[QUEUE], row[ADDRESS], row[CONNECTION],
+    ):  # fmt: skip
+        return None
+    why = f"it was attached to queue '{queue.name}' by connection {consumer.connection_id}"
+    return rules.TAKER, why, (consumer.id,)
+
+
 @checks(events.ADDRESS_CREATED)
 def address_created(
     scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> Wrong | None:
     """Check id and name of a new address."""
     decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
-    return _new(row[ADDRESS], scene.state.next_address, decoded.name in scene.state.address_by_name)
+    is_there = decoded.name in scene.state.address_by_name
+    return _new(scene, row, row[ADDRESS], scene.state.next_address, is_there)
 
 
 @checks(events.QUEUE_CREATED)
@@ -199,10 +223,13 @@ def queue_created(
 ) -> Wrong | None:
     """Check id and name of a new queue."""
     decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
-    return _new(row[QUEUE], scene.state.next_queue, decoded.name in scene.state.queue_by_name)
+    is_there = decoded.name in scene.state.queue_by_name
+    return _new(scene, row, row[QUEUE], scene.state.next_queue, is_there)
 
 
-def _new(number: int, following: int, is_there: bool) -> Wrong | None:
+def _new(scene: Scene, row: Row, number: int, following: int, is_there: bool) -> Wrong | None:
+    if row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
+        return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     if is_there:
         return rules.NAMED_ONCE, "there was one of this name", ()
     if number < following:

@@ -76,7 +76,11 @@ assert all((delivering, ending, entering, grouping))  # Imported for the rules t
 REASONS_OF: Final = {
     event.number: frozenset(event.reasons) for event in events.EVENT_TYPES if event.reasons
 }
-_MISFITS: Final = (KeyError, ValueError, IndexError, MisfitError, StoreError, msgspec.MsgspecError)
+_MISFITS: Final = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MisfitError, StoreError,
+    TypeError, ValueError, msgspec.MsgspecError,
+)  # fmt: skip
+"""Whatever events that make no sense cause in the code that applies them."""
 
 
 class Clock:

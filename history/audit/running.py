@@ -16,6 +16,8 @@ import msgspec
 
 from daybook.engine.core import Options
 from daybook.engine.events import TIME
+from daybook.engine.misfit import MisfitError
+from daybook.engine.queues import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import CONSERVED, Breach
@@ -28,6 +30,8 @@ from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of
 from daybook.paging.layout import LAYOUT
 from daybook.paging.snapshots import known_snapshots
+from daybook.paging.tables import IndexDamaged
+from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import Course
 
 BREACHES_MOST: Final = 10_000
@@ -36,6 +40,8 @@ STRETCH_EVENTS: Final = 100_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
 PIECES_PER_PROCESS: Final = 4
+UNFOLDABLE: Final = (FoldError, IndexDamaged, MisfitError, StoreDamaged)
+"""What the fold of an index raises at events that do not fit."""
 PIECE_EVENTS_MIN: Final = 100_000
 """A piece is no shorter: restoring a snapshot costs as much as judging some thousand events."""
 
@@ -153,16 +159,36 @@ def audit_piece(
 ) -> Piece:
     """Judge the events of a piece; `progress` gets their number.
 
-    Temporary files lie in a folder, or where the system wants them. Raises JournalError, FoldError,
-    BaseDamaged, IndexDamaged, IndexUnwritable, StoreError and OSError.
+    Temporary files lie in a folder, or where the system wants them. An event that does not fit is a
+    breach, and no index can be folded over it: then the state stays in memory. Raises JournalError,
+    FoldError, BaseDamaged, IndexDamaged, IndexUnwritable, StoreError and OSError.
     """
     piece = Piece(task.after, task.last)
+    try:
+        _judge_piece(piece, task, disk, progress, folder)
+    except UNFOLDABLE:
+        if not piece.breach_count:
+            raise
+        piece = Piece(task.after, task.last)
+        _judge_piece(piece, task, disk, lambda events: None, folder, is_in_memory=True)
+    return piece
+
+
+def _judge_piece(
+    piece: Piece,
+    task: Task,
+    disk: Disk,
+    progress: Callable[[int], None],
+    folder: Path | None,
+    *,
+    is_in_memory: bool = False,
+) -> None:
+    """Judge the events of a piece, stretch by stretch, or in one."""
     before = event_at(disk, task.after) if task.after else None
     clock = Clock(task.now, task.tolerance, before.row[TIME] if before is not None else 0)
     with TemporaryDirectory(prefix="daybook-audit-", dir=folder) as own:
-        course = Course(
-            Path(task.directory), disk, task.after, Path(own) / INDEX, piece.notes.append
-        )
+        path = Path(own) / INDEX
+        course = Course(Path(task.directory), disk, task.after, path, piece.notes.append)
         blocks = _blocks(disk, task)
         reached = task.after
         scene: Scene | None = None
@@ -171,13 +197,12 @@ def audit_piece(
                 judge = Judge(state, reached, Options(), clock)
                 if scene is not None:
                     judge.scene.adopt(scene)
-                ended = _judge_stretch(judge, blocks, piece, progress)
+                ended = _judge_stretch(judge, blocks, piece, progress, is_in_memory=is_in_memory)
                 piece.counted.append(judge.ledger.counted(min(max(ended, reached), task.last)))
                 scene = judge.scene
             if ended <= reached:
                 break
             reached = ended
-    return piece
 
 
 def _blocks(disk: Disk, task: Task) -> Iterator[_Stretch]:
@@ -195,9 +220,15 @@ def _events_of(block: Block, task: Task) -> list[Folded]:
 
 
 def _judge_stretch(
-    judge: Judge, blocks: Iterator[_Stretch], piece: Piece, progress: Callable[[int], None]
+    judge: Judge,
+    blocks: Iterator[_Stretch],
+    piece: Piece,
+    progress: Callable[[int], None],
+    *,
+    is_in_memory: bool,
 ) -> int:
-    """Judge blocks until the stretch is long enough; return the last event, 0 if there is none."""
+    """Judge blocks until the stretch is long enough, or all of them; return the last event, 0 if
+    there is none."""
     reached = size = 0
     for block in blocks:
         for breach in judge.judge(block.events):
@@ -208,6 +239,6 @@ def _judge_stretch(
         progress(len(block.events))
         reached = block.last
         size += block.bytes
-        if judge.judged >= STRETCH_EVENTS or size >= STRETCH_BYTES:
+        if not is_in_memory and (judge.judged >= STRETCH_EVENTS or size >= STRETCH_BYTES):
             break
     return reached

@@ -17,11 +17,14 @@ from daybook.engine.message import Entry, Message
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.sequences import filter_of
 from daybook.engine.state import Consumer, State
+from daybook.engine.window import Window
 
 Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
 """An event as a block returns it: LSN, row, detail, headers and body."""
 
 STARTS: Final = changing({BROKER}, {BEGINS})
+BARE: Final = Window(1000, 1 << 40, with_content=False)
+"""How many entries come from the index at a time."""
 _PLAIN: Final = details.RoutedDetail()
 
 
@@ -51,6 +54,10 @@ class Scene:
         # Consumers whose filter cannot be compiled any more.
         self.unclear: set[int] = set()
         self._requests: list[tuple[int, int]] | None = None
+        # Content is read where a rule asks for it: it may have left with its segment.
+        state.window = BARE
+        for queue in state.queues.values():
+            queue.window = BARE
         for consumer in state.consumers.values():
             self.prepare(consumer)
 

@@ -2,15 +2,25 @@
 
 import time
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import pytest
+import zstandard
 
+from daybook.engine import events
+from daybook.engine.events import Row
+from daybook.engine.reasons import BY_CONSUMER, LIMIT
+from daybook.history.audit import running
 from daybook.history.audit.running import Audit, audit_piece, joined, tasks
-from daybook.journal.data_directory import JOURNAL
+from daybook.history.moments import last_lsn
+from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.tools.verification import verify_data
 from tests.support.breaches import BREACHES, Planter, queue_left_out
+from tests.support.faults import appended, changed, of_kind
 from tests.support.histories import write_history
+from tests.support.world import Event
 
 SECOND = 1_000_000
 
@@ -41,3 +51,40 @@ def test_verify_does_not_see_a_queue_that_was_left_out(tmp_path: Path) -> None:
     planted = queue_left_out()
     data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
     assert verify_data(RealDisk(data / JOURNAL), lambda _: None).ok
+
+
+@pytest.mark.parametrize("name", ["base-v1", "base-v2"])
+def test_a_journal_of_an_earlier_release_is_allowed(name: str, tmp_path: Path) -> None:
+    """Its beginning left, and content that was carried is known only from later events. The world
+    that wrote it let messages of connections in that never were."""
+    golden = Path(__file__).parents[2] / "golden" / name
+    for packed in golden.rglob("*.zst"):
+        file = tmp_path / packed.relative_to(golden).with_suffix("")
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(zstandard.decompress(packed.read_bytes()))
+    expected = msgspec.json.decode((golden / "expected.json").read_bytes())
+    disk = RealDisk(tmp_path / JOURNAL)
+    (tmp_path / DATA_ID).write_text(expected["data_id"])
+    found = audited(tmp_path, expected["removed_lsn"], last_lsn(disk))
+    assert found.events > 200
+    assert {each.rule for each in found.breaches} <= {"sender"}
+    assert all(each.difference == 0 for each in found.accounts)
+
+
+def test_events_that_do_not_fit_are_breaches_however_long_the_journal_is(tmp_path: Path) -> None:
+    """No index can be folded over them, so the state cannot be read from one behind them."""
+    story = queue_left_out()
+    acknowledged = appended(story.history, _never_delivered(story.history))
+    acknowledged = appended(acknowledged, events.row(events.CONNECTION_REFUSED, reason=LIMIT))
+    data = write_history(tmp_path / "data", acknowledged, cuts=range(1, len(acknowledged)))
+    with patch.object(running, "STRETCH_EVENTS", 1):
+        found = audited(data, 0, len(acknowledged))
+    assert {(each.rule, each.lsn) for each in found.breaches} >= {
+        (story.rule, story.lsn),
+        ("fits", len(acknowledged) - 1),
+    }
+
+
+def _never_delivered(history: list[Event]) -> Row:
+    routed = of_kind(history, events.ROUTED)[0]
+    return changed(routed.row, kind=events.ACKNOWLEDGED, reason=BY_CONSUMER, message=1)
