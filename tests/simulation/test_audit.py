@@ -26,7 +26,7 @@ def test_what_a_simulated_broker_decides_is_allowed(seed: int) -> None:
         breach
         for block in read_blocks(simulation.disk, LAYOUT)
         if block.count
-        for breach in judge.judge(list(block.events()))  # type: ignore[arg-type]
+        for breach in judge.judge(list(block.events()))
     ]
     assert judge.judged > 0
     assert [each for each in found if each.rule != "requested"] == []
