@@ -6,6 +6,8 @@ Modules:
   journal.
 - `directory`: Opening a data directory: lock, journal, repair of a torn tail, checkpoint, fold,
   invariants.
+- `export_proof`: The proof of an export: the statements that cover it, and what stands for the
+  parts that were left out (ADR 66).
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
 - `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
   all of it.

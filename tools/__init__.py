@@ -25,6 +25,10 @@ Modules:
 - `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
 - `drills`: Drills: rehearsing crashes and losses on real journals and scratch brokers (ADR 69).
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
+- `export_verification`: Verifying an export: that it is what it was, and what proves that it is a
+  part of a history (ADR 66).
+- `exporting`: Running `journal export`: copies a range of history with its proof (ADR 66).
+- `exporting_command`: Running `journal export`, and `journal verify` of an export.
 - `extras`: The error for a missing package that belongs to one of Daybook's extras.
 - `failures`: How the command lines report errors: with a sentence and an exit code, never with a
   traceback.
@@ -50,6 +54,8 @@ Modules:
   to disk.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
 - `moments`: Moments on the command line: an LSN, or a time.
+- `newest_anchor`: Finding the newest anchor of a journal: what was signed last, or the newest
+  block.
 - `numbers`: Ids and LSNs on the command line: numbers as commands print them, with or without
   separators.
 - `opening`: Opening the input of commands: the live journal of a data directory, and its archive.

@@ -207,6 +207,35 @@ def audit_command(
     auditing.run_audit(ctx, chosen(ctx, directory, data), flags)
 
 
+@cli.command("export")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] TARGET")
+@data_option
+@click.option("--from", "first", type=MOMENT, metavar="LSN|TIME", help="Begin here.")
+@click.option("--to", "last", type=MOMENT, metavar="LSN|TIME", help="End here.")
+@click.option(
+    "--redact", "redacted", multiple=True, type=click.Choice(["bodies", "headers"]),
+    help="Leave out bodies, or headers; may be repeated. Their hashes remain.",
+)  # fmt: skip
+@history_options
+@json_option
+@click.pass_context
+def export_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Copy a range of history with its proof to a new directory.
+
+    `journal verify TARGET --public-key FILE` proves it on another machine, also without bodies, and
+    the other commands read it. Whole blocks are exported, so some events around the range are, too.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"give one directory to write; got {' '.join(words)!r}")
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
+    path = chosen(ctx, directory, data)
+    from daybook.tools import exporting_command  # noqa: PLC0415 (slow to import)
+
+    exporting_command.run(ctx, path, Path(words[-1]), flags)
+
+
 @cli.command("stat")
 @data_argument
 @data_option

@@ -11,7 +11,10 @@ import msgspec
 from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
+from daybook.recovery.statements import Statement
+from daybook.tools import exporting_command
 from daybook.tools.catalog_verification import wrong_catalogs
+from daybook.tools.export_verification import is_export
 from daybook.tools.failures import EXIT_WRONG
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
@@ -29,13 +32,17 @@ def run(
     ctx: click.Context, path: Path, *, one_by_one: bool, with_index: bool, flags: dict[str, Any]
 ) -> None:
     """Verify, and exit with 1 if anything is wrong. Raises JournalError."""
+    keys, anchors = _proofs(flags)
+    if is_export(path):
+        exporting_command.verify(path, keys, anchors, as_json=flags["as_json"])
+        return
     state: VerifyState | None = None
     with copied_index(path) if with_index else nullcontext() as index:
         disk, _, total = history(ctx, path, flags)
         data_id = data_id_of(disk)
         if flags["resume"] or flags["state_file"] is not None:
             state = _state(path, flags["state_file"], data_id)
-        proof = _proof(path, flags)
+        proof = Proof(keys, anchors, path / NOTARY) if keys or anchors else None
         processes = chosen_processes(flags["processes"], total)
         plan = Plan(_source(ctx, path, flags), processes, state)
         try:
@@ -74,17 +81,15 @@ def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
     return state
 
 
-def _proof(path: Path, flags: dict[str, Any]) -> Proof | None:
-    """Read the keys and anchors that the journal is to be proven by. Raises DaybookError."""
-    if not (flags["public_keys"] or flags["anchors"]):
-        return None
+def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], list[Statement]]:
+    """Read the keys and anchors that history is to be proven by. Raises DaybookError, OSError."""
     keys = []
     if flags["public_keys"]:
         # Slow to load, and only needed with a key.
         from daybook.recovery.signing_keys import load_public  # noqa: PLC0415
 
         keys = [load_public(file) for file in flags["public_keys"]]
-    return Proof(keys, anchors_in(flags["anchors"]), path / NOTARY)
+    return keys, anchors_in(flags["anchors"])
 
 
 def _source(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Source:

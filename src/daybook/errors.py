@@ -35,6 +35,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             SchemaError             pipeline.schema
         SqlError                    pipeline.sql.planning
         RecoveryError               recovery.directory
+        ExportError                 recovery.export_proof
         FoldError                   recovery.fold
         SigningKeyError             recovery.signing_keys
         StatementError              recovery.statements

@@ -1,0 +1,278 @@
+"""Running `journal export`: copies a range of history with its proof (ADR 66).
+
+The export is a directory: `journal` has one sealed segment, which every command reads, and
+`proof.jsonl` what `journal verify` needs to prove it elsewhere. Blocks are whole: the first and the
+last may have events beyond the range. It is written beside its name and renamed at the end. Never
+changes the journal.
+"""
+
+import hashlib
+import os
+import shutil
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, cast
+
+from daybook.engine import details, events
+from daybook.engine.events import KIND, RELATED, Row
+from daybook.engine.kinds import SIGNING
+from daybook.engine.rows import pack_wide
+from daybook.journal.archive.manifest import describe, encode_manifest
+from daybook.journal.batch import Batch
+from daybook.journal.block import Block, BlockCodec, EncodedBlock, Summary
+from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.format import (
+    header_salt,
+    manifest_name,
+    pack_footer,
+    pack_footer_entry,
+    pack_segment_header,
+    segment_name,
+)
+from daybook.journal.reader import read_blocks
+from daybook.journal.repair import footer_entry
+from daybook.journal.segment import data_id_of, open_segment
+from daybook.journal.summaries import summary_of_block
+from daybook.paging.layout import LAYOUT
+from daybook.recovery.export_proof import (
+    FORMAT,
+    PROOF,
+    Covered,
+    Head,
+    LeftOut,
+    ProofWriter,
+    Shown,
+    Unsigned,
+    joined,
+)
+from daybook.recovery.leaves import (
+    BODIES,
+    HEADERS,
+    blocks_between,
+    leaf_of,
+    packed_header,
+    string_hashes,
+)
+from daybook.recovery.statements import Statement, statement_of
+from daybook.tools.failures import Failure
+
+HEAP_OF: Final = {"headers": HEADERS, "bodies": BODIES}
+
+
+class Exported(NamedTuple):
+    """What was exported: the events, blocks, and up to where statements cover them."""
+
+    from_lsn: int
+    to_lsn: int
+    blocks: int
+    statements: int
+    signed_to: int
+
+
+def export(
+    disk: Disk,
+    target: Path,
+    from_lsn: int,
+    to_lsn: int,
+    redacted: Sequence[str],
+    extra: Sequence[Statement],
+    progress: Callable[[int], None],
+) -> Exported:
+    """Write an export. `extra` are statements that are not in the journal.
+
+    Raises JournalError, Failure and OSError.
+    """
+    if target.exists():
+        raise Failure(f"{target} exists already; name a directory that does not")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        (partial / JOURNAL).mkdir(mode=0o700, parents=True)
+        done = _Export(disk, partial, redacted, progress).write(from_lsn, to_lsn, extra)
+        partial.rename(target)
+    except BaseException:
+        with suppress(OSError):
+            shutil.rmtree(partial)
+        raise
+    return done
+
+
+class _Export:
+    """One export, being written to a directory."""
+
+    def __init__(
+        self, disk: Disk, path: Path, redacted: Sequence[str], progress: Callable[[int], None]
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        self._redacted = sorted(HEAP_OF[each] for each in redacted)
+        self._names = sorted(redacted)
+        self._progress = progress
+        self._data_id = data_id_of(disk)
+        self._codec = BlockCodec(LAYOUT, self._data_id)
+        self._next = 0
+        self._blocks = 0
+
+    def write(self, from_lsn: int, to_lsn: int, extra: Sequence[Statement]) -> Exported:
+        first, last = self._ends(from_lsn, to_lsn)
+        statements = self._statements(first.first_lsn, last.last_lsn, extra)
+        self._next = first.first_lsn
+        segment = self._path / JOURNAL / segment_name(first.first_lsn)
+        with segment.open("wb") as file:
+            self._write_segment(file, first, last)
+        with (self._path / PROOF).open("wb") as file:
+            self._proof = ProofWriter(file)
+            self._proof.put(
+                Head(FORMAT, self._data_id.hex(), first.first_lsn, last.last_lsn, self._names)
+            )
+            self._write_proof(statements, last.last_lsn)
+            self._proof.end()
+        self._write_manifest(segment)
+        (self._path / DATA_ID).write_text(self._data_id.hex() + "\n")
+        signed_to = min(statements[-1].lsn, last.last_lsn) if statements else 0
+        return Exported(first.first_lsn, last.last_lsn, self._blocks, len(statements), signed_to)
+
+    def _ends(self, from_lsn: int, to_lsn: int) -> tuple[Block, Block]:
+        """Return the first and the last block of a range."""
+        found = []
+        for lsn in (from_lsn, to_lsn):
+            blocks = read_blocks(self._disk, LAYOUT, from_lsn=lsn, to_lsn=lsn, proven=True)
+            found += [block for block in blocks if block.first_lsn <= lsn <= block.last_lsn][:1]
+        if len(found) < 2:
+            raise Failure(
+                f"the journal has no durable events {from_lsn} to {to_lsn}; `journal stat` shows "
+                "what it has, and --with-archive adds what was archived"
+            )
+        return found[0], found[1]
+
+    def _statements(
+        self, first_lsn: int, last_lsn: int, extra: Sequence[Statement]
+    ) -> list[Statement]:
+        """Find the statements that cover a range, each with something that no earlier one has."""
+        found = dict[int, Statement]()
+        for block in read_blocks(self._disk, LAYOUT, from_lsn=first_lsn, heaps=False):
+            self._progress(block.header.block_bytes)
+            if block.is_mark or SIGNING.isdisjoint(block.columns()[KIND]):
+                continue
+            found |= {each.lsn: each for each in self._statements_in(block.first_lsn)}
+            if max(found, default=0) >= last_lsn:
+                break
+        found |= {each.lsn: each for each in extra if each.data_id == self._data_id.hex()}
+        chosen, covered = list[Statement](), first_lsn - 1
+        for each in sorted(found.values(), key=lambda each: each.lsn):
+            if each.lsn > covered and each.after < last_lsn and each.contents:
+                chosen.append(each)
+                covered = each.lsn
+        return chosen
+
+    def _statements_in(self, first_lsn: int) -> Iterator[Statement]:
+        for block in read_blocks(self._disk, LAYOUT, from_lsn=first_lsn, to_lsn=first_lsn):
+            for event in block.events():
+                _, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
+                if row[KIND] == events.SIGNED:
+                    signed = cast(details.SignedDetail, events.decode_detail(row[KIND], detail))
+                    yield statement_of(self._data_id.hex(), row[RELATED], signed)
+
+    def _write_segment(self, file: BinaryIO, first: Block, last: Block) -> None:
+        """Write all blocks of the range, as they are, or again without what is redacted."""
+        last_hash = first.header.previous_hash
+        file.write(
+            pack_segment_header(
+                first_lsn=first.first_lsn,
+                data_id=self._data_id,
+                previous_hash=last_hash,
+                segment_bytes=0,
+                layout=LAYOUT.encode(),
+            )
+        )
+        entries = bytearray()
+        for block in read_blocks(
+            self._disk, LAYOUT, from_lsn=first.first_lsn, to_lsn=last.last_lsn
+        ):
+            self._progress(block.header.block_bytes)
+            if block.is_mark and (self._redacted or not self._blocks):
+                continue
+            self._blocks += block.count > 0
+            written = self._without(block, last_hash) if self._redacted else _as_it_is(block)
+            summary = summary_of_block(block)
+            entries += pack_footer_entry(footer_entry(written, file.tell(), summary))
+            file.write(written.data)
+            last_hash = written.hash
+        file.write(
+            pack_footer(
+                entries,
+                footer_offset=file.tell(),
+                last_lsn=last.last_lsn,
+                last_hash=last_hash,
+                salt=header_salt(self._data_id),
+            )
+        )
+
+    def _without(self, block: Block, last_hash: bytes) -> EncodedBlock:
+        """Encode a block again without what is redacted."""
+        rows, heaps = [], [list[bytes](), list[bytes](), list[bytes]()]
+        for event in block.events():
+            _, row, *strings = cast(tuple[int, Row, bytes, bytes, bytes], event)
+            kept = [b"" if heap in self._redacted else text for heap, text in enumerate(strings)]
+            rows.append(pack_wide(row, len(kept[0]), len(kept[1]), len(kept[2])))
+            for heap, text in enumerate(kept):
+                if text:
+                    heaps[heap].append(text)
+        return self._codec.encode(Batch(block.first_lsn, rows, heaps, block.time), last_hash)
+
+    def _write_proof(self, statements: Sequence[Statement], last_lsn: int) -> None:
+        for statement in statements:
+            # What lies between two statements, or before the first.
+            self._write_unsigned(min(statement.after, last_lsn))
+            self._proof.put(Covered(statement))
+            for block in blocks_between(self._disk, statement.after, statement.lsn):
+                if block.first_lsn < self._next or block.first_lsn > last_lsn:
+                    self._proof.put(LeftOut(leaf_of(block).hash().hex()))
+                else:
+                    self._show(block)
+        self._write_unsigned(last_lsn)
+
+    def _write_unsigned(self, to_lsn: int) -> None:
+        if self._next > to_lsn:
+            return
+        self._proof.put(Unsigned())
+        for block in blocks_between(self._disk, self._next - 1, to_lsn):
+            self._show(block)
+
+    def _show(self, block: Block) -> None:
+        """Write the line of a block of the export to the proof."""
+        assert block.first_lsn == self._next, "blocks are exported in order, without gaps"
+        self._next = block.last_lsn + 1
+        self._progress(block.header.block_bytes)
+        if not self._redacted:
+            self._proof.put(Shown(block.first_lsn))
+            return
+        hashes = {heap: joined(list(string_hashes(block, heap))) for heap in self._redacted}
+        frame = packed_header(block) + block.rows_frame
+        self._proof.put(
+            Shown(
+                block.first_lsn,
+                block.hash.hex(),
+                b64encode(frame).decode(),
+                hashes.get(HEADERS),
+                hashes.get(BODIES),
+            )
+        )
+
+    def _write_manifest(self, segment: Path) -> None:
+        """Write the manifest beside the segment, which says that it is a part of a journal."""
+        with segment.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        opened = open_segment(RealDisk(segment.parent), segment.name)
+        try:
+            manifest = describe(opened, sha256=sha256, archived_at=0)
+        finally:
+            opened.close()
+        (segment.parent / manifest_name(segment.name)).write_bytes(encode_manifest(manifest))
+
+
+def _as_it_is(block: Block) -> EncodedBlock:
+    data = packed_header(block) + block.rows_frame + block.heap_frame
+    return EncodedBlock(block.header, data, block.hash, Summary())
