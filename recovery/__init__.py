@@ -19,6 +19,7 @@ Modules:
   a lock.
 - `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports
   `cryptography`.
+- `restoring`: Making a data directory from an archive alone, that a broker can start on.
 - `starting`: The first command of a broker, which depends on how the broker before it ended.
 - `statements`: Signed statements about history, and changes of the key that signs them: their bytes
   and files (ADR 66).

@@ -89,3 +89,22 @@ def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flag
     from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
 
     archiving.fetch(chosen(ctx, None, data), target, flags)
+
+
+@archive_group.command("restore")
+@click.argument("target", type=DIRECTORY, metavar="TARGET")
+@data_option
+@archive_option
+@config_option
+@json_option
+@click.pass_context
+def restore_command(ctx: click.Context, /, target: Path, data: Path | None, **flags: Any) -> None:
+    """Make TARGET a data directory from the archive alone, which a broker can start on.
+
+    For the day on which everything else is lost. The broker then is as it was at the last archived
+    event; what came later was in the live journal only. An attempt that was interrupted may be
+    repeated.
+    """
+    from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
+
+    archiving.restore(chosen(ctx, None, data), target, flags)

@@ -14,6 +14,7 @@ from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
 from daybook.journal.pins import Pin
+from daybook.recovery.restoring import restore_archive
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.opening import opened, opened_archive, used_bytes
 from daybook.tools.printing import adding_up, progress, show_json, show_table
@@ -76,6 +77,22 @@ def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
         click.echo(
             f"fetched {len(entries)} segments, LSN {entries[0].first_lsn} to "
             f"{entries[-1].last_lsn}, to {disk.path}"
+        )
+
+
+def restore(path: Path, target: Path, flags: dict[str, Any]) -> None:
+    """Make a data directory from the archive. Raises ArchiveError, RecoveryError,
+    click.UsageError."""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    total = sum(entry.bytes for entry in archive.chosen())
+    with progress("restoring", total) as told:
+        entries = restore_archive(archive, target, adding_up(told))
+    if flags["as_json"]:
+        show_json({"url": archive.url, "target": str(target), "segments": entries})
+    else:
+        click.echo(
+            f"restored {len(entries)} segments, LSN {entries[0].first_lsn} to "
+            f"{entries[-1].last_lsn}: start a broker with 'daybook serve --data {target}'"
         )
 
 

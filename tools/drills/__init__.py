@@ -2,6 +2,7 @@
 
 Modules:
 
+- `bit_rot`: Running `daybook drill bit-rot`: turns bits in the files of a copy, one at a time.
 - `broker`: The broker process of a drill: started on scratch data, killed with all its processes,
   started again. Ends only processes that it started.
 - `campaign`: A campaign: rounds of work that each end in a crash, on scratch data, with a ledger of
@@ -30,6 +31,8 @@ Modules:
   does, and held against what must come out.
 - `report`: The report of a drill: what was asked, where, what was tried, what was found, and what
   could not be tried.
+- `restore`: Running `daybook drill restore`: proves that the archive alone is enough to rebuild the
+  broker.
 - `serving`: The process of a drill's broker: the broker of this installation with the operator's
   configuration, on scratch data.
 - `shape`: The structs of a drill's report, which are also its JSON. Fields are only ever added.

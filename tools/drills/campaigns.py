@@ -67,7 +67,7 @@ def run(asked: Asked) -> Report:
     )  # fmt: skip
     report.could_not.append(COULD_NOT[asked.drill])
     with ExitStack() as closing:
-        folder = closing.enter_context(_workplace(asked.keep))
+        folder = closing.enter_context(workplace(asked.keep))
         hardship, serving = _prepared(asked, config, folder, report, closing)
         report.configuration = described(drilled(serving))
         report.notes.append(REPLACED)
@@ -83,7 +83,7 @@ def run(asked: Asked) -> Report:
 
 
 @contextmanager
-def _workplace(keep: Path | None) -> Iterator[Path]:
+def workplace(keep: Path | None) -> Iterator[Path]:
     """Yield an empty folder for scratch data. Raises Failure."""
     if keep is None:
         with TemporaryDirectory(prefix="daybook-drill-") as folder:

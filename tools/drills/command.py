@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from daybook.tools.failures import Commands
-from daybook.tools.history_options import data_option, json_option
+from daybook.tools.history_options import archive_option, data_option, json_option
+from daybook.tools.history_options import config_option as history_config_option
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -165,3 +166,64 @@ def slow_disk_command(**flags: Any) -> None:
 def disk_full_command(**flags: Any) -> None:
     """Let the disk of a broker become full, kill it, and start it while it is full."""
     _campaign("disk-full", flags)
+
+
+@drill_group.command("restore")
+@click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
+@data_option
+@archive_option
+@history_config_option
+@seed_option
+@keep_option
+@report_option
+@json_option
+@click.pass_context
+def restore_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """Rebuild a broker from its archive alone.
+
+    The archive is verified, fetched to scratch data, folded, and a broker starts on it. DATA is the
+    original: where it is at hand, both must be the same broker at the last archived event.
+    """
+    path = chosen(ctx, directory, data)
+    from daybook.tools.drills import report, restore  # noqa: PLC0415 (slow to import)
+    from daybook.tools.opening import opened_archive  # noqa: PLC0415 (slow to import)
+
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    asked = restore.Asked(
+        archive, path, flags["config_file"], drawn_seed(flags["seed"]), flags["keep"]
+    )
+    report.give(restore.run(asked), html=flags["html"], as_json=flags["as_json"])
+
+
+@drill_group.command("bit-rot")
+@click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
+@data_option
+@config_option
+@click.option(
+    "--flips", type=click.IntRange(1), default=20, show_default=True, metavar="N",
+    help="How many bits are turned, one after the other.",
+)  # fmt: skip
+@minutes_option
+@seed_option
+@keep_option
+@report_option
+@json_option
+@click.pass_context
+def bit_rot_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """Turn bits in the files of a copy of a data directory.
+
+    DATA is copied. After each bit the copy is verified and a broker is started on it: it must
+    refuse in words, or serve what the journal says.
+    """
+    path = chosen(ctx, directory, data)
+    from daybook.tools.drills import bit_rot, report  # noqa: PLC0415 (slow to import)
+
+    asked = bit_rot.Asked(
+        path, flags["config"], flags["flips"], flags["minutes"], drawn_seed(flags["seed"]),
+        flags["keep"],
+    )  # fmt: skip
+    report.give(bit_rot.run(asked), html=flags["html"], as_json=flags["as_json"])

@@ -1,0 +1,275 @@
+"""Running `daybook drill bit-rot`: turns bits in the files of a copy, one at a time.
+
+For each bit the copy is verified and a broker is started on it. What the journal proves must be
+found by `verify`; the broker must refuse in words, or serve the state that the journal folds to.
+Then the bit is turned back, where the broker has not replaced the file. The original is only read.
+"""
+
+import random
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from daybook.client.control import ControlError, ask
+from daybook.errors import DaybookError
+from daybook.journal.data_directory import (
+    BASE,
+    DATA_ID,
+    INDEX,
+    JOURNAL,
+    SNAPSHOTS,
+    TABLES,
+)
+from daybook.journal.disk import RealDisk
+from daybook.journal.pins import Pin
+from daybook.journal.segment import data_id_of, segment_names
+from daybook.recovery.directory import why_foreign
+from daybook.tools.drills import report as reports
+from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
+from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
+from daybook.tools.drills.points import points_of
+from daybook.tools.drills.serving import REPLACED, Serving, drilled
+from daybook.tools.drills.shape import Finding, Report, Tried
+from daybook.tools.failures import Failure
+from daybook.tools.opening import opened
+from daybook.tools.printing import progress
+from daybook.tools.verification import verify_data
+
+ABOUT: Final = "flipped bits in the files of a copy: found by verify, and refused or repaired"
+ID_BYTES: Final = 32
+SPARE_TIMES: Final = 2
+"""A copy needs so many times its size of free space: an index may be built beside the old one."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked for."""
+
+    directory: Path
+    config: Path | None
+    flips: int
+    minutes: float
+    seed: int
+    keep: Path | None = None
+
+
+class Target(NamedTuple):
+    """A kind of file: its files with the bytes in which a bit counts, whether `verify` must
+    find each bit there, and whether no broker may start with one."""
+
+    what: str
+    ranges: list[tuple[Path, int, int]]
+    is_proven: bool = False
+    must_refuse: bool = False
+
+
+def run(asked: Asked) -> Report:
+    """Flip bits, and return the report. Raises JournalError, ConfigError, Failure and OSError."""
+    begun = time.monotonic()
+    report = reports.begun(
+        "bit-rot", ABOUT,
+        {
+            "directory": str(asked.directory.resolve()), "flips": asked.flips,
+            "config": str(asked.config or ""), "minutes": asked.minutes,
+        },
+        asked.seed,
+    )  # fmt: skip
+    with workplace(asked.keep) as folder:
+        data = folder / "data"
+        _copy(asked.directory, data, report)
+        config = str(asked.config.resolve()) if asked.config is not None else ""
+        serving = Serving(config, str(data), NO_RETENTION)
+        report.configuration = described(drilled(serving))
+        report.notes.append(REPLACED)
+        flipping = _Flipping(asked, data, DrillBroker(serving, folder / "broker.log"), report)
+        try:
+            flipping.settle()
+            with progress("bit-rot", asked.flips) as advance:
+                _flip_all(flipping, begun + asked.minutes * 60, advance)
+        finally:
+            flipping.broker.kill()
+    starts = reports.spread("from the start of the process to ready", "ms", flipping.starts)
+    report.spreads.append(starts)
+    report.could_not.append(
+        "the bodies of messages were not delivered to clients, and memory was not flipped"
+    )
+    reports.finish(report, time.monotonic() - begun)
+    return report
+
+
+def _copy(source: Path, target: Path, report: Report) -> None:
+    """Copy what a start reads. Raises Failure, JournalError and OSError."""
+    with Pin(source):
+        opened(source)
+        try:
+            is_running = ask(source, {"do": "status"}) is not None
+        except ControlError:
+            is_running = True
+        folders = [JOURNAL, BASE] if is_running else [JOURNAL, BASE, INDEX, SNAPSHOTS]
+        if is_running:
+            report.could_not.append("index and snapshots: a broker runs on the directory")
+        paths = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
+        paths += [path for path in (source / DATA_ID,) if path.is_file()]
+        size = sum(path.stat().st_blocks * 512 for path in paths)
+        target.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(target).free
+        if free < SPARE_TIMES * size:
+            raise Failure(
+                f"the copy in {target} needs {SPARE_TIMES * size:,} bytes, and {free:,} are free: "
+                "set TMPDIR, or name another folder with --keep"
+            )
+        for path in paths:
+            place = target / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+        report.figures["bytes copied"] = f"{size:,}"
+
+
+def _flip_all(flipping: "_Flipping", deadline: float, advance: Callable[[int], None]) -> None:
+    asked = flipping.asked
+    done = 0
+    while done < asked.flips and time.monotonic() < deadline:
+        for target in flipping.targets():
+            if done < asked.flips and time.monotonic() < deadline:
+                flipping.flip(target, done)
+                done += 1
+                advance(done)
+    if done < asked.flips:
+        flipping.report.could_not.append(
+            f"{asked.flips - done} of {asked.flips} flips: the time was over"
+        )
+
+
+class _Flipping:
+    """Flips bits of a copy, one after the other."""
+
+    def __init__(self, asked: Asked, data: Path, broker: DrillBroker, report: Report) -> None:
+        self.asked: Final = asked
+        self.broker: Final = broker
+        self.report: Final = report
+        self.starts: Final[list[float]] = []
+        self._data: Final = data
+        self._tried: Final[dict[str, Tried]] = {}
+        self._outcomes: Final = {"refused": 0, "served": 0, "found by verify": 0}
+
+    def settle(self) -> None:
+        """Start and stop a broker on the sound copy, so that index and marks are there."""
+        self.broker.start()
+        self.broker.stop()
+        wrong = self._verified()
+        if wrong:
+            raise Failure(f"the copy is wrong before any bit is turned: {wrong}")
+
+    def targets(self) -> Iterator[Target]:
+        """Yield what can be damaged, of which each is there."""
+        data = self._data
+        disk = RealDisk(data / JOURNAL)
+        segments: list[tuple[Path, int, int]] = []
+        names = segment_names(disk)
+        ends: dict[str, int] = {}
+        for point in points_of(disk):
+            # The last block of the newest segment counts as torn: nothing proves it.
+            ends[point.segment] = point.offset
+        for name in names[:-1]:
+            segments.append((disk.path / name, 0, (disk.path / name).stat().st_size))
+        if names[-1] in ends:
+            segments.append((disk.path / names[-1], 0, ends[names[-1]]))
+        yield Target("segments", segments, True)
+        for what, folder, pattern in (
+            ("snapshots", SNAPSHOTS, "*.mdb"), ("the base", BASE, "*.mdb"),
+            ("the index", INDEX, TABLES),
+        ):  # fmt: skip
+            files = [path for path in sorted((data / folder).glob(pattern)) if path.is_file()]
+            if files:
+                ranges = [(path, 0, path.stat().st_size) for path in files]
+                yield Target(what, ranges)
+        if (data / DATA_ID).exists():
+            yield Target(DATA_ID, [(data / DATA_ID, 0, ID_BYTES)], must_refuse=True)
+
+    def flip(self, target: Target, number: int) -> None:
+        """Turn one bit, verify, start, compare; turn it back."""
+        chance = random.Random(f"{self.asked.seed} {number}")
+        path, begin, end = chance.choice(target.ranges)
+        bit = chance.randrange(begin * 8, end * 8)
+        tried = self._tried.setdefault(target.what, Tried(f"a bit in {target.what}"))
+        self.report.tried = list(self._tried.values())
+        tried.count += 1
+        found = len(self.report.findings)
+        where = f"{path.relative_to(self._data)}, byte {bit // 8}, bit {bit % 8}"
+        inode = _turn(path, bit)
+        wrong = self._verified()
+        self._outcomes["found by verify"] += bool(wrong)
+        if target.is_proven and not wrong:
+            self._complain("P7", "verify does not find it", where)
+        is_served = self._serve(where)
+        if is_served and target.must_refuse:
+            self._complain("P8", "the broker serves although this is damaged", where)
+        self._outcomes["served" if is_served else "refused"] += 1
+        if path.exists() and path.stat().st_ino == inode and target.what != "the index":
+            _turn(path, bit)
+        elif not is_served:
+            # The index is derived: without it the next start makes another.
+            shutil.rmtree(self._data / INDEX, ignore_errors=True)
+        wrong = self._verified()
+        if wrong and len(self.report.findings) == found:
+            self._complain("P2", f"after the bit was turned back: {wrong}", where)
+        tried.right += len(self.report.findings) == found
+        self.report.figures |= {key: f"{count:,}" for key, count in self._outcomes.items()}
+
+    def _verified(self) -> str:
+        """Return what `verify` finds, "" if nothing."""
+        disk = RealDisk(self._data / JOURNAL)
+        try:
+            verdict = verify_data(
+                disk, lambda done: None, base=self._data / BASE, snapshots=self._data / SNAPSHOTS
+            )
+        except DaybookError as error:
+            return str(error)
+        if verdict.faults:
+            return f"{verdict.faults[0].segment}: {verdict.faults[0].what}"
+        if verdict.wrong:
+            return verdict.wrong[0]
+        return why_foreign(self._data, data_id_of(disk).hex())
+
+    def _serve(self, where: str) -> bool:
+        """Start a broker and stop it; return whether it served."""
+        begun = len(self.broker.log.read_bytes())
+        try:
+            self.starts.append(self.broker.start() * 1000)
+        except BrokerTrouble as error:
+            self.broker.kill()
+            if "Traceback" in self.broker.log.read_text("utf-8", errors="replace")[begun:]:
+                self._complain("bug", f"the start ends with a traceback: {error}", where)
+            elif "the broker cannot start" not in str(error):
+                self._complain("P8", f"the start ends without a reason: {error}", where)
+            return False
+        try:
+            code = self.broker.stop()
+        except BrokerTrouble as error:
+            self._complain("P8", str(error), where)
+            self.broker.kill()
+            return True
+        if code:
+            self._complain("P8", f"the stop ended with {code}: {self.broker.last_words()}", where)
+        return True
+
+    def _complain(self, promise: str, what: str, where: str) -> None:
+        words = ["daybook", "drill", "bit-rot", str(self.asked.directory.resolve())]
+        if self.asked.config is not None:
+            words += ["--config", str(self.asked.config.resolve())]
+        words += ["--flips", str(self.asked.flips), "--seed", str(self.asked.seed)]
+        self.report.findings.append(Finding(promise, what, where, shlex.join(words)))
+
+
+def _turn(path: Path, bit: int) -> int:
+    """Turn a bit of a file; return its inode."""
+    with path.open("r+b") as file:
+        file.seek(bit // 8)
+        byte = file.read(1)
+        file.seek(bit // 8)
+        file.write(bytes([byte[0] ^ 1 << bit % 8]))
+    return path.stat().st_ino
