@@ -159,9 +159,7 @@ class Core:
         self.objects_over = ""
         self.held = ""
         self.held_policy = BLOCK
-        self.is_full = False
-        self.is_over = False
-        self.was_high = False
+        self.is_full = self.is_over = self.was_high = False
         self.review_due = False
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}

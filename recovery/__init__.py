@@ -17,9 +17,9 @@ Modules:
   (ADR 63).
 - `readonly`: The state of a data directory for other processes than its broker: read-only, without
   a lock.
+- `restoring`: Making a data directory from an archive alone, that a broker can start on.
 - `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports
   `cryptography`.
-- `restoring`: Making a data directory from an archive alone, that a broker can start on.
 - `starting`: The first command of a broker, which depends on how the broker before it ended.
 - `statements`: Signed statements about history, and changes of the key that signs them: their bytes
   and files (ADR 66).

@@ -44,8 +44,7 @@ class Configuring:
         async with self._lock:
             config = current()
             found = settings.warnings(config.address_settings, config.wildcards.syntax)
-            for warning in (*config.warnings, *found):
-                log.warning(warning)
+            logs.warn_all(log, (*config.warnings, *found))
             for command in commands(config):
                 await self.carry_out(command)
             self._dismiss()

@@ -12,6 +12,7 @@ from typing import Final
 
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.protocols.registry import OFFERS
+from daybook.server import logs
 from daybook.server.admission import Admission
 from daybook.server.config import AcceptorConfig
 from daybook.server.entrances import Entrance, Entrances
@@ -22,7 +23,6 @@ from daybook.server.layers.certificates import Identity, TlsError
 from daybook.server.layers.client_names import ClientNames
 from daybook.server.layers.handshakes import Handshakes
 from daybook.server.layers.websocket import WebSocketOptions
-from daybook.server.logs import logger
 from daybook.server.peer_socket import Connection
 
 READ_BYTES: Final = 64 * 1024
@@ -50,7 +50,7 @@ ANSWERED_AMONG: Final = 64
 KEEPALIVE_PROBES: Final = 6
 """How many unanswered keep-alive probes the kernel sends before it closes a connection."""
 
-log = logger("listeners")
+log = logs.logger("listeners")
 
 
 class Acceptor:
@@ -115,8 +115,7 @@ class Acceptor:
             self._accept_again()
         if self.identity is not None and self._loop.time() >= self._warn_at:
             self._warn_at = self._loop.time() + WARN_SECONDS
-            for warning in self.identity.warnings():
-                log.warning(warning, acceptor=self.config.name)
+            logs.warn_all(log, self.identity.warnings(), acceptor=self.config.name)
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept waiting connections of a socket, up to a limit."""

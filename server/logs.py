@@ -16,7 +16,7 @@ import select
 import stat
 import sys
 import termios
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
 from typing import Any, Final, TextIO, cast
 
@@ -131,6 +131,12 @@ def set_level(level: str) -> None:
 def logger(name: str, **values: object) -> FilteringBoundLogger:
     """Return a logger for a part of the broker; `values` are added to each of its lines."""
     return cast("FilteringBoundLogger", structlog.get_logger(part=name, **values))
+
+
+def warn_all(log: FilteringBoundLogger, sentences: Iterable[str], **values: object) -> None:
+    """Log each sentence as a warning; `values` are added to each line."""
+    for sentence in sentences:
+        log.warning(sentence, **values)
 
 
 def _is_terminal(stream: TextIO) -> bool:

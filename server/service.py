@@ -170,7 +170,7 @@ class Service:
     def _load_users(self) -> Users:
         users = Users.load(Path(self.config.broker.users_file))
         users.allow_guest = self.config.broker.allow_guest
-        _warn_about(users)
+        logs.warn_all(log, users.warnings())
         return users
 
     def _build(self) -> None:
@@ -487,7 +487,7 @@ class Service:
         applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
         self.config = effective(self.config, new)
         self.users.allow_guest = self.config.broker.allow_guest
-        _warn_about(self.users)
+        logs.warn_all(log, self.users.warnings())
         self._permit(self.rights.renew)
         self.door.close_former_users(self.hub, before)
         logs.set_level(self.config.log.level)
@@ -594,11 +594,6 @@ class Service:
         for acceptor in self._acceptors:
             acceptor.stop()
         self.door.close()
-
-
-def _warn_about(users: Users) -> None:
-    for warning in users.warnings():
-        log.warning(warning)
 
 
 def _now() -> int:

@@ -239,8 +239,7 @@ class Signing:
     def _heard(self, answer: Answer) -> None:
         if isinstance(answer, Ready):
             self._key, self._refused = answer.key, ""
-            for warning in answer.warnings:
-                log.warning(warning)
+            logs.warn_all(log, answer.warnings)
         elif isinstance(answer, Refused):
             self._key = answer.key
             kept = f"the key {answer.key} stays in use" if answer.key else "nothing is signed"

@@ -26,12 +26,18 @@ def lint_imports(folder: Path) -> tuple[int, str]:
 
 
 def skeleton(folder: Path) -> None:
-    """Lay out the rooms with nothing in them, under the contracts of this repository."""
+    """Lay out the rooms with nothing in them, and the modules that contracts name, under the
+    contracts of this repository."""
     (folder / "pyproject.toml").write_text((tree.ROOT / "pyproject.toml").read_text("utf-8"))
     for package in tree.packages():
         room = folder.joinpath("src", *package.split("."))
         room.mkdir(parents=True, exist_ok=True)
         (room / "__init__.py").write_text("")
+    for contract in tree.project()["tool"]["importlinter"]["contracts"]:
+        for module in contract.get("source_modules", ()):
+            path = folder.joinpath("src", *module.split("."))
+            if not path.is_dir():
+                path.with_suffix(".py").touch()
     for room in (folder / "src" / tree.PACKAGE).iterdir():
         if room.is_dir():
             room.rename(folder / room.name)
