@@ -407,6 +407,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.PERMISSION_REFUSED: nothing,
     events.BUNDLE_OPENED: nothing,
     events.BUNDLE_CLOSED: nothing,
+    events.FORKED: nothing,
     events.DIVERTED: nothing,
     events.RECALL_STARTED: recall_started,
     events.RECALLED: recalled,

@@ -24,6 +24,15 @@ class BrokerStoppedDetail(Detail, frozen=True):
     digest: str = ""
 
 
+class ForkedDetail(Detail, frozen=True):
+    """The id of the data directory that this one was forked from, the path that it had, and the
+    hash of the block there that the fork ends with; both in hexadecimal digits."""
+
+    data_id: str = ""
+    directory: str = ""
+    block_hash: str = ""
+
+
 class CarriedDetail(Detail, frozen=True):
     """Where the chunks of a large message are now (as in Routed), and the length of its body."""
 

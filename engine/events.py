@@ -36,6 +36,7 @@ from daybook.engine.details import (
     DroppedDetail,
     DueDetail,
     DuplicateIdDetail,
+    ForkedDetail,
     GroupsResetDetail,
     HeldDetail,
     KeyChangeDetail,
@@ -192,6 +193,7 @@ BUNDLE_OPENED: Final = 108
 BUNDLE_CLOSED: Final = 109
 SIGNED: Final = 110
 SIGNING_KEY_CHANGED: Final = 111
+FORKED: Final = 113
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -472,6 +474,10 @@ EVENT_TYPES: Final = (
               related="history up to event"),
     EventType(SIGNING_KEY_CHANGED, "SigningKeyChanged", (), KeyChangeDetail,
               "Another key signs from here on; both keys signed the change."),
+    EventType(FORKED, "Forked", ("related",), ForkedDetail,
+              "This data directory was made as a copy of another one, as that was after the event"
+              " in `related`. All events before this one happened there, with the same LSNs.",
+              subject=life.BROKER, related="after event"),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -33,6 +33,7 @@ Modules:
 - `commit_writer`: Commits each block where it is cheapest: in the broker's own process, or in the
   writer's.
 - `continuing`: Making a journal that ends with a sealed segment one that a broker can continue.
+- `copying`: Writing a journal with the blocks of another one: for forks, and for what was salvaged.
 - `data_directory`: The names of the files and folders of a data directory, each defined here and
   only here.
 - `disk`: The journal's only access to files: the Disk protocol, a real disk and one in memory.

@@ -38,6 +38,10 @@ PADDING_BYTES_MIN: Final = 8
 DEVICE_BLOCKS: Final = (0, 512, PAGE_BYTES)
 """Sizes of device blocks that blocks may be padded to; 0 stands for no padding."""
 
+FLAG_FORK: Final = 1
+"""Flag of a segment header: the journal was forked before this segment, and has another data id
+from here on (ADR 67)."""
+
 FLAG_MARK: Final = 1
 """Flag of a block without events."""
 FLAG_NARROW_FIRST: Final = 2
@@ -152,6 +156,12 @@ class SegmentHeader(NamedTuple):
     segment_bytes: int
     header_bytes: int
     layout: bytes
+    flags: int = 0
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether the segments before it may be of another data directory."""
+        return bool(self.flags & FLAG_FORK)
 
 
 class BlockHeader(NamedTuple):
@@ -269,14 +279,20 @@ def segment_header_bytes(layout_bytes: int) -> int:
 
 
 def pack_segment_header(
-    *, first_lsn: int, data_id: bytes, previous_hash: bytes, segment_bytes: int, layout: bytes
+    *,
+    first_lsn: int,
+    data_id: bytes,
+    previous_hash: bytes,
+    segment_bytes: int,
+    layout: bytes,
+    flags: int = 0,
 ) -> bytes:
     """Return the bytes of a segment header, padded with zeros to whole pages."""
     assert len(data_id) == DATA_ID_BYTES
     assert len(previous_hash) == HASH_BYTES
     size = segment_header_bytes(len(layout))
     fixed = SEGMENT_HEADER.pack(
-        SEGMENT_MAGIC, FORMAT_VERSION, 0, size, first_lsn, data_id, previous_hash,
+        SEGMENT_MAGIC, FORMAT_VERSION, flags, size, first_lsn, data_id, previous_hash,
         segment_bytes, len(layout), 0,
     )  # fmt: skip
     packed = bytearray((fixed + layout).ljust(size, b"\0"))
@@ -314,10 +330,10 @@ def unpack_segment_header(packed: bytes) -> SegmentHeader:
         raise Damage("the crc of the segment header does not match")
     if version > FORMAT_VERSION:
         raise UnknownVersion(version)
-    if version == 0 or flags or layout_bytes > size - SEGMENT_HEADER_BYTES:
+    if version == 0 or flags & ~FLAG_FORK or layout_bytes > size - SEGMENT_HEADER_BYTES:
         raise Damage("the segment header has impossible fields")
     layout = packed[SEGMENT_HEADER_BYTES : SEGMENT_HEADER_BYTES + layout_bytes]
-    return SegmentHeader(first_lsn, data_id, previous_hash, segment_bytes, size, layout)
+    return SegmentHeader(first_lsn, data_id, previous_hash, segment_bytes, size, layout, flags)
 
 
 def pack_block_header(header: BlockHeader, salt: int) -> bytes:

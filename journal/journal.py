@@ -103,6 +103,8 @@ class Journal:
         self._last_hash = NO_HASH
         self._last_is_mark = False
         self._sealed = True
+        # Of the next segment that begins; all others have none.
+        self._segment_flags = 0
         self._failure: OSError | None = None
 
     @classmethod
@@ -427,6 +429,7 @@ class Journal:
             previous_hash=self._last_hash,
             segment_bytes=size,
             layout=layout,
+            flags=self._segment_flags,
         )
         assert len(header) == header_bytes
         write_all(file, header, 0)
@@ -444,6 +447,7 @@ class Journal:
         self._file, self._name, self._capacity = file, name, file.size()
         self._offset, self._entries, self._sealed = header_bytes, bytearray(), False
         self._shared = 0
+        self._segment_flags = 0
         self.reserve()
 
     def _reserve_file(self, size: int) -> File:

@@ -188,18 +188,34 @@ def first_lsn_of(disk: Disk) -> int:
 
 
 def data_id_of(disk: Disk) -> bytes:
-    """Return the id of the data directory of a journal, from its first segment.
+    """Return the id of the data directory of a journal, from its newest segment.
 
-    Raises NoJournal, Corruption and OSError.
+    A fork begins with segments of the data directory that it was forked from, so an older segment
+    is asked only if the newer ones are damaged. Raises NoJournal, Corruption and OSError.
     """
-    names = segment_names(disk)
-    if not names:
-        raise NoJournal("there are no segments")
-    segment = open_segment(disk, names[0])
-    try:
-        return segment.header.data_id
-    finally:
+    damaged: Corruption | None = None
+    for name in reversed(segment_names(disk)):
+        try:
+            segment = open_segment(disk, name)
+        except Corruption as corruption:
+            damaged = damaged or corruption
+            continue
         segment.close()
+        return segment.header.data_id
+    raise damaged or NoJournal("there are no segments")
+
+
+def has_fork(disk: Disk) -> bool:
+    """Return whether a journal was forked, so that its older segments have another data id.
+
+    Raises JournalError and OSError.
+    """
+    for name in reversed(segment_names(disk)):
+        segment = open_segment(disk, name)
+        segment.close()
+        if segment.header.is_fork:
+            return True
+    return False
 
 
 def reserve_is_begun(disk: Disk) -> bool:

@@ -57,7 +57,8 @@ class SegmentCheck(msgspec.Struct):
 
     `carried_hash` is what the block before the segment must have as its hash, "" if that is not
     known; it is written at `carried_at`. The first `header_faults` are about the header. `next_lsn`
-    and `end_hash` are what must follow: 0 and "" if damage hides that. Hashes are hexadecimal.
+    and `end_hash` are what must follow: 0 and "" if damage hides that. `data_id` is the same in all
+    segments but those before one that `is_fork`. Hashes and ids are hexadecimal.
     """
 
     segment: str
@@ -75,6 +76,8 @@ class SegmentCheck(msgspec.Struct):
     header_faults: int = 0
     next_lsn: int = 0
     end_hash: str = ""
+    data_id: str = ""
+    is_fork: bool = False
 
     @property
     def if_it_differs(self) -> str:
@@ -186,11 +189,10 @@ class _Checker:
         assert self._reference is not None
         if header.first_lsn != first_lsn:
             self._fault(0, f"the segment header says LSN {header.first_lsn}, the name {first_lsn}")
-        if header.data_id != self._reference.data_id:
-            self._fault(0, "the segment belongs to another data directory")
         if header.layout != self._reference.layout:
             self._fault(0, "the segment has other columns than the first one")
         self._last_hash = header.previous_hash
+        self.report.data_id, self.report.is_fork = header.data_id.hex(), header.is_fork
         self.report.carried_hash = header.previous_hash.hex()
         self.report.header_faults = len(self.report.faults)
         return header

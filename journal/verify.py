@@ -76,6 +76,7 @@ def join(checks: Iterable[SegmentCheck]) -> Report:
     """Return the report on segments that were checked apart, in order, and on their joints."""
     report = Report()
     lsn, last_hash = 0, b""
+    data_id = ""
     for check in checks:
         report.segments += 1
         report.first_lsn = report.first_lsn or check.first_lsn
@@ -84,6 +85,10 @@ def join(checks: Iterable[SegmentCheck]) -> Report:
         report.events += check.events
         if check.blocks or check.marks:
             report.last_lsn, report.last_hash = check.last_lsn, check.last_hash
+        if data_id and check.data_id not in ("", data_id) and not check.is_fork:
+            what = "the segment belongs to another data directory"
+            report.faults.append(Fault(check.segment, 0, check.first_lsn, what))
+        data_id = check.data_id or data_id
         report.faults += check.faults[: check.header_faults]
         if lsn and lsn != check.first_lsn:
             what = _gap(lsn, check.first_lsn)

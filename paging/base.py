@@ -156,7 +156,7 @@ def _advance(
     else:
         lsn = last_lsn
         _fold(disk, folder / INDEX, data_id, last_lsn, copied)
-    _publish(directory, copied / TABLES, lsn, data_id)
+    publish(directory, copied / TABLES, lsn, data_id)
     return f"{note}. It was rebuilt" if note else ""
 
 
@@ -207,8 +207,8 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
-    """Make the description name the new copy, then remove the old one."""
+def publish(directory: Path, copied: Path, lsn: int, data_id: bytes) -> None:
+    """Make the description name a new copy of the tables, then remove the old one."""
     name = name_of(lsn)
     with copied.open("rb") as file:
         os.fsync(file.fileno())

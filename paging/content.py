@@ -36,7 +36,7 @@ from daybook.journal.format import (
 )
 from daybook.journal.layout import RowLayout
 from daybook.journal.leading_rows import leading_rows
-from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.journal.segment import Segment, has_fork, open_segment, segment_names
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 
 CACHE_BYTES: Final = 16 * 1024 * 1024
@@ -412,6 +412,7 @@ class ContentReader:
         self._names: list[int] = []
         self._open: OrderedDict[int, _OpenSegment] = OrderedDict()
         self._codec: BlockCodec | None = None
+        self._has_fork: bool | None = None
 
     def fetch(self, lsns: Sequence[int], messages: Sequence[int] | None = None) -> list[Content]:
         """Headers and bodies of messages, from the events that contain them; the LSNs are sorted.
@@ -522,7 +523,7 @@ class ContentReader:
             raise
         if self._codec is None:
             self._codec = self._codec_of(segment)
-        elif self._codec.salt != segment.salt:
+        elif self._codec.salt != segment.salt and not self._is_of_fork():
             segment.close()
             raise Corruption(name, 0, first_lsn, "the segment belongs to another journal")
         if len(self._open) >= FILES_MAX:
@@ -530,6 +531,13 @@ class ContentReader:
         opened = self._open[first_lsn] = _OpenSegment(segment)
         self._let_others_rest()
         return opened
+
+    def _is_of_fork(self) -> bool:
+        """Whether segments of two data directories belong here; a segment decodes with any
+        codec."""
+        if self._has_fork is None:
+            self._has_fork = has_fork(self._disk)
+        return self._has_fork
 
     def _let_others_rest(self) -> None:
         """Bound the memory of open segments: only those that were used last need what they read."""

@@ -357,6 +357,10 @@ class Tables:
         """Record up to which event everything is indexed; `time` is microseconds since 1970."""
         txn.put(POSITION_KEY, POSITION_VALUE.pack(lsn, block_hash, time), db=self.db(META))
 
+    def set_data_id(self, txn: Transaction, data_id: bytes) -> None:
+        """Record that the index belongs to another data directory: a fork of its own."""
+        txn.put(DATA_ID_KEY, data_id, db=self.db(META))
+
     def data_id(self, txn: Transaction) -> bytes:
         """Id of the data directory that the index belongs to. Raises IndexDamaged."""
         value = txn.get(DATA_ID_KEY, db=self.db(META))

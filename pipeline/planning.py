@@ -38,6 +38,7 @@ from daybook.journal.format import (
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import (
     Segment,
+    data_id_of,
     first_lsn_of,
     left_meanwhile,
     open_segment,
@@ -97,7 +98,8 @@ class Source(msgspec.Struct, frozen=True):
         if (
             live is None
             or not live_names
-            or _owner(live, live_names[-1]) == _owner(archived, names[0])
+            or _owner(archived, names[-1]) in {_owner(live, live_names[0]), data_id_of(live)}
+            or _begins_fork(live, live_names[0])
         ):
             return ""
         return f"it is the archive of another data directory than {self.directory}"
@@ -124,6 +126,13 @@ def _owner(disk: Disk, name: str) -> bytes:
         return segment.header.data_id
     finally:
         segment.close()
+
+
+def _begins_fork(disk: Disk, name: str) -> bool:
+    """Return whether a segment may follow those of another data directory."""
+    segment = open_planned(disk, name)
+    segment.close()
+    return segment.header.is_fork
 
 
 class Split(msgspec.Struct, frozen=True):

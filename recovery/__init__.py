@@ -9,6 +9,7 @@ Modules:
 - `export_proof`: The proof of an export: the statements that cover it, and what stands for the
   parts that were left out (ADR 66).
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
+- `fork`: Forks: a data directory of its own that continues another one's history (ADR 67).
 - `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
   all of it.
 - `leaves`: What a signature covers of the contents of blocks, so that an export can leave out parts

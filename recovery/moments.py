@@ -79,6 +79,25 @@ class Course:
             store.close()
 
 
+def index_at(
+    directory: Path,
+    disk: Disk,
+    lsn: int,
+    path: Path,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[int, int], None] | None = None,
+) -> Block | None:
+    """Make an index at the path of the state after the last whole block up to an event.
+
+    Return the block that has more events up to it, if any. Arguments and errors are those of
+    `state_at`.
+    """
+    data_id = data_id_of(disk)
+    begin_index(directory, disk, data_id, lsn, path, note)
+    return _advance(path, disk, data_id, lsn, progress)
+
+
 def begin_index(
     directory: Path, disk: Disk, data_id: bytes, lsn: int, path: Path, note: Callable[[str], None]
 ) -> None:

@@ -34,6 +34,7 @@ Modules:
   traceback.
 - `folding_ranges`: Folding a journal in ranges, for `journal verify`: by several processes, and
   resumable.
+- `forking`: Running `journal fork`: makes a data directory as a broker was, and says how.
 - `groups`: Commands about message groups: `daybook queue groups` and `daybook queue reset-groups`.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.
 - `history_options`: Options shared by commands about history: which data directory, which archive,

@@ -1,6 +1,6 @@
 """The command line `journal`: shows what happened in a data directory, and verifies it.
 
-All commands only read and take no lock, so they work on the directory of a running broker. A pin,
+All commands only read the directory and take no lock, so they work beside a running broker. A pin,
 where this process may write one, prevents retention from removing what is being read.
 """
 
@@ -16,7 +16,7 @@ from daybook.tools.history_options import (
     history_options,
     json_option,
 )
-from daybook.tools.moments import MOMENT
+from daybook.tools.moments import MOMENT, Moment
 from daybook.tools.numbers import NUMBER
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.times import time_option
@@ -101,6 +101,81 @@ def diff_command(
     from daybook.tools import difference  # noqa: PLC0415 (slow to import)
 
     difference.run(ctx, chosen(ctx, directory, data), first, second, flags)
+
+
+@cli.command("fork")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] DST")
+@data_option
+@click.option(
+    "--at",
+    type=MOMENT,
+    metavar="LSN|TIME",
+    help="As the broker was after this event, or at this time. Default: as it is now.",
+)
+@click.option(
+    "--copy",
+    "copies",
+    is_flag=True,
+    help="Copy all segments instead of sharing their disk space, so that the fork can be moved.",
+)
+@history_options
+@json_option
+@click.pass_context
+def fork_command(
+    ctx: click.Context,
+    /,
+    words: tuple[str, ...],
+    data: Path | None,
+    at: Moment | None,
+    **flags: Any,
+) -> None:
+    """Make a data directory DST as the broker was at a moment: for staging, and for "what if".
+
+    `daybook serve --data DST` starts on it: what was in flight then is redelivered, as after a
+    restart. It has a data id of its own, so it needs an archive of its own, too. Works beside a
+    running broker. DST must not exist, or be an empty folder.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"give one target; got {' '.join(words)!r}")
+    directory, target = ([None, *words])[-2:]
+    source = DIRECTORY.convert(directory, None, ctx) if directory is not None else None
+    from daybook.tools import forking  # noqa: PLC0415 (slow to import)
+
+    path = chosen(ctx, source, data)
+    forking.run(ctx, path, DIRECTORY.convert(target, None, ctx), at, flags)
+
+
+@cli.command("trail")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
+@data_option
+@history_options
+@json_option
+@click.option("--svg", is_flag=True, help="Print a drawing, to be saved as a file.")
+@click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
+@click.pass_context
+def trail_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Show all events of a message, and where it is now.
+
+    MESSAGE is the message-id that the broker assigned. The story includes the messages it was made
+    from, and those made from it (dead letter, expiry).
+    """
+    if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
+        raise click.UsageError("--json, --svg and --mermaid exclude each other")
+    if len(words) > 2:
+        raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
+    try:
+        message: int = NUMBER.convert(words[-1], None, ctx)
+    except click.BadParameter as error:
+        raise click.UsageError(
+            f"'{words[-1]}' is not a message id; it is a number, like 17"
+        ) from error
+    path = chosen(ctx, directory, data)
+    from daybook.tools import trailing  # noqa: PLC0415 (slow to import)
+
+    trailing.run(ctx, path, message, flags)
 
 
 @cli.command()

@@ -35,7 +35,7 @@ from daybook.journal.data_directory import MANIFEST_SUFFIX
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError
 from daybook.journal.format import Damage, manifest_name, segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.segment import data_id_of, open_segment, segment_names
 from daybook.journal.verify import Report, verify, verify_segment
 
 
@@ -320,6 +320,13 @@ class Archive:
             if entry.segment not in sizes or self._wrong(entry):
                 raise
             return None
+        if listed.sha256 == entry.sha256 and listed.owner != entry.owner:
+            raise ArchiveError(
+                self.url,
+                f"this is the archive of data directory {listed.owner}, and segment "
+                f"{entry.segment} comes from {entry.owner}; each data directory needs an archive "
+                "of its own, and so does a fork",
+            )
         if listed.as_of(0) != entry.as_of(0):
             raise ArchiveError(
                 self._store.url_of(entry.segment),
@@ -388,7 +395,9 @@ def _entry_of(disk: Disk, name: str, now: int) -> ArchiveEntry:
         raise Corruption(fault.segment, fault.offset, fault.lsn, fault.what)
     segment = open_segment(disk, name)
     try:
-        entry = describe(segment, sha256=digest.hexdigest(), archived_at=now)
+        entry = describe(
+            segment, sha256=digest.hexdigest(), archived_at=now, owner=data_id_of(disk)
+        )
     except Damage as damage:
         raise JournalError(
             f"segment {name} cannot be archived: {damage}; only sealed segments can"
@@ -438,7 +447,7 @@ def _is_unlisted(name: str, sizes: dict[str, int]) -> bool:
 
 def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
     """Return why a segment cannot come after another one, "" if it can, even with a gap between."""
-    if one.data_id != other.data_id:
+    if one.owner != other.owner:
         return f"{one.segment} and {other.segment} come from different data directories"
     if other.first_lsn <= one.last_lsn:
         return f"{other.segment} begins within {one.segment}, which ends at LSN {one.last_lsn}"

@@ -112,7 +112,10 @@ class ArchiveDisk(ReadOnly):
         try:
             segment = check_segment(file, entry.segment)
             try:
-                found = describe(segment, sha256=entry.sha256, archived_at=entry.archived_at)
+                found = describe(
+                    segment, sha256=entry.sha256, archived_at=entry.archived_at,
+                    owner=bytes.fromhex(entry.owner),
+                )  # fmt: skip
             finally:
                 segment.close()
         except (JournalError, Damage):

@@ -22,13 +22,14 @@ MANIFEST_BYTES_MAX: Final = 1 << 16
 SHA256_BYTES: Final = 32
 
 
-class ArchiveEntry(msgspec.Struct, frozen=True):
+class ArchiveEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """An archived segment, as its manifest describes it.
 
     Hashes and ids are hexadecimal; times are microseconds since 1970 UTC. `previous_hash` is that
     of the last block of the segment before, `last_hash` that of the last block of this one;
     `sha256` is that of the whole file, which has `bytes` bytes. `time_min` and `time_max` are those
-    of its events.
+    of its events. `archived_by` is the id of the data directory that archived it, if that is a fork
+    and the segment is older than the fork; else empty.
     """
 
     format: int
@@ -43,14 +44,25 @@ class ArchiveEntry(msgspec.Struct, frozen=True):
     time_min: int
     time_max: int
     archived_at: int
+    archived_by: str = ""
+
+    @property
+    def owner(self) -> str:
+        """The id of the data directory whose archive this is."""
+        return self.archived_by or self.data_id
 
     def as_of(self, archived_at: int) -> "ArchiveEntry":
         """Return a copy with another time of archiving, for comparisons."""
         return msgspec.structs.replace(self, archived_at=archived_at)
 
 
-def describe(segment: Segment, *, sha256: str, archived_at: int) -> ArchiveEntry:
-    """Return the manifest of a sealed segment; raises Damage if it has no sound footer."""
+def describe(
+    segment: Segment, *, sha256: str, archived_at: int, owner: bytes = b""
+) -> ArchiveEntry:
+    """Return the manifest of a sealed segment; raises Damage if it has no sound footer.
+
+    `owner` is the id of the data directory that archives it, if that may be another than its own.
+    """
     footer = segment.footer()
     header = segment.header
     data = [entry for entry in footer.entries() if entry.event_count]
@@ -69,6 +81,7 @@ def describe(segment: Segment, *, sha256: str, archived_at: int) -> ArchiveEntry
         time_min=min(entry.time_min for entry in data),
         time_max=max(entry.time_max for entry in data),
         archived_at=archived_at,
+        archived_by="" if owner in (b"", header.data_id) else owner.hex(),
     )
 
 
@@ -91,9 +104,12 @@ def decode_manifest(packed: bytes, segment: str) -> ArchiveEntry:
     for what, text, count in (
         ("sha256", entry.sha256, SHA256_BYTES),
         ("data_id", entry.data_id, DATA_ID_BYTES),
+        ("archived_by", entry.archived_by, DATA_ID_BYTES),
         ("previous_hash", entry.previous_hash, HASH_BYTES),
         ("last_hash", entry.last_hash, HASH_BYTES),
     ):
+        if what == "archived_by" and not text:
+            continue
         if len(text) != 2 * count or set(text) - set("0123456789abcdef"):
             raise ValueError(f"its {what} is not {2 * count} hexadecimal digits")
     if not FIRST_LSN <= entry.first_lsn <= entry.last_lsn or entry.bytes <= 0:

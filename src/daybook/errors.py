@@ -37,6 +37,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         RecoveryError               recovery.directory
         ExportError                 recovery.export_proof
         FoldError                   recovery.fold
+        ForkError                   recovery.fork
         SigningKeyError             recovery.signing_keys
         StatementError              recovery.statements
         ConfigError                 server.config

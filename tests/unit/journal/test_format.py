@@ -74,7 +74,8 @@ def test_names() -> None:
 
 def test_a_segment_header_there_and_back() -> None:
     header = unpack_segment_header(SEGMENT)
-    assert header == (9, DATA_ID, b"p" * 16, 8192, PAGE_BYTES, b"{}")
+    assert header == (9, DATA_ID, b"p" * 16, 8192, PAGE_BYTES, b"{}", 0)
+    assert not header.is_fork
     assert len(SEGMENT) == PAGE_BYTES == peek_segment_header_bytes(SEGMENT[:72])
 
 
@@ -156,7 +157,7 @@ def test_a_newer_version_is_told_apart_from_damage() -> None:
         unpack_segment_header(with_crc(newer))
 
 
-@pytest.mark.parametrize(("offset", "value"), [(8, 0), (10, 1), (67, 1)])
+@pytest.mark.parametrize(("offset", "value"), [(8, 0), (10, 2), (67, 1)])
 def test_impossible_segment_headers_are_damage(offset: int, value: int) -> None:
     changed = bytearray(SEGMENT)
     changed[offset] = value

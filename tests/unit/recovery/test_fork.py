@@ -1,0 +1,234 @@
+"""Forks: the state of a moment in a data directory of its own, and what stops one."""
+
+import errno
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybook.engine.digest import digest
+from daybook.journal.archive.archive import Archive
+from daybook.journal.block import Block
+from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import ArchiveError
+from daybook.journal.format import FLAG_FORK
+from daybook.journal.journal import Journal
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import data_id_of, open_segment, segment_names
+from daybook.journal.verify import verify
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.retiring import keep
+from daybook.recovery import fork as forking
+from daybook.recovery.directory import open_directory
+from daybook.recovery.fork import COPIED, Fork, ForkError, fork
+from daybook.recovery.moments import state_at
+from tests.support.histories import HISTORY_ID, some_history, write_history
+
+NOW = 1_763_640_000_000_000
+EVENTS = some_history(7, 400)
+
+
+def silent(_: str) -> None:
+    """Ignore a note."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("fork") / "data"
+    write_history(made, EVENTS, segment_bytes=1 << 14, cuts=range(20, len(EVENTS), 20))
+    (made / "users.toml").write_text("secret")
+    return made
+
+
+def forked(source: Path, lsn: int, target: Path, **options: Any) -> Fork:
+    disk = options.pop("disk", RealDisk(source / JOURNAL))
+    return fork(source, disk, lsn, target, now=NOW, note=silent, shares=True, **options)
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def blocks_of(folder: Path) -> Iterator[Block]:
+    return read_blocks(RealDisk(folder / JOURNAL), LAYOUT)
+
+
+@pytest.mark.parametrize("lsn", [20, 21, 333, 1000, len(EVENTS)])
+def test_a_fork_is_the_state_of_the_moment(source: Path, tmp_path: Path, lsn: int) -> None:
+    before = content_of(source)
+    made = forked(source, lsn, tmp_path / "made")
+    assert content_of(source) == before
+    assert made.lsn == (lsn if lsn == len(EVENTS) else lsn - lsn % 20)
+    disk = RealDisk(tmp_path / "made" / JOURNAL)
+    assert verify(disk).ok
+    assert data_id_of(disk).hex() == made.data_id != HISTORY_ID.hex() == made.source_id
+    with state_at(source, RealDisk(source / JOURNAL), made.lsn, note=silent) as state:
+        wanted = digest(state)
+    opened = open_directory(tmp_path / "made")
+    try:
+        assert digest(opened.recovered.state) == wanted
+        assert opened.recovered.indexed == made.lsn
+    finally:
+        opened.close()
+    kept = [event for block in blocks_of(source) for event in block.events()][: made.lsn]
+    copied = [event for block in blocks_of(tmp_path / "made") for event in block.events()]
+    assert copied[: made.lsn] == kept
+    assert len(copied) == made.lsn + 1
+    assert (tmp_path / "made" / "users.toml").read_text() == "secret"
+
+
+def test_only_the_first_segment_of_its_own_is_marked(source: Path, tmp_path: Path) -> None:
+    made = forked(source, len(EVENTS), tmp_path / "made")
+    disk = RealDisk(tmp_path / "made" / JOURNAL)
+    names = segment_names(disk)
+    headers = [open_segment(disk, name).header for name in names]
+    assert [header.flags for header in headers] == [0] * (len(names) - 1) + [FLAG_FORK]
+    assert {header.data_id for header in headers[:-1]} == {HISTORY_ID}
+    assert sum(made.segments.values()) == len(names) - 1 > 3
+    for name in names[:-1]:
+        assert (disk.path / name).read_bytes() == (source / JOURNAL / name).read_bytes()
+
+
+def test_an_id_that_changes_without_the_mark_is_damage(source: Path, tmp_path: Path) -> None:
+    forked(source, len(EVENTS), tmp_path / "made")
+    folder = tmp_path / "made" / JOURNAL
+    disk = RealDisk(folder)
+    newest = segment_names(disk)[-1]
+    before = open_segment(disk, newest).header
+    (folder / newest).unlink()
+    (folder / "next.reserve").unlink()
+    # As `JournalCopy.begin` would, but without the flag.
+    journal = Journal(disk, LAYOUT, bytes(16), before.segment_bytes, lambda: 0.0, 0)
+    journal.next_lsn, journal._last_hash = before.first_lsn, before.previous_hash
+    journal._roll(0)
+    journal.close()
+    assert [fault.what for fault in verify(disk).faults] == [
+        "the segment belongs to another data directory"
+    ]
+
+
+def test_a_fork_of_a_fork(source: Path, tmp_path: Path) -> None:
+    first = forked(source, 800, tmp_path / "first")
+    opened = open_directory(tmp_path / "first")
+    opened.close()
+    again = forked(tmp_path / "first", first.lsn + 1, tmp_path / "again")
+    assert again.source_id == first.data_id
+    assert verify(RealDisk(tmp_path / "again" / JOURNAL)).ok
+    earlier = forked(tmp_path / "first", 400, tmp_path / "earlier")
+    with state_at(source, RealDisk(source / JOURNAL), 400, note=silent) as state:
+        wanted = digest(state)
+    opened = open_directory(tmp_path / "earlier")
+    assert digest(opened.recovered.state) == wanted
+    opened.close()
+    assert earlier.lsn == 400
+
+
+def without_the_oldest(source: Path, data: Path, lsn: int) -> None:
+    """Copy a data directory, and archive and remove the segments that end at or before an event."""
+    write_history(data, EVENTS, segment_bytes=1 << 14, cuts=range(20, len(EVENTS), 20))
+    disk = RealDisk(data / JOURNAL)
+    index = Index(data / INDEX, HISTORY_ID)
+    for batch in batches(disk, 0, len(EVENTS)):
+        index.advance(batch)
+    index.close()
+    names = segment_names(disk)
+    ends = [open_segment(disk, name).footer().last_lsn for name in names[:-1]]
+    last = max(end for end in ends if end <= lsn)
+    keep(disk, Archive(str(data / "archive")), data / BASE, data / INDEX, HISTORY_ID, last, now=NOW)
+    for name, end in zip(names, ends, strict=False):
+        if end <= last:
+            (disk.path / name).unlink()
+
+
+def test_what_left_since_must_come_from_the_archive(source: Path, tmp_path: Path) -> None:
+    without_the_oldest(source, tmp_path / "data", len(EVENTS) // 2)
+    with pytest.raises(ForkError, match="--with-archive"):
+        forked(tmp_path / "data", len(EVENTS), tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+    assert not list(tmp_path.glob(".made*"))
+    with Archive(str(tmp_path / "data" / "archive")).reading(
+        RealDisk(tmp_path / "data" / JOURNAL)
+    ) as disk:
+        made = forked(tmp_path / "data", len(EVENTS), tmp_path / "made", disk=disk)
+    assert made.first_lsn == 1
+    assert made.segments[COPIED] > 0
+    opened = open_directory(tmp_path / "made")
+    opened.close()
+
+
+def test_a_fork_needs_an_archive_of_its_own(source: Path, tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path / "archive"))
+    disk = RealDisk(source / JOURNAL)
+    archive.put(disk, segment_names(disk)[0], now=NOW)
+    forked(source, len(EVENTS), tmp_path / "made")
+    ours = RealDisk(tmp_path / "made" / JOURNAL)
+    first, second = segment_names(ours)[:2]
+    for name in (first, second):
+        with pytest.raises(ArchiveError, match="an archive of its own"):
+            archive.put(ours, name, now=NOW)
+    own = Archive(str(tmp_path / "own"))
+    own.put(ours, first, now=NOW)
+    assert own.put(ours, first, now=NOW + 1).archived_by == data_id_of(ours).hex()
+    own.put(ours, second, now=NOW)
+    # Nor may the source use that of the fork.
+    with pytest.raises(ArchiveError, match="an archive of its own"):
+        own.put(disk, segment_names(disk)[2], now=NOW)
+    assert own.verify().ok
+
+
+def test_the_target_must_be_new(source: Path, tmp_path: Path) -> None:
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / "notes").touch()
+    for target, why in (
+        (used, "not empty"),
+        (used / "notes", "is no folder"),
+        (tmp_path / "a" / "b", "does not exist"),
+        (Path("/proc"), "not empty"),
+    ):
+        with pytest.raises(ForkError, match=why):
+            forked(source, 100, target)
+    (used / "notes").unlink()
+    assert forked(source, 100, used).lsn == 100
+
+
+def test_nothing_is_there_before_the_first_block(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(ForkError, match="no whole block"):
+        forked(source, 3, tmp_path / "made")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
+@pytest.mark.parametrize("where", ["_bring", "_rewrite", "_take_over", "_finish", "sync_file"])
+def test_what_is_cut_short_leaves_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: BaseException
+) -> None:
+    real: Callable[..., Any] = getattr(forking, where)
+
+    def fail(*given: Any, **named: Any) -> Any:
+        real(*given, **named)
+        raise error
+
+    monkeypatch.setattr(forking, where, fail)
+    with pytest.raises(type(error)):
+        forked(source, 1000, tmp_path / "made")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_cannot_be_shared_are_copied(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(forking.fcntl, "ioctl", refuse)
+    made = forked(source, 1000, tmp_path / "made")
+    assert made.segments[COPIED] == sum(made.segments.values()) > 0
+    assert verify(RealDisk(tmp_path / "made" / JOURNAL)).ok
+    assert (tmp_path / "made" / DATA_ID).read_text().strip() == made.data_id
