@@ -408,6 +408,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.BUNDLE_OPENED: nothing,
     events.BUNDLE_CLOSED: nothing,
     events.FORKED: nothing,
+    events.LOST: nothing,
     events.DIVERTED: nothing,
     events.RECALL_STARTED: recall_started,
     events.RECALLED: recalled,

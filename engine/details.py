@@ -33,6 +33,19 @@ class ForkedDetail(Detail, frozen=True):
     block_hash: str = ""
 
 
+class LostDetail(Detail, frozen=True):
+    """The kind of the event that was here, 0 if nothing is known of it; its name for the reader.
+
+    The event at the end of a salvage has the id of the damaged data directory in `source`, and in
+    `events` how many events are missing.
+    """
+
+    kind: int = 0
+    name: str = ""
+    source: str = ""
+    events: int = 0
+
+
 class CarriedDetail(Detail, frozen=True):
     """Where the chunks of a large message are now (as in Routed), and the length of its body."""
 

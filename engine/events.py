@@ -40,6 +40,7 @@ from daybook.engine.details import (
     GroupsResetDetail,
     HeldDetail,
     KeyChangeDetail,
+    LostDetail,
     PagingDetail,
     PermissionRefusedDetail,
     QueueDetail,
@@ -194,6 +195,7 @@ BUNDLE_CLOSED: Final = 109
 SIGNED: Final = 110
 SIGNING_KEY_CHANGED: Final = 111
 FORKED: Final = 113
+LOST: Final = 114
 
 
 class EventType(msgspec.Struct, frozen=True):
@@ -478,6 +480,13 @@ EVENT_TYPES: Final = (
               "This data directory was made as a copy of another one, as that was after the event"
               " in `related`. All events before this one happened there, with the same LSNs.",
               subject=life.BROKER, related="after event"),
+    EventType(LOST, "Lost",
+              ("reason", "delivery_count", "address", "queue", "priority", "flags", "message",
+               "consumer", "connection", "related"),
+              LostDetail,
+              "The event of this number was lost by damage. Or it was not, and does not fit what is"
+              " left of the history before it: then its columns and strings are here, and its kind"
+              " is in the detail. It changes nothing."),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

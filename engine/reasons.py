@@ -60,6 +60,7 @@ NO_CONSUMERS: Final = 93
 GONE: Final = 130
 HOST_MAX_SIZE: Final = 131
 LEFT_OUT: Final = 138
+SALVAGED: Final = 141
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
 END_OF_BROWSE: Final = 106
@@ -148,4 +149,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
         "left-out",
         "its subscription has wildcards, and may not consume from this queue any more",
     ),
+    SALVAGED: ("salvaged", "what a damaged journal still says of it leaves nothing else"),
 }

@@ -64,6 +64,8 @@ Modules:
 - `segment`: Segments: opening, reading and checking them.
 - `segment_check`: Checks one segment by itself: crcs, the hash chain in it, LSNs, its footer
   against its blocks.
+- `sound`: Everything sound in a damaged journal: blocks in the order of their events, and what is
+  missing.
 - `spares`: Spare descriptors: journal files can be opened even when sockets have used up all
   descriptors.
 - `stat`: Sizes, ratios and counts of a journal, segment by segment, as data.

@@ -45,6 +45,8 @@ Modules:
 - `loading`: Loading the state from the tables: everything except ready entries, which stay in the
   tables.
 - `messages`: The messages between broker and indexer, over a pair of connected sockets (ADR 8).
+- `missing_content`: Finding queued messages whose content is in a part of the journal that is
+  missing.
 - `names`: The addresses and queues that a fold keeps as objects: not all that exist (ADR 38).
 - `ownership`: Exclusive write access to the index of a data directory: one process at a time, and
   no orphan.

@@ -8,6 +8,7 @@ Modules:
   invariants.
 - `export_proof`: The proof of an export: the statements that cover it, and what stands for the
   parts that were left out (ADR 66).
+- `fitting`: Making events behind a gap fit what is left of the history before it (ADR 67).
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
 - `fork`: Forks: a data directory of its own that continues another one's history (ADR 67).
 - `last_words`: The file `last-words`: why a broker distrusted its index. The next broker then reads
@@ -19,6 +20,7 @@ Modules:
 - `readonly`: The state of a data directory for other processes than its broker: read-only, without
   a lock.
 - `restoring`: Making a data directory from an archive alone, that a broker can start on.
+- `salvage`: Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
 - `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports
   `cryptography`.
 - `starting`: The first command of a broker, which depends on how the broker before it ended.

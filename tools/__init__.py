@@ -71,6 +71,8 @@ Modules:
 - `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
   `copy`, `retry` and so on. They complete the group `queue`.
 - `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
+- `salvaging`: Running `journal salvage`: makes a data directory of what is sound in another, and
+  reports.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `signing`: The commands `journal keygen` and `journal anchor`.
 - `snapshot_verification`: Verifying the snapshots of a data directory against the fold of the

@@ -145,6 +145,22 @@ def fork_command(
     forking.run(ctx, path, DIRECTORY.convert(target, None, ctx), at, flags)
 
 
+@cli.command("salvage")
+@click.argument("source", type=DIRECTORY, metavar="SRC")
+@click.argument("target", type=DIRECTORY, metavar="DST")
+@json_option
+def salvage_command(source: Path, target: Path, **flags: Any) -> None:
+    """Make a data directory DST of all that is sound in the damaged directory SRC.
+
+    Reports what is missing: events, the place on the disk, queues and messages as far as anything
+    left tells. SRC is not changed. DST must not exist, or be an empty folder. Exit code 1 if
+    anything is missing, also though DST was made.
+    """
+    from daybook.tools import salvaging  # noqa: PLC0415 (slow to import)
+
+    salvaging.run(source, target, flags)
+
+
 @cli.command("trail")
 @click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
 @data_option

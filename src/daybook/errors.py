@@ -38,6 +38,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ExportError                 recovery.export_proof
         FoldError                   recovery.fold
         ForkError                   recovery.fork
+        SalvageError                recovery.salvage
         SigningKeyError             recovery.signing_keys
         StatementError              recovery.statements
         ConfigError                 server.config

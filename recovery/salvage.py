@@ -1,0 +1,584 @@
+"""Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
+
+Data flow: sound blocks are found by their own crcs; the newest sound state is looked for (index,
+snapshots, base); all sound blocks are copied under a new data id, each event with its LSN, gaps
+filled with `Lost`; events behind a gap that no state covers are made to fit
+(`recovery.fitting`); the index is made of that, and messages whose content is missing are removed
+by events that say so.
+Fault model: every file of the source may be missing, unreadable, or contain anything. Changes
+nothing in the source; the target appears as the last step.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from time import time_ns
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from daybook.engine import details, events, reasons
+from daybook.engine.events import BY_NUMBER
+from daybook.engine.queues import StoreError
+from daybook.engine.state import State
+from daybook.errors import DaybookError
+from daybook.journal.block import Block, kind_bit, queue_bit
+from daybook.journal.copying import CopyDisk, JournalCopy
+from daybook.journal.data_directory import (
+    BASE,
+    CLUSTERS_DIRECTORY,
+    DATA_ID,
+    INDEX,
+    JOURNAL,
+    SNAPSHOTS,
+    TABLES,
+    TABLES_LOCK,
+    USERS,
+)
+from daybook.journal.disk import RealDisk
+from daybook.journal.errors import JournalError
+from daybook.journal.format import DATA_ID_BYTES
+from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.journal.sound import Broken, Gap, pieces
+from daybook.paging.base import BaseDamaged, describe, publish, restore_copy
+from daybook.paging.batches import batches
+from daybook.paging.checking import check
+from daybook.paging.copying import copy_index
+from daybook.paging.index import Index
+from daybook.paging.layout import LAYOUT
+from daybook.paging.missing_content import without_content
+from daybook.paging.snapshots import known_snapshots
+from daybook.paging.store import IndexStore
+from daybook.paging.tables import (
+    IndexDamaged,
+    IndexUnwritable,
+    open_for_reading,
+    open_for_writing,
+)
+from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
+from daybook.recovery.fold import fold_block
+from daybook.recovery.fork import made
+
+FILL_EVENTS: Final = 1 << 16
+"""How many lost events a block stands for."""
+LISTED_MAX: Final = 10_000
+"""How many lost messages are listed."""
+_KNOWN: Final = "known"
+
+
+class SalvageError(DaybookError):
+    """Nothing can be salvaged; the text says why."""
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A gap for the report, with what the footer says of the blocks in it, if it is sound.
+
+    Times are microseconds since 1970; `queues` may have one that is not concerned.
+    """
+
+    first_lsn: int
+    last_lsn: int
+    events: int
+    segment: str
+    offset: int
+    bytes: int
+    what: str
+    time_min: int = 0
+    time_max: int = 0
+    kinds: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+
+
+class Report(msgspec.Struct):
+    """What was salvaged, and what was not.
+
+    `state_from` says which state the salvage begins with, `state_lsn` the event of it: what the
+    queues were there is exact, whatever is missing before. `notes` are sentences about files that
+    could not be used. `replaced` counts events, by kind, that do not fit what is left. `uncertain`
+    are messages that were queued before a gap that no state covers: they may come twice.
+    `without_content` are messages, as (queue, id), whose content is lost; `unknown` those that
+    events behind a gap name, and of which nothing else is known.
+    """
+
+    directory: str
+    data_id: str
+    source_id: str
+    segments: int = 0
+    blocks: int = 0
+    events: int = 0
+    first_lsn: int = 0
+    last_lsn: int = 0
+    state_from: str = ""
+    state_lsn: int = 0
+    lost_events: int = 0
+    gaps: list[Missing] = []
+    broken_chain: list[Broken] = []
+    notes: list[str] = []
+    replaced: dict[str, int] = {}
+    created: list[str] = []
+    renamed: list[str] = []
+    uncertain: int = 0
+    without_content: list[tuple[str, int]] = []
+    without_content_count: int = 0
+    unknown: list[tuple[str, int]] = []
+    unknown_count: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing at all is missing or wrong."""
+        return not (self.gaps or self.broken_chain or self.notes or self.without_content_count)
+
+
+class _State(NamedTuple):
+    """A sound copy of tables, the event that they stand for, and the hash of its block."""
+
+    path: Path
+    lsn: int
+    block_hash: bytes
+    name: str
+
+
+class _Scan(msgspec.Struct):
+    """What the first reading found: the gaps, the ends of the journal, and hashes of blocks."""
+
+    gaps: list[Gap] = []
+    broken: list[Broken] = []
+    segments: set[str] = set()
+    first_lsn: int = 0
+    last_lsn: int = 0
+    events: int = 0
+    blocks: int = 0
+    hashes: dict[int, bytes] = {}
+
+
+def salvage(
+    source: Path,
+    target: Path,
+    *,
+    note: Callable[[str], None],
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Make a data directory of what is sound in another one; return what is missing.
+
+    `progress` is called with the number of bytes read, each byte being read two or three times.
+    Raises SalvageError, ForkError about the target, JournalError and OSError.
+    """
+    with made(target, "unfinished") as work:
+        return _Salvage(source, target, work, note, progress).run()
+
+
+class _Salvage:
+    def __init__(
+        self,
+        source: Path,
+        target: Path,
+        work: Path,
+        note: Callable[[str], None],
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self._source: Final = source
+        self._work: Final = work
+        self._disk: Final = RealDisk(source / JOURNAL)
+        self._made_disk: Final = RealDisk(work / JOURNAL)
+        self._note: Final = note
+        self._progress: Final = progress
+        self._id: Final = os.urandom(DATA_ID_BYTES)
+        self._source_id = _id_of(source, self._disk)
+        self._journal: JournalCopy | None = None
+        self._time = 0
+        self._fitter: Fitter | None = None
+        self._fits_from = 0
+        self._left_until = 0
+        self._position = (0, bytes(16), 0)
+        self._made: dict[int, list[Fact]] = {}
+        self.report: Final = Report(str(target), self._id.hex(), self._source_id.hex())
+
+    def run(self) -> Report:
+        """Do all of it."""
+        scan = self._scan()
+        known = self._known_state(scan)
+        # Gaps that the state does not cover: only there events are made to fit.
+        after = [gap for gap in scan.gaps if gap.last_lsn > known.lsn]
+        store = _opened(known, self._disk)
+        try:
+            if after:
+                self._fitter = Fitter(store.checkpoint() if store is not None else State())
+                self._prepare(known, after)
+            self._write(scan, known)
+        finally:
+            if store is not None:
+                store.close()
+        journal = self._open_journal()
+        with closing(self._index(known)) as index:
+            self._follow(index)
+            self._remove_lost(index, scan, journal)
+            self._say_so(journal, scan)
+            self._follow(index)
+            self._describe_gaps(scan, index)
+        journal.finish(self._time)
+        self._finish(scan, known)
+        return self.report
+
+    def _pieces(self) -> Iterator[Block | Gap | Broken]:
+        return pieces(self._disk, self._source_id, progress=self._progress)
+
+    def _say(self, text: str) -> None:
+        self.report.notes.append(text)
+        self._note(text)
+
+    # ---- what there is
+
+    def _scan(self) -> _Scan:
+        scan = _Scan()
+        for piece in self._pieces():
+            if isinstance(piece, Gap):
+                scan.gaps.append(piece)
+            elif isinstance(piece, Broken):
+                scan.broken.append(piece)
+            else:
+                scan.segments.add(piece.segment)
+                if piece.count:
+                    scan.first_lsn = scan.first_lsn or piece.first_lsn
+                    scan.last_lsn = piece.last_lsn
+                    scan.hashes[piece.last_lsn] = piece.hash
+                    scan.events += piece.count
+                    scan.blocks += 1
+        if not scan.events:
+            raise SalvageError(
+                f"there is no sound block in {self._disk.path}: nothing can be salvaged from it. "
+                "An archive or a backup may have what was there"
+            )
+        return scan
+
+    def _known_state(self, scan: _Scan) -> _State:
+        """Find a sound state to begin with: the newest if anything is missing, else the oldest."""
+        nothing = _State(Path(), 0, b"", "the first event")
+        found = [state for state in self._states() if self._fits(state, scan)]
+        if not scan.gaps and scan.first_lsn == 1:
+            return nothing
+        if scan.first_lsn > self._left_until + 1:
+            first, last = self._left_until + 1, scan.first_lsn - 1
+            scan.gaps.insert(0, Gap(first, last, "", 0, 0, "segments before the first are missing"))
+        found.sort(key=lambda state: state.lsn, reverse=bool(scan.gaps))
+        best = found[0] if found else nothing
+        if not best.lsn and scan.first_lsn > 1:
+            self._say(
+                f"the journal begins with event {scan.first_lsn}, and no sound state before it is "
+                "left (base, snapshots, index): what was queued then is not known"
+            )
+            if not scan.gaps or scan.gaps[0].first_lsn > 1:
+                what = "what was queued at the beginning is not known"
+                scan.gaps.insert(0, Gap(1, scan.first_lsn - 1, "", 0, 0, what))
+        self.report.state_from, self.report.state_lsn = best.name, best.lsn
+        return best
+
+    def _states(self) -> Iterator[_State]:
+        yield from self._one("the index", lambda path: self._copied_index(path))
+        snapshots = self._source / SNAPSHOTS
+        for known in known_snapshots(snapshots, self._source_id):
+            where = f"the snapshot at event {known.lsn}"
+            yield from self._one(where, lambda path, k=known: _restored(snapshots, k, path))  # type: ignore[misc]
+        base = self._source / BASE
+        try:
+            described = describe(base, self._source_id)
+        except BaseDamaged as damage:
+            # Segments may have left: how many is not known.
+            self._left_until = 1 << 64
+            self._say(str(damage).partition(". ")[0])
+            return
+        if described is not None:
+            self._left_until = described.lsn
+            yield from self._one("the base", lambda path: _restored(base, described, path))
+
+    def _one(self, name: str, bring: Callable[[Path], None]) -> Iterator[_State]:
+        """Bring tables to a folder, read all of them, and yield them if they are sound."""
+        folder = self._work / f"{_KNOWN}-{len(list(self._work.glob(_KNOWN + '*')))}"
+        folder.mkdir()
+        path = folder / INDEX
+        try:
+            bring(path)
+            check(path, clusters=False)
+            with closing(open_for_reading(path, self._source_id)) as tables, tables.read() as txn:
+                lsn, block_hash, _ = tables.position(txn)
+            yield _State(path, lsn, block_hash, name)
+        except FileNotFoundError:
+            pass
+        except (IndexDamaged, IndexUnwritable, StoreError, OSError) as error:
+            self._say(f"{name} cannot be used: {error}")
+
+    def _copied_index(self, path: Path) -> None:
+        if not (self._source / INDEX / TABLES).exists():
+            raise FileNotFoundError
+        copy_index(self._source, path)
+        (path / CLUSTERS_DIRECTORY).unlink()
+
+    def _fits(self, state: _State, scan: _Scan) -> bool:
+        """Whether a state is of this journal; one of events that are missing cannot be compared."""
+        if not state.lsn or state.lsn < scan.first_lsn - 1:
+            return False
+        known = scan.hashes.get(state.lsn)
+        within = any(gap.first_lsn <= state.lsn <= gap.last_lsn for gap in scan.gaps)
+        is_it = known == state.block_hash or (known is None and (
+            within or state.lsn > scan.last_lsn or state.lsn == scan.first_lsn - 1
+        ))  # fmt: skip
+        if not is_it:
+            self._say(f"{state.name} is not of this journal: it is not used")
+        elif state.lsn > scan.last_lsn and not within:
+            scan.gaps.append(
+                Gap(scan.last_lsn + 1, state.lsn, "", 0, 0, f"{state.name} knows of these events")
+            )
+        return is_it
+
+    # ---- what is behind a gap
+
+    def _prepare(self, known: _State, after: list[Gap]) -> None:
+        """Fold up to the first gap; find what events behind it name; give it room in the gaps."""
+        fitter = self._fitter
+        assert fitter is not None
+        begins = after[0].first_lsn
+        wanted: Wanted | None = None
+        for piece in self._pieces():
+            if not isinstance(piece, Block) or not piece.count or piece.last_lsn <= known.lsn:
+                continue
+            if piece.first_lsn < begins:
+                fold_block(piece, fitter.state)
+                continue
+            wanted = wanted or self._begin_fitting(fitter)
+            wanted.follow(piece)
+        if wanted is None:
+            self._begin_fitting(fitter)
+            return
+        rooms = [[gap, gap.last_lsn - max(gap.first_lsn - 1, known.lsn)] for gap in after]
+        for lsn, fact in reversed(wanted.found):
+            for room in reversed(rooms):
+                gap: Any = room[0]
+                if gap.last_lsn < lsn and room[1]:
+                    room[1] -= 1  # type: ignore[operator]
+                    self._made.setdefault(gap.first_lsn, []).insert(0, fact)
+                    break
+
+    def _begin_fitting(self, fitter: Fitter) -> Wanted:
+        self.report.uncertain = sum(queue.message_count for queue in fitter.state.queues.values())
+        return Wanted(fitter.state)
+
+    # ---- writing
+
+    def _open_journal(self) -> JournalCopy:
+        """Return the journal that is being written."""
+        assert self._journal is not None
+        return self._journal
+
+    def _write(self, scan: _Scan, known: _State) -> None:
+        """Write all sound blocks and what stands for the gaps."""
+        # A journal that begins later than at 1 has a base, and the state is that.
+        begin = 1 if not known.lsn else max(scan.first_lsn, 2)
+        self._position = (known.lsn, bytes(16), 0)
+        disk = CopyDisk(self._work / JOURNAL)
+        disk.create()
+        self._journal = JournalCopy.begin(disk, LAYOUT, data_id=self._id, first_lsn=begin)
+        gaps = iter(scan.gaps)
+        gap = next(gaps, None)
+        for piece in self._pieces():
+            if not isinstance(piece, Block):
+                continue
+            while gap is not None and gap.first_lsn < piece.first_lsn:
+                self._fill(gap, known, piece.time)
+                gap = next(gaps, None)
+            if not piece.is_mark:
+                self._put(piece, known, begin)
+        while gap is not None:
+            self._fill(gap, known, self._time)
+            gap = next(gaps, None)
+
+    def _put(self, block: Block, known: _State, begin: int) -> None:
+        journal = self._open_journal()
+        self._time = block.time
+        if block.first_lsn < begin:
+            # The first event of all; with a state to begin with it is not needed.
+            facts = [Fact(*event[1:]) for event in block.events()][begin - block.first_lsn :]
+            if facts:
+                journal.append(batch_of(begin, facts))
+        else:
+            fitter = self._fitter if 0 < self._fits_from < block.first_lsn else None
+            fitted = fitter.fit(block) if fitter is not None else None
+            if fitted is None:
+                journal.copy(block)
+            else:
+                journal.append(fitted)
+        if block.last_lsn == known.lsn:
+            self._position = (known.lsn, journal.last_hash, block.time)
+
+    def _fill(self, gap: Gap, known: _State, time: int) -> None:
+        """Stand in for a gap: with what was created in it, as far as known, and `Lost`."""
+        journal = self._open_journal()
+        lsn, last = max(gap.first_lsn, journal.next_lsn), gap.last_lsn
+        if last < lsn:
+            return
+        if lsn <= known.lsn:
+            lsn = self._fill_up(lsn, min(last, known.lsn), time)
+            if lsn > known.lsn:
+                self._position = (known.lsn, journal.last_hash, time)
+        if self._fitter is not None and last > known.lsn:
+            self._fits_from = last
+            facts = self._made.get(gap.first_lsn, [])
+            fitted = [self._fitter.apply(lsn + at, fact) for at, fact in enumerate(facts)]
+            if fitted:
+                journal.append(batch_of(lsn, fitted))
+                lsn += len(fitted)
+                self.report.created += [_name_in(fact) for fact in fitted]
+        self._fill_up(lsn, last, time)
+
+    def _fill_up(self, lsn: int, last: int, time: int) -> int:
+        while lsn <= last:
+            end = min(lsn + FILL_EVENTS - 1, last)
+            self._open_journal().append(lost_rows(lsn, end, time))
+            lsn = end + 1
+        return lsn
+
+    # ---- the index, and what it shows
+
+    def _index(self, known: _State) -> Index:
+        path = self._work / INDEX
+        if not known.lsn:
+            return Index(path, self._id, clusters=False)
+        shutil.copytree(known.path, path)
+        tables = open_for_writing(path, self._source_id)
+        try:
+            tables.write(lambda txn: tables.set_data_id(txn, self._id))
+            tables.write(lambda txn: tables.set_position(txn, *self._position))
+            copied = self._work / BASE / "copy"
+            copied.mkdir(mode=0o700, parents=True)
+            tables.copy_to(copied)
+            publish(self._work / BASE, copied / TABLES, known.lsn, self._id)
+            shutil.rmtree(copied)
+        finally:
+            tables.close()
+        return Index(path, self._id, clusters=False)
+
+    def _follow(self, index: Index) -> None:
+        last = self._open_journal().durable_lsn
+        for batch in batches(self._made_disk, index.lsn, last):
+            index.advance(batch)
+
+    def _remove_lost(self, index: Index, scan: _Scan, journal: JournalCopy) -> None:
+        """Remove the messages whose content is missing, by events that say so."""
+        begins = first_lsn_of(self._made_disk)
+        gone = [(1, begins - 1), *((gap.first_lsn, gap.last_lsn) for gap in scan.gaps)]
+        with closing(self._store(index)) as store:
+            state = store.checkpoint()
+        found: list[Fact] = []
+        for place in without_content(index.tables, self._made_disk, gone):
+            queue = state.queues[place.queue]
+            if self.report.without_content_count < LISTED_MAX:
+                self.report.without_content.append((queue.name, place.message))
+            self.report.without_content_count += 1
+            row = events.row(
+                events.REMOVED, reason=reasons.SALVAGED, delivery_count=place.delivery_count,
+                address=place.address, queue=place.queue, priority=place.priority,
+                flags=place.flags & events.MESSAGE_FLAGS, message=place.message, time=self._time,
+            )  # fmt: skip
+            found.append(Fact(row))
+        for start in range(0, len(found), FILL_EVENTS):
+            journal.append(batch_of(journal.next_lsn, found[start : start + FILL_EVENTS]))
+        self._name_unknown(state)
+
+    def _store(self, index: Index) -> IndexStore:
+        # In this process nothing else may open the tables a second time.
+        return IndexStore(index.tables, self._made_disk, map_bytes=0, owns_tables=False)
+
+    def _name_unknown(self, state: State) -> None:
+        unsettled = self._fitter.unsettled if self._fitter is not None else {}
+        rest = [(queue, message) for message, queue in sorted(unsettled.items()) if queue]
+        self.report.unknown_count = len(rest)
+        self.report.unknown = [
+            (state.queues[queue].name if queue in state.queues else str(queue), message)
+            for queue, message in rest[:LISTED_MAX]
+        ]
+
+    def _say_so(self, journal: JournalCopy, scan: _Scan) -> None:
+        """End the history with an event that says what it is."""
+        lost = sum(gap.last_lsn - gap.first_lsn + 1 for gap in scan.gaps)
+        self.report.lost_events = lost
+        self._time = max(self._time, time_ns() // 1000)
+        detail = details.LostDetail(source=self._source_id.hex(), events=lost)
+        row = events.row(events.LOST, reason=reasons.SALVAGED, time=self._time)
+        fact = Fact(row, events.encode_detail(detail))
+        journal.append(batch_of(journal.next_lsn, [fact]))
+
+    def _describe_gaps(self, scan: _Scan, index: Index) -> None:
+        with closing(self._store(index)) as store:
+            names = {queue.id: queue.name for queue in store.checkpoint().queues.values()}
+        self.report.gaps = [_missing(gap, names) for gap in scan.gaps]
+
+    def _finish(self, scan: _Scan, known: _State) -> None:
+        report = self.report
+        report.segments, report.blocks = len(scan.segments), scan.blocks
+        report.events = scan.events
+        report.first_lsn = first_lsn_of(self._made_disk)
+        report.last_lsn = scan.last_lsn
+        report.broken_chain = scan.broken
+        if self._fitter is not None:
+            report.replaced = dict(self._fitter.replaced)
+            report.renamed = self._fitter.renamed
+        for folder in self._work.glob(_KNOWN + "*"):
+            shutil.rmtree(folder)
+        (self._work / INDEX / TABLES_LOCK).unlink(missing_ok=True)
+        (self._work / DATA_ID).write_text(self._id.hex() + "\n", encoding="ascii")
+        users = self._source / USERS
+        try:
+            if users.is_file():
+                shutil.copyfile(users, self._work / USERS)
+                (self._work / USERS).chmod(0o600)
+        except OSError as error:
+            self._say(f"{users} cannot be read: {error.strerror}; create the users again")
+
+
+def _id_of(source: Path, disk: RealDisk) -> bytes:
+    """Return the id of a damaged data directory: of its newest sound segment, else of the file.
+
+    Empty if neither says it.
+    """
+    with suppress(JournalError, OSError):
+        return data_id_of(disk)
+    with suppress(OSError, ValueError):
+        said = bytes.fromhex((source / DATA_ID).read_text("ascii", "replace").strip())
+        return said if len(said) == DATA_ID_BYTES else b""
+    return b""
+
+
+def _restored(folder: Path, known: Any, path: Path) -> None:
+    """Copy the tables of a description; raises IndexDamaged."""
+    path.mkdir()
+    wrong = restore_copy(folder, known, path)
+    if wrong:
+        raise IndexDamaged(wrong)
+
+
+def _opened(known: _State, disk: RealDisk) -> IndexStore | None:
+    if not known.lsn:
+        return None
+    return IndexStore(open_for_reading(known.path), disk, map_bytes=0)
+
+
+def _name_in(fact: Fact) -> str:
+    detail = events.decode_detail(fact.row[events.KIND], fact.detail)
+    return str(getattr(detail, "name", ""))
+
+
+def _missing(gap: Gap, names: dict[int, str]) -> Missing:
+    """Describe a gap by the entries of a footer for its blocks."""
+    blocks = [entry for entry in gap.blocks if entry.event_count]
+    kinds, queues = 0, 0
+    for entry in blocks:
+        kinds |= entry.kinds
+        queues |= entry.queues
+    return Missing(
+        gap.first_lsn, gap.last_lsn, gap.last_lsn - gap.first_lsn + 1, gap.segment, gap.offset,
+        gap.bytes, gap.what,
+        time_min=min((entry.time_min for entry in blocks), default=0),
+        time_max=max((entry.time_max for entry in blocks), default=0),
+        kinds=tuple(BY_NUMBER[kind].name for kind in BY_NUMBER if kind_bit(kind) & kinds),
+        queues=tuple(name for queue, name in names.items() if queue_bit(queue) & queues),
+    )  # fmt: skip

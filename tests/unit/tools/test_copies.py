@@ -1,0 +1,64 @@
+"""The commands `journal fork` and `journal salvage`: what they print, and their exit codes."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from daybook.tools.journal_cli import cli
+
+
+def journal(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def test_a_fork(history: Any, tmp_path: Path) -> None:
+    done = journal("fork", history.data, tmp_path / "made", "--at", history["dead"])
+    assert done.exit_code == 0, done.output
+    assert f"forked {history.data} after event" in done.output
+    assert f"daybook serve --data {tmp_path / 'made'}" in done.output
+    again = journal("fork", history.data, tmp_path / "made")
+    assert again.exit_code == 1
+    assert "is not empty" in again.output
+    told = json.loads(journal("fork", tmp_path / "made", tmp_path / "two", "--json").output)
+    assert told["asked"] == told["lsn"]
+    shown = journal("inspect", tmp_path / "two", "--kind", "Forked")
+    assert shown.output.count("Forked") == 2
+    assert str(history.data) in shown.output
+
+
+def test_moments_that_cannot_be_forked(history: Any, tmp_path: Path) -> None:
+    for at, why in (("999999", "ends with event"), ("2001-01-01", "begins with event")):
+        done = journal("fork", history.data, tmp_path / "made", "--at", at)
+        assert (done.exit_code, why in done.output) == (1, True), done.output
+    assert journal("fork", history.data, "a", "b").exit_code == 2
+    assert journal("fork", tmp_path / "none", tmp_path / "made").exit_code == 1
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_salvage(history: Any, tmp_path: Path, *, is_damaged: bool) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(history.data, data)
+    if is_damaged:
+        path = sorted((data / "journal").glob("*.seg"))[2]
+        changed = bytearray(path.read_bytes())
+        changed[5000] ^= 1
+        path.write_bytes(changed)
+    done = journal("salvage", data, tmp_path / "made")
+    assert done.exit_code == int(is_damaged), done.output
+    assert ("MISSING LSN" in done.output) == is_damaged
+    assert ("nothing is missing" in done.output) != is_damaged
+    assert journal("verify", tmp_path / "made").exit_code == 0
+    told = json.loads(journal("salvage", data, tmp_path / "two", "--json").output)
+    assert told["whole"] != is_damaged
+    assert bool(told["gaps"]) == is_damaged
+
+
+def test_nothing_to_salvage(tmp_path: Path) -> None:
+    done = journal("salvage", tmp_path, tmp_path / "made")
+    assert done.exit_code == 1
+    assert "is no data directory" in done.output

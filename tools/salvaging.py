@@ -1,0 +1,104 @@
+"""Running `journal salvage`: makes a data directory of what is sound in another, and reports."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from daybook.engine.queues import StoreError
+from daybook.paging.base import BaseDamaged
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.fold import FoldError
+from daybook.recovery.salvage import Missing, Report, salvage
+from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.opening import opened, used_bytes
+from daybook.tools.printing import adding_up, progress, show_json
+from daybook.tools.texts import moment, printable
+
+SHOWN_MAX = 100
+"""How many of a list people are shown; JSON has more."""
+
+
+def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
+    """Salvage, print the report, and exit with 1 if anything is missing. Raises Failure."""
+    total = used_bytes(opened(source))
+
+    def note(text: str) -> None:
+        click.echo(f"note: {text}", err=True)
+
+    try:
+        with progress("salvaging", 3 * total) as told:
+            report = salvage(source, target, note=note, progress=adding_up(told))
+    except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
+        raise Failure(f"{error}. There is no {target}") from error
+    if flags["as_json"]:
+        show_json(msgspec.to_builtins(report) | {"whole": report.is_whole})
+    else:
+        _show(report)
+    if not report.is_whole:
+        sys.exit(EXIT_WRONG)
+
+
+def _show(report: Report) -> None:
+    click.echo(
+        f"salvaged {report.events:,} events in {report.blocks:,} blocks of {report.segments:,} "
+        f"segments, up to event {report.last_lsn:,}, to {report.directory}"
+    )
+    if report.state_lsn:
+        click.echo(
+            f"the state at event {report.state_lsn:,} is exact: {report.state_from} was sound"
+        )
+    if report.first_lsn > 1:
+        click.echo(f"its history begins with event {report.first_lsn:,}")
+    for gap in report.gaps:
+        click.secho(_gap_line(gap), fg="red")
+    for broken in report.broken_chain:
+        click.secho(
+            f"CHAIN {broken.segment}, offset {broken.offset} (LSN {broken.lsn}): it does not carry "
+            "the hash of the block before it; its own checksums are right",
+            fg="red",
+        )
+    for kind, count in sorted(report.replaced.items()):
+        click.echo(f"REPLACED {count:,} {kind}: they do not fit what is left before them")
+    for name in report.created:
+        click.echo(f"CREATED {printable(name)}: it is named, and how it was created is lost")
+    for name in report.renamed:
+        click.echo(f"RENAMED {printable(name)}: another still had its name")
+    if report.uncertain:
+        click.echo(
+            f"{report.uncertain:,} messages were queued before a gap; those whose end is in it are "
+            "kept, and may be delivered twice"
+        )
+    _show_messages("without content, removed", report.without_content, report.without_content_count)
+    _show_messages("known by their ends only", report.unknown, report.unknown_count)
+    if report.is_whole:
+        click.secho("nothing is missing", fg="green")
+    click.echo(
+        f"its data id is {report.data_id}: it needs an archive of its own; start it with: "
+        f"daybook serve --data {report.directory}"
+    )
+
+
+def _gap_line(gap: Missing) -> str:
+    where = f"{gap.segment}, offset {gap.offset}, {gap.bytes:,} bytes: " if gap.segment else ""
+    if not gap.events:
+        return f"MISSING nobody knows how many events at the end: {where}{gap.what}"
+    parts = [f"MISSING LSN {gap.first_lsn} to {gap.last_lsn}: {where}{gap.what}"]
+    if gap.kinds:
+        parts.append(
+            f"from {moment(gap.time_min)} to {moment(gap.time_max)}: {', '.join(gap.kinds)}; "
+            f"queues, perhaps: {', '.join(map(printable, gap.queues)) or 'none that is left'}"
+        )
+    return "; ".join(parts)
+
+
+def _show_messages(what: str, listed: list[tuple[str, int]], count: int) -> None:
+    if not count:
+        return
+    click.secho(f"MESSAGES {count:,} {what}", fg="red")
+    for queue, message in listed[:SHOWN_MAX]:
+        click.echo(f"  {message} in queue {printable(queue)}")
+    if count > SHOWN_MAX:
+        click.echo(f"  and {count - SHOWN_MAX:,} more: --json lists up to {len(listed):,}")
