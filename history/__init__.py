@@ -8,6 +8,10 @@ Modules:
 - `beginning`: The state before some event of a journal, expressed as events.
 - `catalogs`: Finding blocks by catalogs: what may hold an event about something, in any span of a
   journal (ADR 64).
+- `fate_words`: Words for what became of messages: how their entries left their queues, or that none
+  did.
+- `fates`: Choosing messages of history by where they were sent, what they say, and what became of
+  them.
 - `finding`: Finding messages by what they contain: the value of a header, or the SHA-256 of a body.
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.

@@ -60,6 +60,7 @@ Modules:
 - `numbers`: Ids and LSNs on the command line: numbers as commands print them, with or without
   separators.
 - `opening`: Opening the input of commands: the live journal of a data directory, and its archive.
+- `origins`: What a replayed message is a replay of, in words.
 - `past`: The broker as it was after an event: `journal inspect --at`, and what `journal diff`
   compares.
 - `paths`: Paths on a command line: checks before anything is opened.
@@ -71,6 +72,9 @@ Modules:
 - `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
   `copy`, `retry` and so on. They complete the group `queue`.
 - `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
+- `replay`: The command `journal replay`: which messages, and to where.
+- `replaying`: Running `journal replay`: chooses messages of history, counts them, and sends them
+  (ADR 68).
 - `salvaging`: Running `journal salvage`: makes a data directory of what is sound in another, and
   reports.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.

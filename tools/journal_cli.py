@@ -28,6 +28,7 @@ PLACES: Final = {
     "catalog": "daybook.tools.cataloging:catalog_command",
     "anchor": "daybook.tools.signing:anchor_command",
     "keygen": "daybook.tools.signing:keygen_command",
+    "replay": "daybook.tools.replay:replay_command",
     "sql": "daybook.tools.sql.command:sql_command",
     "trail": "daybook.tools.trail_command:trail_command",
 }

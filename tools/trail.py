@@ -27,6 +27,7 @@ from daybook.journal.format import FooterEntry
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.catalog_file import CatalogFile
 from daybook.paging.catalog_keys import MESSAGES, subject_of
+from daybook.tools.origins import replay_of
 from daybook.tools.story import as_object, kind_name, reason_name, sentence
 
 if TYPE_CHECKING:
@@ -229,7 +230,8 @@ class _Teller:
         places = tuple(
             (Lane(message, queue.name), entry.place) for message, queue, entry in self._entries()
         )
-        self.steps.append(Step(event, text, told, tuple(consequences), "", places))
+        told_too = (*consequences, *replay_of(event))
+        self.steps.append(Step(event, text, told, told_too, "", places))
 
     def _apply(self, event: Event) -> None:
         apply(self.state, event.lsn, event.row, event.detail, event.headers, b"")

@@ -1,0 +1,155 @@
+"""Replay into a running broker: dry first, each once, also with kill -9 in the middle."""
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.using import connected, daybook, sent
+from tests.interop.wire import Frame, Wire
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+
+pytestmark = pytest.mark.interop
+
+JOURNAL = str(Path(DAYBOOK).with_name("journal"))
+LARGE = b"chunk " * 60_000
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The history: 200 orders of which 120 are acknowledged, one of them large."""
+    with BrokerProcess(tmp_path_factory.mktemp("source") / "data") as broker:
+        broker.start()
+        with connected(broker) as wire:
+            for number in range(199):
+                colour = "red" if number % 2 else "green"
+                wire.send(
+                    "SEND", b"order %d" % number, destination="/queue/orders", colour=colour,
+                    priority="7", persistent="true",
+                )  # fmt: skip
+            sent(wire, "/queue/orders", LARGE, priority="7")
+            sent(wire, "/queue/others", b"other")
+            wire.send("SUBSCRIBE", id="s", destination="/queue/orders", ack="client-individual")
+            for number in range(200):
+                frame = wire.expect("MESSAGE")
+                if number < 119 or frame.body == LARGE:
+                    wire.send("ACK", id=frame.headers["ack"])
+            wire.send("DISCONNECT", receipt="d")
+            while wire.read().headers.get("receipt-id") != "d":
+                pass
+        assert broker.stop() == 0
+        yield broker
+
+
+def fixed_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def command(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[str, Any]:
+    return {
+        "args": [
+            JOURNAL, "replay", str(source.data), "/queue/again",
+            "--url", f"stomp://127.0.0.1:{port}", *words,
+        ],
+        "env": os.environ | {"XDG_STATE_HOME": str(home)},
+        "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+    }  # fmt: skip
+
+
+def replay(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[str, Any]:
+    asked = command(source, home, port, *words, "--json")
+    done = subprocess.run(asked.pop("args"), check=False, **asked)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def waiting(broker: BrokerProcess) -> int:
+    told = json.loads(daybook(broker, "queue", "list", "--json"))
+    rows = told["queues"] if isinstance(told, dict) else told
+    return sum(int(row["messages"]) for row in rows if row["queue"] == "again")
+
+
+def drain(broker: BrokerProcess) -> list[Frame]:
+    count = waiting(broker)
+    with connected(broker) as wire:
+        wire.send("SUBSCRIBE", id="s", destination="/queue/again", ack="auto")
+        return [_message(wire) for _ in range(count)]
+
+
+def _message(wire: Wire) -> Frame:
+    return wire.expect("MESSAGE")
+
+
+def test_each_is_sent_once_though_the_broker_is_killed(
+    source: BrokerProcess, tmp_path: Path
+) -> None:
+    port = fixed_port()
+    chosen = ("--queue", "orders", "--only", "acknowledged")
+    with BrokerProcess(tmp_path / "data", listen=[f"stomp://127.0.0.1:{port}"]) as target:
+        target.start()
+        dry = replay(source, tmp_path, port, *chosen)
+        assert (dry["messages"], dry["large"], dry["left"], dry["sent"]) == (120, 1, 120, 0)
+        assert waiting(target) == 0
+
+        asked = command(source, tmp_path, port, *chosen, "--send", "--rate", "60")
+        running = subprocess.Popen(asked.pop("args"), **asked)
+        wait_for(lambda: waiting(target) > 20, "some replayed messages")
+        target.kill()
+        _, said = running.communicate(timeout=60)
+        assert running.returncode == 1
+        assert "repeat the command to resume" in said
+
+        target.start()
+        told = replay(source, tmp_path, port, *chosen, "--send")
+        assert told["sent"] + told["duplicates"] == 120
+        assert replay(source, tmp_path, port, *chosen, "--send")["left"] == 0
+        # Without the state file the broker remembers, too.
+        Path(told["state_file"]).unlink()
+        assert replay(source, tmp_path, port, *chosen, "--send")["duplicates"] == 120
+
+        frames = drain(target)
+        bodies = [frame.body for frame in frames]
+        assert bodies == [*(b"order %d" % number for number in range(119)), LARGE]
+        for number, frame in enumerate(frames[:-1]):
+            assert frame.headers["colour"] == ("red" if number % 2 else "green")
+            assert frame.headers["priority"] == "7"
+            original, _, data_id = frame.headers["x-daybook-replay-of"].partition("@")
+            assert data_id == told["data_id"]
+            assert original.isdigit()
+        assert target.stop() == 0
+        # The trail of a replayed message says what it is.
+        first = frames[0].headers["message-id"]
+        words = [JOURNAL, "trail", str(target.data), first]
+        trail = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        assert (
+            f"a replay of message {frames[0].headers['x-daybook-replay-of'].split('@')[0]}" in trail
+        )
+
+
+def test_filters_spans_and_replays_of_their_own(source: BrokerProcess, tmp_path: Path) -> None:
+    port = fixed_port()
+    with BrokerProcess(tmp_path / "data", listen=[f"stomp://127.0.0.1:{port}"]) as target:
+        target.start()
+        red = replay(source, tmp_path, port, "--filter", "colour = 'red'", "--send")
+        assert red["sent"] == 99
+        never = replay(source, tmp_path, port, "--only", "never-acknowledged")
+        assert never["addresses"] == {"orders": 80, "others": 1}
+        waits = replay(source, tmp_path, port, "--only", "waiting", "--address", "others", "--send")
+        assert waits["sent"] == 1
+        again = replay(
+            source, tmp_path, port, "--filter", "colour = 'red'", "--send", "--id", "second"
+        )
+        assert again["sent"] == 99
+        assert waiting(target) == 199
+        assert target.stop() == 0
+        # Replays are not taken for originals.
+        assert replay(target, tmp_path, port)["messages"] == 0
+        assert replay(target, tmp_path, port, "--copies")["messages"] == 199
