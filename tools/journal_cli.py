@@ -162,39 +162,6 @@ def salvage_command(source: Path, target: Path, **flags: Any) -> None:
     salvaging.run(source, target, flags)
 
 
-@cli.command("trail")
-@click.argument("words", nargs=-1, required=True, metavar="[DATA] MESSAGE")
-@data_option
-@history_options
-@json_option
-@click.option("--svg", is_flag=True, help="Print a drawing, to be saved as a file.")
-@click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
-@click.pass_context
-def trail_command(
-    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
-) -> None:
-    """Show all events of a message, and where it is now.
-
-    MESSAGE is the message-id that the broker assigned. The story includes the messages it was made
-    from, and those made from it (dead letter, expiry).
-    """
-    if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
-        raise click.UsageError("--json, --svg and --mermaid exclude each other")
-    if len(words) > 2:
-        raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
-    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
-    try:
-        message: int = NUMBER.convert(words[-1], None, ctx)
-    except click.BadParameter as error:
-        raise click.UsageError(
-            f"'{words[-1]}' is not a message id; it is a number, like 17"
-        ) from error
-    path = chosen(ctx, directory, data)
-    from daybook.tools import trailing  # noqa: PLC0415 (slow to import)
-
-    trailing.run(ctx, path, message, flags)
-
-
 @cli.command()
 @data_argument
 @data_option

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
+from types import ModuleType
 
 import pytest
 
+from daybook.tools import daybook, journal_cli
 from tests.meta import tree
 
 LIGHT = {"click", "msgspec"}
@@ -84,3 +86,9 @@ def test_every_command_is_asked(answers: list[tuple[str, list[str]]]) -> None:
         "daybook serve", "daybook --version", "daybook pipeline audit", "daybook pipeline replay",
         "daybook queue list", "journal archive verify", "journal sql", "journal verify",
     } <= asked  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [daybook, journal_cli])
+def test_a_command_is_in_one_place(module: ModuleType) -> None:
+    """One that is loaded when it is called would be hidden by one that is defined beside it."""
+    assert not module.PLACES.keys() & module.cli.commands.keys()
