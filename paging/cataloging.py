@@ -395,6 +395,8 @@ def remove_others(directory: Path, disk: Disk) -> None:
     """Remove the catalogs of segments that left, and pieces of sealed segments that have one for
     all of it."""
     firsts = [segment_first_lsn(name) or 0 for name in segment_names(disk)]
+    if not firsts:
+        return
     covered = 0
     for path in sorted(directory.glob("*" + SUFFIX)):
         if not path.stem.isdigit():

@@ -30,8 +30,9 @@ from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema, check_columns
 from daybook.pipeline.selection import EVERYTHING, Selection
 
 BATCH_ROWS: Final = 1 << 16
-MEMORY_MOST: Final = 512 << 20
-"""What DuckDB may use by default: it spills above, and some 5 million messages fit in."""
+MEMORY_MOST: Final = 2 << 30
+"""What DuckDB may use by default. It spills above; but a table of all messages, as questions about
+their states make one, needs about 100 bytes for each that it cannot spill."""
 MEMORY_SHARE: Final = 3
 """On a small machine DuckDB may use one part in so many of the memory."""
 MEMORY_LEAST: Final = 256 << 20

@@ -9,6 +9,7 @@ import msgspec
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import Selection, parse_kinds
+from daybook.tools.memory_option import MEMORY_OF_JOBS
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -63,6 +64,6 @@ def engine_of(job: Job) -> Engine:
         from daybook.pipeline.spark.engine import SparkEngine  # noqa: PLC0415
 
         return SparkEngine(job.master)
-    from daybook.pipeline.duck import DuckEngine  # noqa: PLC0415
+    from daybook.pipeline.duck import DuckEngine, memory_bytes  # noqa: PLC0415
 
-    return DuckEngine(job.memory)
+    return DuckEngine(job.memory or min(MEMORY_OF_JOBS, memory_bytes()))
