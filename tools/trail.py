@@ -130,6 +130,11 @@ def _beginning(directory: Path, disk: Disk, message: int = 0, *, until: int = 0)
     return beginning(directory, disk, message, until=until)
 
 
+def missing_before(disk: Disk) -> str:
+    """Say where the history before a journal is; "" if the journal has its first event."""
+    return _missing(disk) if first_lsn_of(disk) > 1 else ""
+
+
 def _missing(disk: Disk) -> str:
     from daybook.history.beginning import what_is_missing  # noqa: PLC0415 (slow to import)
 

@@ -83,5 +83,6 @@ def _check_values(flags: dict[str, Any]) -> None:
         size = 0
     if size * 2 != SHA256_DIGITS:
         raise click.UsageError(
-            f"--body-sha256 {digest}: give the {SHA256_DIGITS} digits of it in hexadecimal"
+            f"--body-sha256 {digest}: give the SHA-256 of the body, {SHA256_DIGITS} hexadecimal "
+            "digits"
         )

@@ -70,7 +70,8 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         shown.update(told.messages)
         families += 1
     if not families:
-        raise Failure(f"there is no message with {what}")
+        missing = trail.missing_before(catalogs.disk)
+        raise Failure(f"there is no message with {what}" + (f"; {missing}" if missing else ""))
 
 
 def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Sought, str]:
