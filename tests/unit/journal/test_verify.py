@@ -153,6 +153,26 @@ def test_a_segment_of_another_journal_is_found() -> None:
         read_all(ours)
 
 
+def test_a_segment_that_continues_another_history_is_found() -> None:
+    """The same journal went on in two ways from a copy: each segment is sound by itself."""
+    disks = []
+    for seed in (1, 2):
+        disk = MemoryDisk()
+        journal = create(disk)
+        for number in range(12):
+            journal.append(make_batch(number + 1, [((1, 1, 1, 1, 1), b"", noise(900 + seed))]))
+        journal.mark(1)
+        disks.append(disk)
+    ours, theirs = disks
+    names = segment_names(ours)
+    assert names == segment_names(theirs)
+    assert len(names) > 2
+    ours.files[names[1]] = theirs.files[names[1]]
+    found = verify(ours).faults
+    assert [(fault.segment, fault.offset) for fault in found] == [(names[1], 0), (names[2], 0)]
+    assert all("hash of the last block before it" in fault.what for fault in found)
+
+
 def test_a_segment_under_another_name_is_found(disk: MemoryDisk) -> None:
     names = segment_names(disk)
     disk.rename(names[0], segment_name(2))

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import click
 import msgspec
@@ -114,15 +115,16 @@ def test_the_same_damage_is_reported(data: Path, processes: int) -> None:
 
 
 def test_a_wrong_digest_is_found_in_whatever_range(tmp_path: Path) -> None:
-    world = World()
+    world, random = World(), Random(1)
     connection = world.ok(c.OpenConnection("STOMP 1.2", "p", "u"))
     for number in range(1800):
-        world.ok(c.Send(connection, "orders", b"", b"x"))
+        world.ok(c.Send(connection, "orders", b"", random.randbytes(60)))
         if number % 600 == 599:
             # Recorded in another range than that of the state that it is about.
             world.ok(c.Checkpoint(200 * (len(world.journal) // 200 - 2), "0" * 32))
     data = write_history(tmp_path / "data", world.journal, segment_bytes=1 << 14)
     take_snapshots(data, len(world.journal))
+    assert len(segment_names(RealDisk(data / JOURNAL))) > 4
     verdict = in_one_go(data)
     assert len(verdict.wrong) == 3
     assert said(planned(data)) == said(verdict)
