@@ -11,7 +11,6 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -77,6 +76,7 @@ class Signing:
         self._record: Final = record
         self._after: Final = after
         self._process: subprocess.Popen[bytes] | None = None
+        self._leaving: list[subprocess.Popen[bytes]] = []
         self._received = b""
         self._configured: Configure | None = None
         self._wanted: Sign | None = None
@@ -100,6 +100,7 @@ class Signing:
 
     def tick(self) -> None:
         """Start, configure, ask and judge the notary, if there is a key; call it every second."""
+        self._leaving = [each for each in self._leaving if each.poll() is None]
         config = self._config()
         if not config.signing_key:
             self._drop()
@@ -207,7 +208,12 @@ class Signing:
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            self._heard(ANSWERS.decode(line))
+            try:
+                answer = ANSWERS.decode(line)
+            except (msgspec.MsgspecError, ValueError):
+                self._ended("it says what cannot be understood")
+                return
+            self._heard(answer)
 
     def _drop(self) -> None:
         """End the notary without a word."""
@@ -221,8 +227,8 @@ class Signing:
         process.kill()
         process.stdin.close()
         process.stdout.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(1)
+        # It may wait for a disk that hangs, for which the broker must not wait.
+        self._leaving.append(process)
 
     def _ended(self, why: str) -> None:
         self._drop()
