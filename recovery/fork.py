@@ -68,8 +68,10 @@ class Fork(msgspec.Struct, frozen=True):
     users: bool
 
 
-def check_target(target: Path) -> None:
-    """Raise ForkError if a data directory cannot be made at this path."""
+def check_target(target: Path, source: Path) -> None:
+    """Raise ForkError if a data directory cannot be made at this path, of the one at another."""
+    if target.absolute().resolve().is_relative_to(source.absolute().resolve()):
+        raise ForkError(f"{target} is within {source}, which is not changed: name another folder")
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise ForkError(f"{target} exists and is no folder: name a new one")
     if target.is_dir() and any(target.iterdir()):
@@ -81,12 +83,13 @@ def check_target(target: Path) -> None:
 
 
 @contextmanager
-def made(target: Path, word: str) -> Iterator[Path]:
+def made(target: Path, source: Path, word: str) -> Iterator[Path]:
     """Yield a folder to fill; it gets the name of the target at the end, if nothing is raised.
 
-    `word` is in its name until then. Raises ForkError and OSError.
+    `word` is in its name until then. The target must not be within the source. Raises ForkError and
+    OSError.
     """
-    check_target(target)
+    check_target(target, source)
     parent = target.absolute().parent
     work = Path(mkdtemp(prefix=f".{target.name}.{word}-", dir=parent))
     try:
@@ -120,7 +123,7 @@ def fork(
     microseconds since 1970. With `shares` segments share disk space with the source where that is
     possible. Raises ForkError, JournalError, OSError and what `state_at` raises.
     """
-    with made(target, "unfinished") as work:
+    with made(target, source, "unfinished") as work:
         journal = CopyDisk(work / JOURNAL)
         journal.create()
         index_at(source, disk, lsn, work / INDEX, note=note, progress=progress)

@@ -165,7 +165,7 @@ def salvage(
     `progress` is called with the number of bytes read, each byte being read two or three times.
     Raises SalvageError, ForkError about the target, JournalError and OSError.
     """
-    with made(target, "unfinished") as work:
+    with made(target, source, "unfinished") as work:
         return _Salvage(source, target, work, note, progress).run()
 
 

@@ -24,7 +24,7 @@ def run(
     ctx: click.Context, path: Path, target: Path, asked: Moment | None, flags: dict[str, Any]
 ) -> None:
     """Make a fork and print what it is. Raises Failure, JournalError and OSError."""
-    check_target(target)
+    check_target(target, path)
     disk, _, _ = history(ctx, path, flags)
     at = past.found(disk, asked or Moment(last_lsn(disk)))
 

@@ -191,6 +191,8 @@ def test_the_target_must_be_new(source: Path, tmp_path: Path) -> None:
         (used / "notes", "is no folder"),
         (tmp_path / "a" / "b", "does not exist"),
         (Path("/proc"), "not empty"),
+        (source, "is within"),
+        (source / "copy", "is within"),
     ):
         with pytest.raises(ForkError, match=why):
             forked(source, 100, target)
