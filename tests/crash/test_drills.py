@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.tools.drills import broker, campaigns
+from daybook.tools.drills import broker, campaigns, hardships
 from daybook.tools.drills.campaigns import Asked
 from daybook.tools.drills.shape import Report
 
@@ -34,8 +34,11 @@ def drill(folder: Path, name: str, rounds: int, seed: int = 5) -> Report:
 
 
 @pytest.mark.parametrize("name", ["kill", "power-cut", "slow-disk", "disk-full"])
-def test_a_sound_release_passes(tmp_path: Path, name: str, seed: int) -> None:
-    report = drill(tmp_path, name, 2, seed)
+def test_a_sound_release_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
+    report = drill(tmp_path, name, 1, seed)
     assert report.findings == []
     assert report.right
     assert report.configuration["journal.segment-bytes"] == 256 * 1024
@@ -121,7 +124,7 @@ def test_a_planted_mistake_is_found(
 ) -> None:
     program = f"{plant}\nfrom daybook.tools.drills.serving import main\nmain()"
     monkeypatch.setattr(broker, "PROGRAM", (sys.executable, "-P", "-c", program))
-    report = drill(tmp_path, name, 5)
+    report = drill(tmp_path, name, 4)
     assert not report.right
     assert report.findings[0].promise != "drill", report.findings
     assert f"daybook drill {name}" in report.findings[0].again

@@ -79,7 +79,8 @@ class Wrong(DaybookError):
 
 class Campaign:
     """One campaign on one data directory. `starts` are seconds from launch to `ready`, `kills` when
-    they were, `throughput` deliveries and receipts a second, all by the clock of the campaign."""
+    they were and when a broker served again, `throughput` deliveries and receipts a second, all by
+    the clock of the campaign."""
 
     def __init__(
         self, serving: Serving, hardship: Hardship, seed: int, tell: Callable[[int], None]
@@ -124,6 +125,7 @@ class Campaign:
             end_work(workers)
         self.hardship.after_strike(self.data)
         self.kills.append((struck, self.now))
+        self.throughput += [(round(struck, 3), 0.0)]
         self._check_ledger()
         self._look_at_disk()
         self._tell(self.rounds)
@@ -133,6 +135,14 @@ class Campaign:
             self.starts.append(self.broker.start())
         except BrokerTrouble as error:
             raise Wrong("P8", str(error)) from error
+        if self.kills:
+            self.kills[-1] = self.kills[-1][0], self.now
+        self._counted = self._done, self.now
+        self.throughput += [(round(self.now, 3), 0.0)]
+
+    @property
+    def _done(self) -> int:
+        return len(self.ledger.receipted) + len(self.ledger.counts)
 
     def _kill_in_start(self) -> None:
         self.hardship.before_start(self.data)
@@ -160,7 +170,7 @@ class Campaign:
 
     def _sample(self) -> None:
         """Note what was done since the last sample, for each second."""
-        done, at = len(self.ledger.receipted) + len(self.ledger.counts), self.now
+        done, at = self._done, self.now
         before, since = self._counted
         if at > since:
             self.throughput.append((round(at, 3), max(0, done - before) / (at - since)))

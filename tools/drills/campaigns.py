@@ -186,12 +186,12 @@ def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked
             )
     starts = [seconds * 1000 for seconds in campaign.starts]
     report.spreads.append(reports.spread("from the start of the process to ready", "ms", starts))
-    rates = [rate for _, rate in campaign.throughput]
+    rates = [rate for _, rate in campaign.throughput if rate]
     report.spreads.append(reports.spread("throughput", "receipts and deliveries/s", rates))
     marks = [Mark(at, until, f"killed at {at:.1f} s") for at, until in campaign.kills]
     report.lines.append(
         Line(
-            "throughput over time; bands are the times from a kill to the end of the clients",
+            "throughput over time; bands last from a kill until a broker serves again",
             "seconds", "receipts and deliveries/s", campaign.throughput, marks,
         )
     )  # fmt: skip

@@ -46,7 +46,8 @@ margin:10px 0}
 figure{margin:14px 0 22px}figcaption{color:var(--soft);font-size:13px}
 svg{width:100%;height:auto;display:block}svg text{font:11px system-ui,sans-serif;fill:var(--soft)}
 svg .right{text-anchor:end}svg .middle{text-anchor:middle}svg .name{font-size:12px}
-svg .marked{fill:var(--ink);font-weight:600}svg .grid{stroke:var(--line);stroke-width:.7}
+svg .marked{fill:var(--ink);font-weight:600;paint-order:stroke;stroke:var(--paper);
+stroke-width:3px}svg .grid{stroke:var(--line);stroke-width:.7}
 svg .axis,svg .tick{stroke:var(--soft)}svg .bar,svg .dot{fill:var(--main)}
 svg .line{fill:none;stroke:var(--main);stroke-width:1.6}svg .band{fill:var(--band)}
 svg .mark{stroke:var(--ink);stroke-dasharray:4 3}
