@@ -125,7 +125,7 @@ class Campaign:
             end_work(workers)
         self.hardship.after_strike(self.data)
         self.kills.append((struck, self.now))
-        self.throughput += [(round(struck, 3), 0.0)]
+        self.throughput.append((round(struck, 3), 0.0))
         self._check_ledger()
         self._look_at_disk()
         self._tell(self.rounds)
@@ -138,7 +138,7 @@ class Campaign:
         if self.kills:
             self.kills[-1] = self.kills[-1][0], self.now
         self._counted = self._done, self.now
-        self.throughput += [(round(self.now, 3), 0.0)]
+        self.throughput.append((round(self.now, 3), 0.0))
 
     @property
     def _done(self) -> int:
