@@ -44,6 +44,7 @@ BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
 SECONDS ?= 600
+SEEDS ?=
 MINUTES ?= 20
 SOAK_ARGS ?=
 TIMES ?= 10
@@ -56,7 +57,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim attack fuzz soak wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim simulate attack fuzz soak wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -158,12 +159,16 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.errors_tree
 	$(BIN)/python -m tests.meta.metrics_page
 	$(BIN)/python -m tests.meta.audit_page
+	$(BIN)/python -m tests.meta.verification_page
 
 bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)
 
 sim: $(TEST) ## simulate the whole broker with faults (SEED=n STEPS=m)
 	$(BIN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
+
+simulate: $(TEST) ## simulate any features together on all cores, for MINUTES=n or SEEDS=n runs (SEED=first)
+	$(BIN)/python -m tests.simulation.search --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SEED),--seed $(SEED)) --steps $(STEPS)
 
 attack: $(TEST) ## attack brokers beside an honest client, longer than `make test` (TIMES=n)
 	DAYBOOK_ATTACK=$(TIMES) $(BIN)/python -m pytest $(PYTEST_ARGS) tests/attack

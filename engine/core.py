@@ -103,7 +103,12 @@ class Emptying:
 
 
 class Core:
-    """State, open batch, effects and the queues that dispatch must look at."""
+    """State, open batch, effects and the queues that dispatch must look at.
+
+    `is_checked` says that what is carried out was checked before, so that no limit refuses a part.
+    """
+
+    is_checked: bool = False
 
     def __init__(self, state: State, next_lsn: int, options: Options) -> None:
         self.state = state
@@ -127,8 +132,6 @@ class Core:
         # When held messages that could not be read are tried again, 0 if there are none.
         self.held_again = 0
         self._last_detail = "", b""
-        # Whether what is carried out was checked before, so that no limit refuses a part of it.
-        self.is_checked = False
         # How much work may be done in this turn, and what remains for others (`engine.slices`).
         self.budget = Budget()
         self.closing: dict[int, Closing] = {}

@@ -28,3 +28,5 @@ class Hooks(msgspec.Struct):
     make_index: IndexFactory = SimulatedIndex
     pages: bool | None = None
     make_rounds: Callable[[], Rounds] = Rounds
+    # Features that are left out although the seed draws them.
+    without: frozenset[str] = frozenset()

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+from tests.simulation.hooks import Hooks
 from tests.simulation.seeds import SEEDS
 from tests.simulation.simulation import Simulation
 
@@ -21,19 +22,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="the first seed; drawn if it is not given")
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run")
     parser.add_argument("--runs", type=int, default=1, help="runs, each with the next seed")
+    parser.add_argument("--without", default="", help="features to leave out, divided by commas")
     given = parser.parse_args(arguments)
     seed = random.randrange(SEEDS) if given.seed is None else given.seed
     for number in range(given.runs):
-        if not run_once(seed + number, given.steps):
+        without = frozenset(filter(None, given.without.split(",")))
+        if not run_once(seed + number, given.steps, without):
             return 1
     return 0
 
 
-def run_once(seed: int, steps: int) -> bool:
+def run_once(seed: int, steps: int, without: frozenset[str] = frozenset()) -> bool:
     """One run; says what came of it, and returns whether all promises were kept."""
     print(f"seed {seed}, {steps} steps", flush=True)
     begun = time.perf_counter()
-    simulation = Simulation(seed)
+    simulation = Simulation(seed, Hooks(without=without))
     try:
         simulation.run(steps)
     except Exception:
@@ -79,11 +82,15 @@ def _leaving(simulation: Simulation) -> str:
 def explain(simulation: Simulation, steps: int) -> str:
     """What went wrong (the exception being handled), after what, and how to see it again."""
     recent = "\n".join(f"  {line}" for line in simulation.recent)
+    features = ",".join(sorted(simulation.hooks.without))
+    without = f' --without "{features}"' if features else ""
+    # Up to there it is the same run.
+    last = min(steps, simulation.counts.steps)
     return (
         f"What happened last:\n{recent}\n{traceback.format_exc()}\n"
         f"FAILED with seed {simulation.seed} after {simulation.counts.steps} steps, "
         f"at commit {commit()}. The same again:\n"
-        f"  python -m tests.simulation.run --seed {simulation.seed} --steps {steps}"
+        f"  python -m tests.simulation.run --seed {simulation.seed} --steps {last}{without}"
     )
 
 

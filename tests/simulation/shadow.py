@@ -10,6 +10,7 @@ from typing import Any
 
 from daybook.engine import events, reasons
 from tests.simulation.clients import queues_named_by
+from tests.simulation.kinds import is_mixed_place
 from tests.simulation.ledger import Ledger
 from tests.simulation.shadow_peers import COMPOSITE, Entry, Peers, ShadowConsumer, ShadowQueue
 from tests.simulation.violation import Violation
@@ -54,7 +55,9 @@ class Shadow(Peers):
         self.duplicates = 0
         # The last message that no queue took, only what the broker keeps.
         self._kept = 0
+        self._kept_tag = 0
         self._recording = 0
+        self._may_go_on = False
         # Of each message that is journaled with its body: the first event that it needs.
         self.needs: dict[int, int] = {}
         self.carried = 0
@@ -70,18 +73,11 @@ class Shadow(Peers):
             raise Violation("P2", f"event {lsn} follows event {self.lsn}")
         self.lsn = lsn
         kind = row[events.KIND]
-        # What a message replaced leaves before its id is recorded.
-        # So do the copies of one that goes to the dead letter address.
-        is_replaced = row[events.RELATED] == self._recording
-        if self._recording and kind == events.ROUTED and row[events.REASON] == reasons.NO_ROUTE:
-            self.routed[self.tags[self._recording]] = self._recording = lsn
-            is_replaced = True
-        # It may be the first message of which its address keeps the history.
-        is_first = row[events.REASON] == reasons.HISTORY or kind == events.TIME_MARKED
-        # And a pattern that is full drops its part of the message.
-        is_next = kind in (events.DUPLICATE_ID_RECORDED, events.DROPPED)
-        may_come = is_replaced or is_first or is_next
-        if self._recording and not may_come:
+        # What a message replaced leaves before its id is recorded. One that no queue took goes
+        # elsewhere before that, with copies, histories and drops; the end of the block is its end.
+        is_replaced = kind == events.REMOVED and row[events.RELATED] == self._recording
+        is_next = is_replaced or kind == events.DUPLICATE_ID_RECORDED
+        if self._recording and not is_next and not self._may_go_on:
             raise Violation("P1", f"event {lsn}: the id of {self._recording} was not recorded")
         if self._copy is not None and kind not in (events.ROUTED, events.DIVERTED):
             raise Violation("P1", f"event {lsn}: the copy {self._copy} was not routed")
@@ -250,7 +246,9 @@ class Shadow(Peers):
         sent = self.ledger.sent.get(tag)
         if sent is None or sent.body != body:
             raise Violation("P1", f"event {lsn} routes a message that nobody sent: {body[:40]!r}")
-        if tag in self.routed and tag not in self.forgotten and sent.places == 1:
+        is_mixed = is_mixed_place(sent.destination)
+        is_again = tag in self.routed and tag not in self.forgotten and sent.places == 1
+        if is_again and tag != self._kept_tag:
             raise Violation("P1", f"event {lsn} routes {tag} again, after {self.routed[tag]}")
         self.forgotten.discard(tag)
         asked = {sent.transaction, *sent.transactions, *([""] if sent.has_id else [])}
@@ -262,13 +260,15 @@ class Shadow(Peers):
         taken = {self.queues[queue].name for queue in queues if queue}
         if named and (len(taken) > 1 or not taken <= named):
             raise Violation("P1", f"event {lsn} routes {sent.destination} to {taken}")
-        if sent.places == 1:
+        if not is_mixed:
             # Its chunks are its own, so nothing else may list them.
             for chunk in events.chunk_lsns(detail) if getattr(detail, "chunks", ()) else ():
                 del self.chunks[chunk]
         self.routed[tag] = lsn
         self.tags[lsn] = tag
         self._recording = lsn if sent.has_id else 0
+        self._may_go_on = is_mixed
+        self._kept_tag = tag if self._kept == lsn else self._kept_tag
 
     def _carried(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """Retention writes content again; what it writes must be what it was."""
@@ -298,6 +298,11 @@ class Shadow(Peers):
         tag = tag_of_id(detail.duplicate_id)
         if row[events.RELATED] in self._taken:
             routed = row[events.RELATED]
+        if tag in self.ledger.sent and is_mixed_place(self.ledger.sent[tag].destination):
+            # It may be recorded with any of the places where the message went.
+            routed = row[events.RELATED]
+            if tag in self.routed:
+                self.routed[tag] = routed
         known = routed if tag in self.forgotten else self.routed.get(tag, routed)
         found = (row[events.RELATED], known)
         if found != (routed, routed) or not routed or tag in self.remembered:
@@ -326,6 +331,8 @@ class Shadow(Peers):
             return
         if detail.transaction and detail.duplicate_id:
             self._recording = lsn
+            sent = self.ledger.sent[tag_of_id(detail.duplicate_id)]
+            self._may_go_on = is_mixed_place(sent.destination)
         self.dropped[connection] = self.dropped.get(connection, 0) + 1
         if detail.transaction:
             self._in_transaction[lsn] = detail.transaction

@@ -1,0 +1,159 @@
+"""The tables of planted mistakes in docs/verification.md, drawn from the tests that plant them.
+
+`make map` (python -m tests.meta.verification_page) draws them anew; a test compares. A row is a
+mistake out of a list that a test is parametrized by, or a test that plants one mistake by itself,
+so a mistake that is planted is on the page, and one on the page is planted.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from tests.meta import drawn_part, tree
+from tests.meta.events_page import table
+
+PAGE = tree.ROOT / "docs" / "verification.md"
+LEAST: Final = 5
+"""How many mistakes each check must find, at least."""
+
+
+class Listed(NamedTuple):
+    """Mistakes of a list, all planted by one test."""
+
+    test: str
+    mistakes: Iterable[str]
+
+
+class Alone(NamedTuple):
+    """Tests of a module that each plant one mistake: those whose names match."""
+
+    module: str
+    names: str
+
+
+def _sentence(name: str) -> str:
+    return name.removeprefix("test_").replace("_", " ")
+
+
+def _said(planter: object) -> str:
+    """The first sentence of what a planter says of itself, or its name."""
+    words = (getattr(planter, "__doc__", None) or "").strip().partition("\n")[0]
+    return words.rstrip(".") or _sentence(getattr(planter, "__name__", ""))
+
+
+LISTS: Final[set[tuple[str, str]]] = set()
+"""The lists of mistakes that the tables have, by module and name."""
+NAMES_OF_LISTS: Final = re.compile("PLANT(S|ERS|ED.*)|MUTATIONS|BREACHES")
+"""What tests call a list of mistakes that they plant."""
+
+
+def _list(module: str, name: str) -> Any:
+    """A list of mistakes. Modules that reach into the product are not checked for types."""
+    LISTS.add((f"tests/{module.replace('.', '/')}.py", name))
+    return getattr(import_module(f"tests.{module}"), name)
+
+
+SIMULATION = "tests/simulation/test_mutations.py"
+SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
+    "verify": (
+        Alone("tests/unit/journal/test_verify.py", "found|reported|named|refused|hide"),
+        Alone("tests/unit/tools/test_verify_plans.py", "wrong|damage|another|worker"),
+        Alone("tests/simulation/test_damage.py", "flipped"),
+    ),
+    "audit": (
+        Listed("tests/unit/history/test_audit.py::test_a_planted_breach_is_found_and_proven",
+               map(_said, _list("support.breaches", "BREACHES"))),
+        Listed("tests/property/test_audit_mutations.py::test_a_mistake_of_the_engine_is_found",
+               (row[0] for row in _list("property.test_audit_mutations", "MUTATIONS"))),
+        Listed("tests/pipeline/test_audit.py::test_a_planted_fault_is_found_and_nothing_else",
+               map(_said, _list("support.faults", "PLANTERS"))),
+    ),
+    "drills": (
+        Listed("tests/unit/tools/drills/test_crash_points.py::test_a_planted_mistake_is_found",
+               (row[0] for row in _list("unit.tools.drills.test_crash_points", "PLANTS"))),
+    ),
+    "simulation": (
+        Listed(f"{SIMULATION}::test_planted_mistake_is_found",
+               _list("simulation.test_mutations", "PLANTED")),
+        Listed(f"{SIMULATION}::test_planted_mistake_among_ids_is_found",
+               _list("simulation.test_mutations", "PLANTED_AMONG_IDS")),
+        Listed(f"{SIMULATION}::test_planted_mistake_in_a_round_of_retention_is_found",
+               map(_said, _list("simulation.test_mutations", "ROUNDS"))),
+        Alone(SIMULATION, "(believed|any_queue)_is_found"),
+    ),
+    "fuzzing": (
+        Listed("tests/fuzz/guided/test_corpus.py::test_a_planted_mistake_is_noticed",
+               (plant.what for plant in _list("fuzz.guided.plants", "PLANTS").values())),
+    ),
+    "soak": (Alone("tests/soak/test_soak.py", "sees|noticed"),),
+}  # fmt: skip
+"""The checks, by the name of their table, with what is planted for them."""
+
+
+def functions_of(module: str) -> list[str]:
+    """The names of the tests of a module, in its order."""
+    parsed = ast.parse((tree.ROOT / module).read_text("utf-8"))
+    return [
+        node.name
+        for node in parsed.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+
+
+def lists_of(module: str) -> set[tuple[str, str]]:
+    """The lists of mistakes that a module defines."""
+    parsed = ast.parse((tree.ROOT / module).read_text("utf-8"))
+    targets = [
+        target
+        for node in parsed.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return {(module, name) for name in names if NAMES_OF_LISTS.fullmatch(name)}
+
+
+def rows(check: str) -> list[tuple[str, str]]:
+    """What is planted for a check: the mistake, and the test."""
+    found = []
+    for source in SECTIONS[check]:
+        if isinstance(source, Listed):
+            found += [(mistake, source.test) for mistake in source.mistakes]
+        else:
+            found += [
+                (_sentence(name), f"{source.module}::{name}")
+                for name in functions_of(source.module)
+                if re.search(source.names, name)
+            ]
+    return found
+
+
+def marks(check: str) -> tuple[str, str]:
+    """The marks around a table on the page."""
+    return f"<!-- {check}: drawn by make map -->", f"<!-- end of {check} -->"
+
+
+def _cell(test: str) -> str:
+    module, _, name = test.partition("::")
+    return f"[`{name}`](../{module})"
+
+
+def draw(check: str) -> str:
+    """The table of a check."""
+    cells = [(mistake, _cell(test)) for mistake, test in ROWS[check]]
+    return "\n".join(["", *table(("planted", "by the test"), cells), ""])
+
+
+ROWS: Final = {check: rows(check) for check in SECTIONS}
+
+
+def main() -> None:
+    """Draw all tables anew."""
+    for check in SECTIONS:
+        drawn_part.redraw(PAGE, *marks(check), draw(check))
+
+
+if __name__ == "__main__":
+    main()
