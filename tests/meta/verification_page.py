@@ -70,9 +70,17 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
         Listed("tests/pipeline/test_audit.py::test_a_planted_fault_is_found_and_nothing_else",
                map(_said, _list("support.faults", "PLANTERS"))),
     ),
+    "signatures": (
+        Alone("tests/unit/tools/test_proving.py", "found|foreign|refused|flipped|links_nothing"),
+        Alone("tests/unit/tools/test_exporting.py", "_not_|no_|found|proves_nothing"),
+    ),
     "drills": (
         Listed("tests/unit/tools/drills/test_crash_points.py::test_a_planted_mistake_is_found",
                (row[0] for row in _list("unit.tools.drills.test_crash_points", "PLANTS"))),
+        Listed("tests/crash/test_drills.py::test_a_planted_mistake_is_found",
+               (f"{kind}: {_sentence(name.replace('-', '_'))}"
+                for kind, name, _ in _list("crash.test_drills", "PLANTS"))),
+        Alone("tests/unit/tools/drills/test_bit_rot_and_restore.py", "is_found"),
     ),
     "simulation": (
         Listed(f"{SIMULATION}::test_planted_mistake_is_found",

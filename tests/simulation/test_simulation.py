@@ -24,7 +24,8 @@ from tests.simulation.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
-STEPS = 15_000
+STEPS = 8_000
+"""Many short runs meet more combinations of features than few long ones."""
 
 ONCE_FOUND = (
     (6, 5_000),
