@@ -26,9 +26,10 @@ from daybook.engine.subscriptions import (
     detach_consumer,
     name_of_queue,
     retire,
+    routing_type_of,
     target_of,
 )
-from daybook.engine.topology import compile_filter
+from daybook.engine.topology import compile_filter, find_address
 
 FOUND_MAX: Final = 10_000
 """How many consumers a connection may have when patterns find it another one: many subscriptions
@@ -82,13 +83,20 @@ def is_pattern(core: Core, part: Attach) -> bool:
 def _check(core: Core, command: AttachAll) -> Refusal | None:
     """Return why one of the parts would be refused, None if none would."""
     names: set[str] = set()
+    types: dict[str, str] = {}
     planned = 0
-    for part in command.parts:
+    for each in command.parts:
+        part = each
+        if part.routing_type is None and part.address in types:
+            # A part before makes the address, and so says whether it is a topic.
+            part = msgspec.structs.replace(part, routing_type=types[part.address])
         refusal = _check_part(core, part)
         if refusal is not None:
             return refusal
         if is_pattern(core, part):
             continue
+        if find_address(core, part.address) is None:
+            types.setdefault(part.address, routing_type_of(core, part))
         name, is_new = name_of_queue(core, part, names)
         if name in names:
             return Refusal(

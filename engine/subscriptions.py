@@ -98,7 +98,7 @@ def check_attach(core: Core, command: Attach) -> Refusal | None:
     refusal = _check_asking(core, command, connection) or _check_place(core, command)
     if refusal is not None:
         return refusal
-    is_anycast = _routing_type(core, command) == ANYCAST
+    is_anycast = routing_type_of(core, command) == ANYCAST
     address, name = command.address, command.queue
     queue = core.state.queue_by_name.get(name) if name is not None else None
     if name is None and is_anycast:
@@ -120,7 +120,7 @@ def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, 
     stays; empty for that of a topic. `planned` are queues that there will be."""
     if command.queue is not None:
         name = command.queue
-    elif _routing_type(core, command) == MULTICAST:
+    elif routing_type_of(core, command) == MULTICAST:
         return "", False
     else:
         name = command.address
@@ -189,7 +189,7 @@ def begin_consuming(
 def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
     """Return why a consumer cannot read as it wants to, whatever queues there are."""
     is_durable = command.durable_name is not None
-    is_topic = is_durable or (command.queue is None and _routing_type(core, command) == MULTICAST)
+    is_topic = is_durable or (command.queue is None and routing_type_of(core, command) == MULTICAST)
     if command.browses and is_topic and not is_durable:
         return Refusal(
             Code.INVALID,
@@ -279,7 +279,7 @@ def target_of(core: Core, command: Attach) -> Queue | Refusal:
         )
     if command.durable_name is not None:
         return _durable(core, command, command.durable_name)
-    if _routing_type(core, command) == ANYCAST:
+    if routing_type_of(core, command) == ANYCAST:
         return _anycast(core, command)
     return _temporary(core, command)
 
@@ -298,7 +298,7 @@ def _check_permission(core: Core, command: Attach) -> Refusal | None:
         if command.browses and queue is not None:
             # It reads the queue where that is, whatever destination it gives.
             address = queue.address.name
-    elif name is None and _routing_type(core, command) == ANYCAST:
+    elif name is None and routing_type_of(core, command) == ANYCAST:
         queue = _first_available(core, command, address)
         name = queue.name if queue is not None else address
     return permitting.check_consumer(core, command, address, name)
@@ -333,7 +333,7 @@ def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
     return None
 
 
-def _routing_type(core: Core, command: Attach) -> str:
+def routing_type_of(core: Core, command: Attach) -> str:
     """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
     if command.routing_type is not None:
         return command.routing_type

@@ -270,6 +270,18 @@ def test_all_parts_or_none(world: World, wrong: dict[str, object], said: str) ->
     world.refused(c.AttachAll(connection, [part(connection, "a", filter="nonsense")]))
 
 
+def test_a_part_that_makes_a_topic_is_seen_by_the_next(world: World) -> None:
+    """Browsing a topic is refused, also where the same subscription would make it one."""
+    connection = world.connect()
+    parts = [
+        part(connection, "news", queue="extra", routing_type=MULTICAST, browses=True),
+        part(connection, "news", routing_type=None, browses=True),
+    ]
+    assert "is a topic" in world.refused(c.AttachAll(connection, parts)).text
+    assert not world.state.queues
+    world.check()
+
+
 def test_the_limit_of_queues_counts_all_parts() -> None:
     world = World(max_queues_per_user=1)
     connection = world.connect()
