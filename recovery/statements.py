@@ -3,7 +3,8 @@
 
 A statement is signed as a text of one line for each field, in one order for ever. As an anchor it
 is one line of JSON. Fault model: a file of anchors may be missing, torn or damaged; a line that
-cannot be read is an error in words, never passed over. Must never know how anything is signed.
+cannot be read is an error in words, never passed over, and the others count. Must never know
+how anything is signed.
 """
 
 import hashlib
@@ -114,17 +115,25 @@ def parse(line: bytes) -> Statement:
     return found
 
 
-def read_anchors(path: Path) -> Iterator[Statement]:
-    """Yield the anchors in a file, in its order. Raises StatementError and OSError."""
+def read_anchors(path: Path) -> Iterator[Statement | StatementError]:
+    """Yield the anchors in a file, in its order, and an error for each line that is none.
+
+    Raises StatementError if the file has no line at all, and OSError.
+    """
     with path.open("rb") as file:
-        number = 0
+        number, is_empty = 0, True
         while line := file.readline(LINE_BYTES_MAX):
             number += 1
             if not line.strip():
                 continue
+            is_empty = False
             try:
-                yield parse(line)
+                found: Statement | StatementError = parse(line)
             except StatementError as error:
-                raise StatementError(f"{path}, line {number}: {error}") from error
-    if not number:
+                found = StatementError(f"{path}, line {number}: {error}")
+            yield found
+            while not line.endswith(b"\n") and line:
+                # The rest of a line that is too long.
+                line = file.readline(LINE_BYTES_MAX)
+    if is_empty:
         raise StatementError(f"{path}: the file is empty, so it proves nothing")

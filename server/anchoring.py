@@ -12,6 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -117,14 +119,34 @@ def keep(place: str, statement: Statement) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
+    """Append a line to a file, whole or not at all. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOCTTY, 0o644)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             # A line that a crash cut short must not spoil this one.
             line = b"\n" + line
-        file.write(line)
+        try:
+            _write_all(file, line)
+        except OSError as error:
+            _cut(file, size, line)
+            error.filename = str(path)
+            raise
         os.fsync(descriptor)
+
+
+def _write_all(file: FileIO, content: bytes) -> None:
+    # A disk that is almost full takes the beginning, and says so at the next write only.
+    while content:
+        content = content[file.write(content) :]
+
+
+def _cut(file: FileIO, size: int, line: bytes) -> None:
+    """Remove the beginning of a line, unless something else was appended meanwhile."""
+    with suppress(OSError):
+        written = os.pread(file.fileno(), len(line), size)
+        if written and line.startswith(written) and file.seek(0, os.SEEK_END) < size + len(line):
+            file.truncate(size)
 
 
 def _post(url: str, line: bytes) -> None:

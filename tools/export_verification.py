@@ -51,6 +51,7 @@ from daybook.recovery.leaves import (
     string_hashes,
 )
 from daybook.recovery.statements import Statement, key_id
+from daybook.tools.proving import Anchors
 
 
 class ExportVerdict(msgspec.Struct):
@@ -80,17 +81,17 @@ def is_export(path: Path) -> bool:
 
 
 def verify_export(
-    path: Path, disk: RealDisk, keys: Sequence[bytes], anchors: Sequence[Statement]
+    path: Path, disk: RealDisk, keys: Sequence[bytes], anchors: Anchors
 ) -> ExportVerdict:
     """Verify an export. Raises JournalError and OSError; damage is in the verdict."""
-    verdict = ExportVerdict(verify(disk))
+    verdict = ExportVerdict(verify(disk), wrong=[*anchors.wrong])
     if not verdict.report.ok:
         return verdict
     if verdict.report.tail is not None or not verdict.report.archived:
         # The end of a journal may be torn, but an export was whole once.
         verdict.wrong.append("the end of its segment is damaged, or its manifest is missing")
         return verdict
-    check = _Check(verdict, disk, keys, anchors)
+    check = _Check(verdict, disk, keys, anchors.statements)
     try:
         check.run(path / PROOF)
     except (ExportError, Damage, JournalError, ValueError) as error:

@@ -12,13 +12,14 @@ from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
 from daybook.journal.segment import first_lsn_of
-from daybook.recovery.statements import Statement, noted_in
+from daybook.recovery.statements import noted_in
 from daybook.tools.export_verification import ExportVerdict, verify_export
 from daybook.tools.exporting import export
 from daybook.tools.failures import EXIT_WRONG
 from daybook.tools.moments import Moment
 from daybook.tools.opening import history, opened
 from daybook.tools.printing import adding_up, progress, show_json
+from daybook.tools.proving import Anchors
 
 
 def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:
@@ -58,9 +59,7 @@ def _lsn(disk: Disk, asked: Moment | None, default: int) -> int:
     return lsn_at(disk, asked.time) if asked.time is not None else asked.lsn
 
 
-def verify(
-    path: Path, keys: Sequence[bytes], anchors: Sequence[Statement], *, as_json: bool
-) -> None:
+def verify(path: Path, keys: Sequence[bytes], anchors: Anchors, *, as_json: bool) -> None:
     """Verify an export, and exit with 1 if anything is wrong. Raises JournalError, OSError."""
     verdict = verify_export(path, opened(path), keys, anchors)
     if as_json:

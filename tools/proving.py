@@ -32,6 +32,9 @@ UNSIGNED_CHECKPOINTS: Final = 3
 """So many checkpoints may follow the last signature: a notary may have just died with the
 broker."""
 
+BAD_LINES_SHOWN: Final = 10
+"""So many lines of a file of anchors are shown that are none; the others are counted."""
+
 
 class Proven(msgspec.Struct):
     """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
@@ -48,18 +51,28 @@ class Proven(msgspec.Struct):
     wrong: list[str] = []
 
 
+class Anchors(msgspec.Struct):
+    """What files of anchors have: the statements, and what is wrong with lines that are none."""
+
+    statements: list[Statement] = []
+    wrong: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.statements or self.wrong)
+
+
 class Proof:
     """The keys that are trusted (32 bytes each), and the anchors that the journal must have.
 
     `kept` is the file of the notary in the data directory, with the statement of a clean end.
     """
 
-    def __init__(self, keys: Sequence[bytes], anchors: Sequence[Statement], kept: Path) -> None:
+    def __init__(self, keys: Sequence[bytes], anchors: Anchors, kept: Path) -> None:
         self._trusted: Final = {key_id(key): key for key in keys}
-        self._anchors: Final = anchors
+        self._anchors: Final = anchors.statements
         self._kept: Final = kept
         self._last_of_notary: Statement | None = None
-        self._found = Proven(wrong=[])
+        self._found = Proven(wrong=[*anchors.wrong])
         if self.has_keys:
             self._read_kept()
 
@@ -242,6 +255,18 @@ def _hash_at(disk: Disk, lsn: int) -> str:
     return ""
 
 
-def anchors_in(paths: Iterable[Path]) -> list[Statement]:
+def anchors_in(paths: Iterable[Path]) -> Anchors:
     """Return the anchors of several files. Raises StatementError, OSError."""
-    return [each for path in paths for each in read_anchors(path)]
+    found = Anchors()
+    for path in paths:
+        bad = 0
+        for each in read_anchors(path):
+            if isinstance(each, Statement):
+                found.statements.append(each)
+                continue
+            bad += 1
+            if bad <= BAD_LINES_SHOWN:
+                found.wrong.append(str(each))
+        if bad > BAD_LINES_SHOWN:
+            found.wrong.append(f"{path}: {bad - BAD_LINES_SHOWN:,} more lines are no anchors")
+    return found

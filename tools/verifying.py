@@ -11,7 +11,6 @@ import msgspec
 from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
 from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
-from daybook.recovery.statements import Statement
 from daybook.tools import exporting_command
 from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.export_verification import is_export
@@ -20,7 +19,7 @@ from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
 from daybook.tools.opening import archive_url, history, wants_archive
 from daybook.tools.printing import progress, show_json
-from daybook.tools.proving import Proof, Proven, anchors_in
+from daybook.tools.proving import Anchors, Proof, Proven, anchors_in
 from daybook.tools.texts import moment
 from daybook.tools.verification import Verdict, verify_data
 from daybook.tools.verify_state import VerifyState, default_path
@@ -81,7 +80,7 @@ def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
     return state
 
 
-def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], list[Statement]]:
+def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], Anchors]:
     """Read the keys and anchors that history is to be proven by. Raises DaybookError, OSError."""
     keys = []
     if flags["public_keys"]:

@@ -1,6 +1,7 @@
 """Anchors are kept elsewhere, or it is said why not; nothing waits for that."""
 
 import json
+import resource
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -108,8 +109,28 @@ def test_a_line_that_was_cut_short_does_not_spoil_the_next(tmp_path: Path) -> No
     path.write_bytes(whole + whole[:20])
     keep(f"file:{path}", STATEMENT)
     assert path.read_bytes() == whole + whole[:20] + b"\n" + whole
+    (first, torn, second) = read_anchors(path)
+    assert first == second == STATEMENT
+    assert "line 2" in str(torn)
     path.write_bytes(whole + whole)
     assert list(read_anchors(path)) == [STATEMENT, STATEMENT]
+
+
+def test_a_full_disk_leaves_no_half_of_an_anchor(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    keep(f"file:{path}", STATEMENT)
+    whole = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # As on a full disk, the first write takes a part, and the next fails.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match="anchors"):
+            keep(f"file:{path}", STATEMENT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == whole
+    keep(f"file:{path}", STATEMENT)
+    assert path.read_bytes() == whole + whole
 
 
 @pytest.mark.parametrize(

@@ -306,3 +306,18 @@ def test_the_newest_anchor_is_printed_on_demand(scene: Scene) -> None:
     nothing = CliRunner().invoke(cli, ["anchor", str(scene.data)])
     assert nothing.exit_code == 1
     assert "signing-key" in nothing.output
+
+
+def test_a_line_that_is_no_anchor_is_wrong_and_the_others_count(scene: Scene) -> None:
+    lines = scene.anchors.read_bytes().splitlines(keepends=True)
+    glued = lines[1][:40] + lines[1]
+    too_long = b"x" * 40_000 + b"\n"
+    scene.anchors.write_bytes(b"".join([lines[0], glued, too_long, *lines[2:]]))
+    found = scene.with_anchors
+    assert found.exit_code == 1
+    assert f"WRONG {scene.anchors}, line 2: this is no anchor" in found.output
+    assert f"{scene.anchors}, line 3" in found.output
+    assert "line 4" not in found.output
+    assert f"{len(lines) - 1} anchors are in the journal" in found.output
+    scene.anchors.write_bytes(40 * b"no anchor\n" + lines[-1])
+    assert "30 more lines are no anchors" in scene.with_anchors.output
