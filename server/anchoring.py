@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from daybook.recovery.file_errors import naming
 from daybook.recovery.statements import Statement
 
 WAITING_MAX: Final = 16
@@ -127,10 +128,10 @@ def _append(path: Path, line: bytes) -> None:
             # A line that a crash cut short must not spoil this one.
             line = b"\n" + line
         try:
-            _write_all(file, line)
-        except OSError as error:
+            with naming(path):
+                _write_all(file, line)
+        except OSError:
             _cut(file, size, line)
-            error.filename = str(path)
             raise
         os.fsync(descriptor)
 

@@ -3,7 +3,8 @@
 A segment that was found sound is remembered with the SHA-256 of its whole file, a range of the
 fold with the hashes of the blocks at its ends: what has changed since is verified again. Nothing
 wrong is remembered. Fault model: the file may be missing, torn, damaged, of another journal or of
-another version; then all is verified, and `note` says why. It lies outside of the data directory.
+another version; then all is verified, and `note` says why. A file that does not begin as a state
+is something else, and is left alone. It lies outside of the data directory.
 """
 
 import hashlib
@@ -16,9 +17,12 @@ from typing import Final
 import click
 import msgspec
 
+from daybook.recovery.file_errors import naming
 from daybook.server.version import VERSION
 from daybook.tools.verify_work import CheckedSegment, FoldedRange
 
+MAGIC: Final = b"daybook verify state "
+"""The file begins with it, so that no other file is ever replaced."""
 FORMAT: Final = 1
 SAVE_SECONDS: Final = 1.0
 """The least time between two writes, so that they cost nothing; the last one is at the end."""
@@ -40,11 +44,19 @@ def default_path(data_id: str) -> Path:
     return Path(cache) / "daybook" / f"verify-{data_id}.state"
 
 
+def _no_state(path: Path) -> click.UsageError:
+    return click.UsageError(
+        f"{path} is no state of `journal verify`, and was not changed; name another file with "
+        "--state"
+    )
+
+
 class VerifyState:
     """The file of one journal. `note` says why an existing one is not used, "" if it is."""
 
     def __init__(self, path: Path, data: Path, data_id: str) -> None:
-        """Read the file if there is one. Raises OSError, and UsageError if it lies in `data`."""
+        """Read the file if there is one. Raises OSError, and UsageError if it lies in `data` or is
+        something else."""
         if path.resolve().is_relative_to(data.resolve()):
             raise click.UsageError(
                 f"the state must not lie in the directory that is verified: {path}; name a file "
@@ -58,7 +70,13 @@ class VerifyState:
             self._read()
 
     def _read(self) -> None:
-        digest, _, content = self.path.read_bytes().partition(b"\n")
+        if not self.path.is_file() and self.path.exists():
+            raise _no_state(self.path)
+        with self.path.open("rb") as file:
+            begin = file.read(len(MAGIC))
+            if not MAGIC.startswith(begin) and begin.strip(b"\0"):
+                raise _no_state(self.path)
+            digest, _, content = file.read().partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() != digest:
             self.note = f"the state in {self.path} is damaged; everything is verified again"
             return
@@ -116,8 +134,8 @@ class VerifyState:
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         try:
             descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(digest + b"\n" + content)
+            with naming(self.path), os.fdopen(descriptor, "wb") as file:
+                file.write(MAGIC + digest + b"\n" + content)
             partial.replace(self.path)
         except BaseException:
             partial.unlink(missing_ok=True)

@@ -4,10 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from unittest.mock import patch
 
 import pytest
@@ -31,6 +28,7 @@ from daybook.paging.tables import (
     open_for_writing,
 )
 from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.full_disk import no_file_above
 from tests.support.index_state import state_of
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
@@ -156,16 +154,6 @@ def test_a_map_that_is_too_small_grows_and_the_batch_is_folded_again(tmp_path: P
     index.close()
     assert (tmp_path / TABLES).stat().st_size > 128 * 1024
     assert check(tmp_path) == len(world.journal)
-
-
-@contextmanager
-def no_file_above(size: int) -> Iterator[None]:
-    soft, hard = getrlimit(RLIMIT_FSIZE)
-    setrlimit(RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        setrlimit(RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_full_disk_leaves_what_is_committed_and_is_tried_again(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Anchors are kept elsewhere, or it is said why not; nothing waits for that."""
 
 import json
-import resource
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,6 +12,7 @@ import pytest
 from daybook.recovery.statements import Statement, read_anchors
 from daybook.server import anchoring
 from daybook.server.anchoring import WAITING_MAX, Place, keep, shown, wrong_with
+from tests.support.full_disk import no_file_above
 
 STATEMENT = Statement("ab" * 16, 7, "cd" * 16, signature="ef")
 
@@ -120,14 +120,8 @@ def test_a_full_disk_leaves_no_half_of_an_anchor(tmp_path: Path) -> None:
     path = tmp_path / "anchors"
     keep(f"file:{path}", STATEMENT)
     whole = path.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # As on a full disk, the first write takes a part, and the next fails.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 20, limits[1]))
-    try:
-        with pytest.raises(OSError, match="anchors"):
-            keep(f"file:{path}", STATEMENT)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with no_file_above(len(whole) + 20), pytest.raises(OSError, match="anchors"):
+        keep(f"file:{path}", STATEMENT)
     assert path.read_bytes() == whole
     keep(f"file:{path}", STATEMENT)
     assert path.read_bytes() == whole + whole

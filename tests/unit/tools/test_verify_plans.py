@@ -30,9 +30,10 @@ from daybook.tools.failures import Failure
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.journal_cli import cli
 from daybook.tools.verification import Verdict, verify_data
-from daybook.tools.verify_state import VerifyState
+from daybook.tools.verify_state import MAGIC, VerifyState
 from daybook.tools.verify_work import Source
 from daybook.tools.workers import carried_out
+from tests.support.full_disk import no_file_above
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import World
 
@@ -279,3 +280,32 @@ def test_summaries_are_those_of_the_writer(data: Path) -> None:
         if block.count:
             assert summary_of_block(block) == block.codec.summarise(block.columns())
     assert large
+
+
+@pytest.mark.parametrize("content", [b"-----BEGIN PRIVATE KEY-----\n", b"{}\n", b"x", b"\0\0x"])
+def test_a_file_that_is_no_state_is_left_alone(data: Path, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "notes"
+    file.write_bytes(content)
+    words = ["verify", str(data), "--resume", "--state", str(file)]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2
+    assert f"{file} is no state" in done.output
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", MAGIC[:5], MAGIC + b"00\n{}", b"\0" * 500])
+def test_an_empty_or_damaged_state_is_replaced(data: Path, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state"
+    file.write_bytes(content)
+    done = CliRunner().invoke(cli, ["verify", str(data), "--state", str(file)])
+    assert done.exit_code == 0
+    assert "is damaged" in done.output
+    assert file.read_bytes().startswith(MAGIC)
+
+
+def test_a_full_disk_is_named(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    planned(data, state := VerifyState(file, data, HISTORY_ID.hex()))
+    with no_file_above(100), pytest.raises(OSError, match=str(file)):
+        state.save()
+    assert not list(tmp_path.glob("state*"))
