@@ -16,13 +16,16 @@ from daybook.journal.segment import first_lsn_of, open_segment, segment_names
 from daybook.paging.layout import LAYOUT
 
 
-def last_lsn(disk: Disk) -> int:
-    """Return the last event of a journal, 0 if it has none. Raises JournalError."""
+def last_lsn(disk: Disk, *, proven: bool = False) -> int:
+    """Return the last event of a journal, 0 if it has none. Raises JournalError.
+
+    With `proven` it is the last one of which a later block or segment proves that it is durable.
+    """
     names = segment_names(disk)
     found = 0
     for name in reversed(names):
         begin = segment_first_lsn(name) or 1
-        for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False):
+        for block in read_blocks(disk, LAYOUT, from_lsn=begin, heaps=False, proven=proven):
             found = max(found, block.last_lsn if block.count else 0)
         if found:
             break

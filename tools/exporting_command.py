@@ -11,11 +11,12 @@ import msgspec
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
-from daybook.journal.segment import first_lsn_of
+from daybook.journal.format import manifest_name
+from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.recovery.statements import noted_in
 from daybook.tools.export_verification import ExportVerdict, verify_export
-from daybook.tools.exporting import export
-from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.exporting import Exported, export
+from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import history, opened
 from daybook.tools.printing import adding_up, progress, show_json
@@ -28,29 +29,68 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
         raise click.UsageError(f"{target} lies in the data directory; name a directory elsewhere")
     disk, _, total = history(ctx, path, flags)
     first = _lsn(disk, flags["first"], first_lsn_of(disk))
-    last = _lsn(disk, flags["last"], last_lsn(disk))
+    last, left_out = _end(disk, flags["last"])
     if flags["first"] is not None and flags["first"].time is not None:
         # The last event before that time; the range begins behind it.
         first += 1
     if not 0 < first <= last:
-        raise click.UsageError(f"from event {first} to event {last} is no range")
+        raise click.UsageError(f"from event {first} to event {last} is no range{_why(left_out)}")
     noted = noted_in(path / NOTARY)
     extra = [noted.statement] if noted is not None else []
     with progress("exporting", 3 * total) as advance:
         done = export(disk, target, first, last, flags["redacted"], extra, adding_up(advance))
     if flags["as_json"]:
-        show_json(done._asdict() | {"target": str(target)})
+        show_json(done._asdict() | {"target": str(target), "left_out": left_out})
         return
-    click.echo(
-        f"{target}: events {done.from_lsn} to {done.to_lsn} in {done.blocks:,} blocks; "
-        f"{done.statements} signed statements cover them"
-        + ("" if done.signed_to == done.to_lsn else f" up to event {done.signed_to}")
-    )
+    click.echo(f"{target}: events {done.from_lsn} to {done.to_lsn} in {done.blocks:,} blocks")
+    click.echo(_signed(done))
+    if left_out is not None:
+        click.echo(_why(left_out).removeprefix(": "))
     if done.signed_to < done.to_lsn and flags["redacted"]:
         click.echo(
             "what no statement covers cannot be proven without what was left out; export it again"
             " when it is signed"
         )
+
+
+def _signed(done: Exported) -> str:
+    """Say what is signed of an export."""
+    if not done.statements:
+        return "nothing in it is signed: no key can prove it"
+    up_to = "" if done.signed_to == done.to_lsn else f" up to event {done.signed_to}"
+    return f"{done.statements} signed statements cover them{up_to}"
+
+
+def _end(disk: Disk, asked: Moment | None) -> tuple[int, tuple[int, int] | None]:
+    """Return the last event to export, and which events after it are left out, not yet being
+    proven to be durable. Raises JournalError, Failure."""
+    newest, last = last_lsn(disk), _last_proven(disk)
+    left_out = (last + 1, newest) if last < newest else None
+    wanted = _lsn(disk, asked, newest)
+    if not last:
+        raise Failure(f"the journal has no event that can be exported{_why(left_out)}")
+    if asked is not None and asked.time is None and wanted > last:
+        raise Failure(
+            f"the last event that can be exported is {last}, so --to {wanted} is too far"
+            f"{_why(left_out)}"
+        )
+    return min(wanted, last), left_out if wanted > last else None
+
+
+def _last_proven(disk: Disk) -> int:
+    # A segment with a manifest is whole, and proves itself.
+    is_archived = manifest_name(segment_names(disk)[-1]) in disk.names()
+    return last_lsn(disk, proven=not is_archived)
+
+
+def _why(left_out: tuple[int, int] | None) -> str:
+    if left_out is None:
+        return ""
+    return (
+        f": events {left_out[0]} to {left_out[1]} are left out, because nothing after them proves "
+        "that they are durable (they are being written, or the broker was killed; its next start "
+        "settles that)"
+    )
 
 
 def _lsn(disk: Disk, asked: Moment | None, default: int) -> int:

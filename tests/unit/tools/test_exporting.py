@@ -20,6 +20,7 @@ from daybook.recovery.signing_keys import make_pair
 from daybook.tools import exporting
 from daybook.tools.journal_cli import cli
 from tests.support.signed import SignedJournal, rewrite
+from tests.unit.tools.conftest import Pen
 
 
 def run(*words: str | Path) -> Result:
@@ -223,7 +224,7 @@ def test_an_export_is_whole_or_not_there(scene: Path, monkeypatch: pytest.Monkey
     [
         (("--from", "500"), "range", 2),
         (("--from", "20", "--to", "10"), "range", 2),
-        (("--to", "4000"), "no durable events", 1),
+        (("--to", "4000"), "--to 4000 is too far", 1),
     ],
 )
 def test_a_range_that_there_is_not_is_refused(
@@ -235,6 +236,46 @@ def test_a_range_that_there_is_not_is_refused(
     assert inside.exit_code == 2
     (scene / "there").mkdir()
     assert "exists already" in run("export", scene / "data", scene / "there").output
+
+
+def test_what_a_killed_broker_wrote_last_is_left_out_and_named(tmp_path: Path) -> None:
+    pen = Pen(tmp_path / "data")
+    pen.do(c.Start(version="1"))
+    connection = pen.connect("alice")
+    pen.send(connection, "orders", b"durable")
+    proven = pen.broker.lsn
+    pen.send(connection, "orders", b"nobody knows")
+    newest = pen.broker.lsn
+    # The last block is followed by nothing, as after a kill.
+    why = f"events {proven + 1} to {newest} are left out, because nothing after them proves"
+    for words in ((), ("--to", "2100-01-01")):
+        done = run("export", tmp_path / "data", tmp_path / f"export{len(words)}", *words)
+        assert done.exit_code == 0, done.output
+        assert f"events 1 to {proven} in" in done.output
+        assert why in done.output
+        assert "nothing in it is signed" in done.output
+    done = run("export", tmp_path / "data", tmp_path / "json", "--json")
+    assert json.loads(done.stdout)["left_out"] == [proven + 1, newest]
+    done = run("export", tmp_path / "data", tmp_path / "x", "--to", str(newest))
+    assert done.exit_code == 1
+    assert f"the last event that can be exported is {proven}" in done.output
+    assert why in done.output
+    # An export is whole, so one of it is, too.
+    done = run("export", tmp_path / "export0", tmp_path / "again")
+    assert f"events 1 to {proven} in" in done.output
+    assert "left out" not in done.output
+    pen.close()
+
+
+def test_a_journal_without_a_proven_event_has_nothing_to_export(tmp_path: Path) -> None:
+    pen = Pen(tmp_path / "data")
+    done = run("export", tmp_path / "data", tmp_path / "x")
+    assert (done.exit_code, "no event that can be exported" in done.output) == (1, True)
+    pen.do(c.Start(version="1"))
+    done = run("export", tmp_path / "data", tmp_path / "x")
+    assert done.exit_code == 1
+    assert "events 1 to 1 are left out" in done.output
+    pen.close()
 
 
 def test_heaps_are_where_the_layout_has_them() -> None:
