@@ -25,6 +25,9 @@ Modules:
 - `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
 - `drills`: Drills: rehearsing crashes and losses on real journals and scratch brokers (ADR 69).
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
+- `export_descriptions`: Checking the files of an export that describe it: the id of the data
+  directory, and the manifest of each segment. Nobody signs them, so they have to say what the
+  segments say. Changes nothing.
 - `export_verification`: Verifying an export: that it is what it was, and what proves that it is a
   part of a history (ADR 66).
 - `exporting`: Running `journal export`: copies a range of history with its proof (ADR 66).

@@ -51,6 +51,7 @@ from daybook.recovery.leaves import (
     string_hashes,
 )
 from daybook.recovery.statements import Statement, key_id
+from daybook.tools.export_descriptions import wrong_descriptions
 from daybook.tools.proving import Anchors
 
 
@@ -91,6 +92,7 @@ def verify_export(
         # The end of a journal may be torn, but an export was whole once.
         verdict.wrong.append("the end of its segment is damaged, or its manifest is missing")
         return verdict
+    verdict.wrong += wrong_descriptions(path, disk)
     check = _Check(verdict, disk, keys, anchors.statements)
     try:
         check.run(path / PROOF)

@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.engine import commands as c
-from daybook.journal.data_directory import JOURNAL
+from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
+from daybook.journal.format import manifest_name
 from daybook.journal.reader import read_blocks
 from daybook.recovery.export_proof import PROOF
 from daybook.recovery.leaves import BODIES, HEADERS, hash_of, leaf_of
@@ -196,9 +197,10 @@ def test_no_flipped_bit_in_an_export_is_taken_for_proof(
     target = exported(scene, *redacted)
     random = Random(3)
     (segment,) = (target / JOURNAL).glob("*.seg")
-    for path in (target / PROOF, segment):
+    manifest = segment.with_name(manifest_name(segment.name))
+    for path in (target / PROOF, segment, target / DATA_ID, manifest):
         sound = path.read_bytes()
-        for position in random.sample(range(len(sound)), 40):
+        for position in random.sample(range(len(sound)), min(40, len(sound))):
             if path == segment and not sound[position - 8 : position + 8].strip(b"\0"):
                 continue
             spoilt = bytearray(sound)
@@ -208,6 +210,31 @@ def test_no_flipped_bit_in_an_export_is_taken_for_proof(
             assert found.exit_code == 1, (path.name, position)
             assert found.exception is None or isinstance(found.exception, SystemExit)
         path.write_bytes(sound)
+
+
+def test_no_change_of_what_describes_an_export_passes(scene: Path) -> None:
+    target = exported(scene)
+    (manifest,) = (target / JOURNAL).glob("*.json")
+    for path in (target / DATA_ID, manifest):
+        sound = path.read_bytes()
+        changes = [sound[:-5], b"", sound.replace(b"0", b"1", 1), sound + b"x" * 70_000]
+        changes += [sound.replace(b'"archived_at": 0', b'"archived_at": 7')]
+        for changed in changes:
+            if changed == sound:
+                continue
+            path.write_bytes(changed)
+            found = verified(scene)
+            assert found.exit_code == 1, changed
+            assert f"WRONG {path}" in found.output
+            assert "\nproven" not in found.output
+            assert run("verify", target).exit_code == 1
+        path.write_bytes(sound)
+    assert verified(scene).exit_code == 0
+    shutil.copy(manifest, target / JOURNAL / "00000000000000000001.seg.json")
+    assert "its segment is missing" in verified(scene).output
+    (target / JOURNAL / "00000000000000000001.seg.json").unlink()
+    (target / DATA_ID).unlink()
+    assert "cannot be read" in verified(scene).output
 
 
 def test_an_export_is_whole_or_not_there(scene: Path, monkeypatch: pytest.MonkeyPatch) -> None:
