@@ -61,6 +61,12 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             key=self.key, after=self.after, contents=self.contents, signature=self.signature,
         )  # fmt: skip
 
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether it does not claim to be signed: then it says which block there was, not who wrote
+        it."""
+        return not self.key and not self.signature
+
     def line(self) -> bytes:
         """Return it as an anchor."""
         return msgspec.json.encode(self) + b"\n"

@@ -66,6 +66,7 @@ class ExportVerdict(msgspec.Struct):
     redacted: list[str] = []
     statements: int = 0
     anchors: int = 0
+    anchors_unsigned: int = 0
     proven: list[tuple[int, int]] = []
     wrong: list[str] = []
     unproven: bool = False
@@ -227,8 +228,9 @@ class _Check:
                 continue
             if (anchor.data_id, anchor.block_hash) != (self._data_id.hex(), block_hash.hex()):
                 self._verdict.wrong.append(f"the anchor of event {last} is of another history")
-            elif not self._keys or not self._wrong_with(anchor):
+            elif not self._keys or anchor.is_unsigned or not self._wrong_with(anchor):
                 self._verdict.anchors += 1
+                self._verdict.anchors_unsigned += anchor.is_unsigned
                 proven_to = max(proven_to, last)
         if proven_to and not self._verdict.redacted:
             # The chain proves everything before a proven block.

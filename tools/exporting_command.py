@@ -110,6 +110,14 @@ def verify(path: Path, keys: Sequence[bytes], anchors: Anchors, *, as_json: bool
         sys.exit(EXIT_WRONG)
 
 
+def unsigned(anchors: int) -> str:
+    """Say what anchors prove that match, but that nobody signed."""
+    return (
+        f"unsigned, matches: {anchors} of the anchors; that proves the blocks, but not who wrote "
+        "them"
+    )
+
+
 def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
     report = verdict.report
     without = f", without {' and '.join(verdict.redacted)}" if verdict.redacted else ""
@@ -123,6 +131,8 @@ def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
         click.secho(f"WRONG {wrong}", fg="red")
     for first, last in verdict.proven:
         click.echo(f"events {first} to {last} are proven to be what the broker journaled")
+    if verdict.anchors_unsigned:
+        click.echo(unsigned(verdict.anchors_unsigned))
     if verdict.unproven:
         click.secho("NOT PROVEN not all of its events are proven by what was given", fg="red")
     elif verdict.ok and not has_proof:

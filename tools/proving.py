@@ -38,7 +38,8 @@ BAD_LINES_SHOWN: Final = 10
 
 class Proven(msgspec.Struct):
     """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
-    `anchored_lsn`; 0 if it is not, or if that was not asked."""
+    `anchored_lsn`; 0 if it is not, or if that was not asked. `anchors_unsigned` of the anchors that
+    match are unsigned."""
 
     signatures: int = 0
     signed_lsn: int = 0
@@ -48,6 +49,7 @@ class Proven(msgspec.Struct):
     anchors: int = 0
     anchored_lsn: int = 0
     anchors_before: int = 0
+    anchors_unsigned: int = 0
     wrong: list[str] = []
 
 
@@ -215,7 +217,7 @@ class Proof:
                 wrong = f"it is of another data directory ({each.data_id}, this is {data_id})"
             elif each.lsn > report.last_lsn:
                 wrong = f"the journal ends with event {report.last_lsn}: its end was removed"
-            elif self.has_keys:
+            elif self.has_keys and not each.is_unsigned:
                 wrong = self._wrong_with_signature(each)
             if not wrong and each.lsn < report.first_lsn:
                 found.anchors_before += 1
@@ -226,6 +228,7 @@ class Proof:
                 self._wrong(f"the anchor of event {each.lsn}: {wrong}")
             else:
                 found.anchors += 1
+                found.anchors_unsigned += each.is_unsigned
                 found.anchored_lsn = max(found.anchored_lsn, each.lsn)
 
 

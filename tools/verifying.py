@@ -158,6 +158,8 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
             f"anchored up to event {proven.anchored_lsn}; {proven.anchors} anchors are in the "
             "journal"
         )
+    if proven.anchors_unsigned and proven.keys:
+        click.echo(exporting_command.unsigned(proven.anchors_unsigned))
     if proven.anchors_before:
         click.echo(
             f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "

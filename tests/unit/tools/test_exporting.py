@@ -109,6 +109,16 @@ def test_an_anchor_proves_whole_blocks_before_it(scene: Path) -> None:
     assert told["proven"][0][0] == told["report"]["first_lsn"]
 
 
+def test_an_unsigned_anchor_proves_an_export_beside_a_key_too(scene: Path) -> None:
+    done = run("export", scene / "data", scene / "export")
+    assert done.exit_code == 0
+    assert verified(scene).exit_code == 1
+    (scene / "newest").write_text(run("anchor", scene / "data", "--unsigned").stdout)
+    found = verified(scene, "--anchor", scene / "newest")
+    assert found.exit_code == 0, found.output
+    assert "unsigned, matches: 1 of the anchors" in found.output
+
+
 def test_what_is_not_signed_yet_is_not_proven(scene: Path) -> None:
     done = run("export", scene / "data", scene / "export", "--redact", "bodies")
     assert "cannot be proven" in done.output

@@ -321,3 +321,20 @@ def test_a_line_that_is_no_anchor_is_wrong_and_the_others_count(scene: Scene) ->
     assert f"{len(lines) - 1} anchors are in the journal" in found.output
     scene.anchors.write_bytes(40 * b"no anchor\n" + lines[-1])
     assert "30 more lines are no anchors" in scene.with_anchors.output
+
+
+def test_an_unsigned_anchor_proves_the_block_beside_a_key(scene: Scene) -> None:
+    printed = CliRunner().invoke(cli, ["anchor", str(scene.data), "--unsigned"])
+    scene.anchors.write_text(printed.stdout)
+    words = "--public-key", scene.public, "--anchor", scene.anchors
+    found = scene.verify(*words)
+    assert found.exit_code == 0, found.output
+    assert "unsigned, matches: 1 of the anchors" in found.output
+    assert json.loads(scene.verify("--json", *words).stdout)["proven"]["anchors_unsigned"] == 1
+    said = json.loads(printed.stdout)
+    # A key without its signature is no honest anchor, nor is another hash.
+    for changed in (said | {"key": "ab" * 8}, said | {"block_hash": "00" * 16}):
+        scene.anchors.write_text(json.dumps(changed))
+        found = scene.verify(*words)
+        assert found.exit_code == 1
+        assert "WRONG the anchor of event" in found.output
