@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from daybook.errors import DaybookError
+from daybook.recovery.file_errors import naming
 from daybook.recovery.statements import key_id
 
 FILE_BYTES_MAX: Final = 65_536
@@ -106,7 +107,7 @@ def make_pair(path: Path) -> Path:
 def _write_new(path: Path, content: bytes, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with naming(path), os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

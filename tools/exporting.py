@@ -48,6 +48,7 @@ from daybook.recovery.export_proof import (
     Unsigned,
     joined,
 )
+from daybook.recovery.file_errors import naming
 from daybook.recovery.leaves import (
     BODIES,
     HEADERS,
@@ -87,11 +88,14 @@ def export(
     """
     if target.exists():
         raise Failure(f"{target} exists already; name a directory that does not")
+    if not target.parent.is_dir():
+        raise Failure(f"{target.parent} is no directory, so {target.name} cannot be made in it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        (partial / JOURNAL).mkdir(mode=0o700, parents=True)
-        done = _Export(disk, partial, redacted, progress).write(from_lsn, to_lsn, extra)
-        partial.rename(target)
+        with naming(target):
+            (partial / JOURNAL).mkdir(mode=0o700, parents=True)
+            done = _Export(disk, partial, redacted, progress).write(from_lsn, to_lsn, extra)
+            partial.rename(target)
     except BaseException:
         with suppress(OSError):
             shutil.rmtree(partial)

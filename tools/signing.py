@@ -24,6 +24,8 @@ def keygen_command(file: Path) -> None:
     )
     from daybook.recovery.statements import key_id  # noqa: PLC0415 (slow to import)
 
+    if not file.parent.is_dir():
+        raise Failure(f"{file.parent} is no directory, so {file.name} cannot be made in it")
     try:
         public = make_pair(file)
     except FileExistsError as error:

@@ -20,6 +20,7 @@ from daybook.recovery.leaves import BODIES, HEADERS, hash_of, leaf_of
 from daybook.recovery.signing_keys import make_pair
 from daybook.tools import exporting
 from daybook.tools.journal_cli import cli
+from tests.support.full_disk import no_file_above
 from tests.support.signed import SignedJournal, rewrite
 from tests.unit.tools.conftest import Pen
 
@@ -253,6 +254,16 @@ def test_an_export_is_whole_or_not_there(scene: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(exporting._Export, "_write_proof", interrupt)
     run("export", scene / "data", scene / "export")
+    assert sorted(each.name for each in scene.iterdir()) == ["anchors", "data", "key", "key.pub"]
+
+
+def test_an_export_that_cannot_be_written_names_its_place(scene: Path) -> None:
+    done = run("export", scene / "data", scene / "missing" / "export")
+    assert (done.exit_code, f"{scene / 'missing'} is no directory" in done.output) == (1, True)
+    with no_file_above(1000):
+        done = run("export", scene / "data", scene / "export")
+    assert done.exit_code == 1
+    assert f"{scene / 'export'}: File too large" in done.output
     assert sorted(each.name for each in scene.iterdir()) == ["anchors", "data", "key", "key.pub"]
 
 

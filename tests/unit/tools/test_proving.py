@@ -20,6 +20,7 @@ from daybook.recovery.statements import change_message
 from daybook.server.notary import Notary
 from daybook.server.notary_messages import Answer, Configure, Refused, Sign, Signed
 from daybook.tools.journal_cli import cli
+from tests.support.full_disk import no_file_above
 from tests.support.signed import SignedJournal, is_signature, rewrite, with_body
 from tests.support.world import Event
 
@@ -338,3 +339,15 @@ def test_an_unsigned_anchor_proves_the_block_beside_a_key(scene: Scene) -> None:
         found = scene.verify(*words)
         assert found.exit_code == 1
         assert "WRONG the anchor of event" in found.output
+
+
+def test_a_key_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    done = CliRunner().invoke(cli, ["keygen", str(missing / "key.pem")])
+    assert done.exit_code == 1
+    assert f"{missing} is no directory" in done.output
+    with no_file_above(10):
+        done = CliRunner().invoke(cli, ["keygen", str(tmp_path / "key.pem")])
+    assert done.exit_code == 1
+    assert f"{tmp_path / 'key.pem.pub'}: File too large" in done.output
+    assert not list(tmp_path.iterdir())
