@@ -86,10 +86,11 @@ def _last_proven(disk: Disk) -> int:
 def _why(left_out: tuple[int, int] | None) -> str:
     if left_out is None:
         return ""
+    first, last = left_out
+    which = f"events {first} to {last} are" if first < last else f"event {first} is"
     return (
-        f": events {left_out[0]} to {left_out[1]} are left out, because nothing after them proves "
-        "that they are durable (they are being written, or the broker was killed; its next start "
-        "settles that)"
+        f": {which} left out, because nothing later proves that this is durable: it is being "
+        "written, or the broker was killed, whose next start settles that"
     )
 
 
