@@ -22,10 +22,11 @@ from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
 from daybook.journal.segment import data_id_of, first_lsn_of
-from daybook.paging.base import restore
+from daybook.paging.base import describe, restore
 from daybook.paging.snapshots import restore_nearest
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
+from daybook.recovery.export_proof import range_of
 
 
 class Beginning(NamedTuple):
@@ -165,8 +166,25 @@ def archive_of(disk: Disk) -> str:
     return archive
 
 
-def what_is_missing(disk: Disk) -> str:
-    """Say in a sentence where the history before the first event of a journal is."""
+def base_lsn(directory: Path, disk: Disk) -> int:
+    """Return the last event of the base of a data directory; 0 if it has no base.
+
+    Raises BaseDamaged, JournalError and OSError.
+    """
+    if not (directory / BASE / BASE_DESCRIPTION).exists():
+        return 0
+    base = describe(directory / BASE, data_id_of(disk))
+    return base.lsn if base is not None else 0
+
+
+def what_is_missing(directory: Path, disk: Disk) -> str:
+    """Say in a sentence where the history before the first event of a journal is.
+
+    Raises ExportError, JournalError and OSError.
+    """
+    exported = range_of(directory)
+    if exported:
+        return exported
     archive = archive_of(disk)
     where = f"is in the archive {archive}: add --with-archive" if archive else "was not archived"
     return f"the history before event {first_lsn_of(disk)} left the journal, and {where}"

@@ -76,6 +76,39 @@ _DECODER: Final = msgspec.json.Decoder(Line)
 HASH_DIGITS: Final = 64
 
 
+def head_of(directory: Path) -> Head | None:
+    """Return the first line of the proof if a directory is an export, else None.
+
+    The rest is not read, so nothing is proven. Raises ExportError and OSError.
+    """
+    path = directory / PROOF
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        packed = file.readline()
+    try:
+        line = _DECODER.decode(packed)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise ExportError(f"{path}, line 1 is damaged: {error}") from error
+    if not isinstance(line, Head):
+        raise ExportError(f"{path}, line 1 is damaged: it does not belong there")
+    return line
+
+
+def range_of(directory: Path) -> str:
+    """Return a sentence about an export's missing state, "" for any other directory.
+
+    Raises ExportError and OSError.
+    """
+    head = head_of(directory)
+    if head is None:
+        return ""
+    return (
+        f"this is an export of events {head.from_lsn} to {head.to_lsn}, which has no state to "
+        "begin with"
+    )
+
+
 def joined(hashes: list[bytes]) -> str:
     """Return hashes as one text."""
     return b64encode(b"".join(hashes)).decode()

@@ -69,7 +69,12 @@ def svg(told: Trail) -> str:
     happened."""
     lanes = spans_of(told)
     words_at = _LEFT + _LANE * max(len(lanes), 1) + 24
-    height = _TOP + _ROW * len(told.steps) + 30 * (len(told.now) + bool(told.missing)) + 60
+    height = (
+        _TOP
+        + _ROW * len(told.steps)
+        + 30 * (len(told.now) + bool(told.missing) + bool(told.ended))
+        + 60
+    )
     width = words_at + _TEXT_WIDTH
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -112,6 +117,8 @@ def _title(told: Trail) -> str:
 def _ending(told: Trail) -> Iterator[str]:
     if told.missing:
         yield f"what came first is not told: {told.missing}"
+    if told.ended:
+        yield f"what came later is not told: {told.ended}"
     for message, where in told.now:
         yield f"now: message {message} {where}"
 

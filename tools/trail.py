@@ -62,13 +62,15 @@ class Step(NamedTuple):
 class Trail(NamedTuple):
     """A message's family in the order of their ids, their steps, and where each message is now.
 
-    `missing` says where the beginning of the story is, if it left the journal.
+    `missing` says where the beginning of the story is, if it left the journal. `ended` says that
+    the story may continue elsewhere.
     """
 
     messages: tuple[int, ...]
     steps: tuple[Step, ...]
     now: tuple[tuple[int, str], ...]
     missing: str = ""
+    ended: str = ""
 
 
 def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None = None) -> Trail:
@@ -80,12 +82,24 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     base = partial(_beginning, directory, disk)
     topology = Topology(catalogs, base) if catalogs is not None and catalogs.any else None
     read = topology.event if topology is not None else partial(event_at, disk)
-    root, missing = _root(disk, message, read)
+    missing_here = partial(missing_before, disk, directory)
+    root, missing = _root(disk, message, read, missing_here)
     teller = _Teller(root) if topology is None else _Asking(root, catalogs, topology)
+    is_whole = first_lsn_of(disk) == 1
     if missing:
-        teller.begin(_beginning(directory, disk, root))
+        start = _beginning(directory, disk, root)
+        teller.folds = start.lsn > 0
     elif topology is None:
         start = _beginning(directory, disk, until=root - 1)
+        teller.folds = is_whole or 0 < start.lsn < root
+    else:
+        teller.folds = is_whole or 0 < _base_lsn(directory, disk) < root
+    if not teller.folds:
+        missing = f"{missing or missing_here()}; an id without a name is shown like '#1'"
+        teller.first_lsn = 1
+    elif missing:
+        teller.begin(start)
+    elif topology is None:
         teller.begin(start)
         # Of the message itself nothing was before.
         teller.first_lsn = start.lsn + 1
@@ -94,17 +108,35 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     told = teller.tell(disk)
     if missing and not told.steps and not teller.places():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
-    return told._replace(missing=missing)
+    return told._replace(missing=missing, ended=_ended(directory))
 
 
-def _root(disk: Disk, message: int, read: Callable[[int], Event | None]) -> tuple[int, str]:
+def _ended(directory: Path) -> str:
+    from daybook.recovery.export_proof import head_of  # noqa: PLC0415 (slow to import)
+
+    head = head_of(directory)
+    return f"the export ends with event {head.to_lsn}" if head is not None else ""
+
+
+def _base_lsn(directory: Path, disk: Disk) -> int:
+    from daybook.history.beginning import base_lsn  # noqa: PLC0415 (slow to import)
+
+    return base_lsn(directory, disk)
+
+
+def _root(
+    disk: Disk,
+    message: int,
+    read: Callable[[int], Event | None],
+    missing_here: Callable[[], str],
+) -> tuple[int, str]:
     """Return the first message of the family, following each message to the one it was made from.
 
     Also return a text about its beginning, if that left the journal.
     """
     event = read(message)
     if event is None and message < first_lsn_of(disk):
-        return message, _missing(disk)
+        return message, missing_here()
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
     row = event.row
@@ -117,7 +149,7 @@ def _root(disk: Disk, message: int, read: Callable[[int], Event | None]) -> tupl
     while row[RELATED]:
         earlier = read(row[RELATED])
         if earlier is None:
-            return row[MESSAGE], _missing(disk) if row[RELATED] < first_lsn_of(disk) else ""
+            return row[MESSAGE], missing_here() if row[RELATED] < first_lsn_of(disk) else ""
         if earlier.row[KIND] != events.ROUTED:
             break
         row = earlier.row
@@ -130,20 +162,22 @@ def _beginning(directory: Path, disk: Disk, message: int = 0, *, until: int = 0)
     return beginning(directory, disk, message, until=until)
 
 
-def missing_before(disk: Disk) -> str:
+def missing_before(disk: Disk, directory: Path) -> str:
     """Say where the history before a journal is; "" if the journal has its first event."""
-    return _missing(disk) if first_lsn_of(disk) > 1 else ""
-
-
-def _missing(disk: Disk) -> str:
+    if first_lsn_of(disk) == 1:
+        return ""
     from daybook.history.beginning import what_is_missing  # noqa: PLC0415 (slow to import)
 
-    return what_is_missing(disk)
+    return what_is_missing(directory, disk)
 
 
 class _Teller:
     """Reads the journal once, from `first_lsn` on because of names, and collects the family's
-    steps, until the whole family has left all queues."""
+    steps, until the whole family has left all queues.
+
+    Without `folds` no event is applied, because the state before the first one is not known. Then
+    only the events themselves say where a message was.
+    """
 
     def __init__(self, root: int) -> None:
         self.root = root
@@ -157,6 +191,7 @@ class _Teller:
         self.in_transaction: dict[int, str] = {}
         self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
+        self.folds = True
 
     def begin(self, start: "Beginning") -> None:
         """Apply the state from before the journal begins."""
@@ -190,7 +225,7 @@ class _Teller:
         Whatever becomes of a message begins with an entry in a queue, and what a command decides is
         in one block.
         """
-        return lsn > self.folded_lsn and next(self._entries(), None) is None
+        return self.folds and lsn > self.folded_lsn and next(self._entries(), None) is None
 
     def _may_matter(self, entry: FooterEntry) -> bool:
         return bool(entry.kinds & ALWAYS_MATTER) or any(
@@ -214,20 +249,30 @@ class _Teller:
             # The base, which was applied before, has it.
             self.names.learn(event.row, event.detail)
             if kind not in TOPOLOGY | TRANSACTION_ENDS:
-                if kind in OF_ENTRIES:
-                    self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+                self._note_last(event)
                 self._add_step(event, [])
         elif kind in TOPOLOGY:
             self.names.learn(event.row, event.detail)
-            self._change_topology(event)
+            if self.folds:
+                self._change_topology(event)
+            elif kind == events.BROKER_STARTED:
+                self._note_restart(event)
             self.names.forget(event.row)
         elif kind in TRANSACTION_ENDS:
             self._end_transaction(event)
         else:
             self._apply(event)
-            if kind in OF_ENTRIES:
-                self.last[event.row[MESSAGE], event.row[QUEUE]] = event
+            self._note_last(event)
             self._add_step(event, [])
+
+    def _note_last(self, event: Event) -> None:
+        """Note the last event of a message in a queue, or in those that it enters."""
+        row = event.row
+        if row[KIND] not in OF_ENTRIES:
+            return
+        queues = (row[QUEUE],) if row[QUEUE] else tuple(_entered(event))
+        for queue_id in queues:
+            self.last[row[MESSAGE], queue_id] = event
 
     def _add_step(self, event: Event, consequences: list[str]) -> None:
         text = sentence(event, self.names)
@@ -239,19 +284,17 @@ class _Teller:
         self.steps.append(Step(event, text, told, told_too, "", places))
 
     def _apply(self, event: Event) -> None:
+        if not self.folds:
+            return
         apply(self.state, event.lsn, event.row, event.detail, event.headers, b"")
         self._note_queues(event)
 
     def _note_queues(self, event: Event) -> None:
         """Note the queues that an event brings a message of the family into."""
         row = event.row
-        if row[KIND] not in ENTERING:
-            return
-        if row[QUEUE]:
-            self.queue_ids[row[QUEUE]] = None
-            return
-        detail = events.decode_detail(row[KIND], event.detail)
-        self.queue_ids.update(dict.fromkeys(cast(details.RoutedDetail, detail).queues))
+        if row[KIND] in ENTERING:
+            queues = (row[QUEUE],) if row[QUEUE] else _entered(event)
+            self.queue_ids.update(dict.fromkeys(queues))
 
     def _entries(self) -> Iterator[tuple[int, Queue, Entry]]:
         """Yield the entries of the family."""
@@ -293,6 +336,17 @@ class _Teller:
         if consequences:
             self._add_step(event, consequences)
 
+    def _note_restart(self, event: Event) -> None:
+        """Add a restart whose effect on the family is not known."""
+        unknown = [
+            f"what the restart did to message {message} in queue '{self.names.queue(queue)}' is "
+            "not known"
+            for (message, queue), seen in self.last.items()
+            if seen.row[KIND] not in LEAVING
+        ]
+        if unknown:
+            self._add_step(event, unknown)
+
     def places(self) -> dict[tuple[int, int], tuple[str, str]]:
         """Return where the family is: (message, queue id) to the queue's name and the consumer, if
         any."""
@@ -321,7 +375,7 @@ class _Teller:
     def _now(self) -> Iterator[tuple[int, str]]:
         """Return where each message of the family is, or how it left."""
         places = self.places()
-        for message in self.family:
+        for message in self.family if self.folds else ():
             words = [
                 f"in flight to {consumer} from queue '{queue}'"
                 if consumer
@@ -332,6 +386,18 @@ class _Teller:
             ]
             words += [*self._departures(message), *self.dropped.get(message, [])]
             yield message, "; ".join(words) or "in no queue"
+        for message in () if self.folds else self.family:
+            words = [*self._departures(message), *self._last_seen(message)]
+            yield message, "; ".join(words) or "is not mentioned"
+
+    def _last_seen(self, message: int) -> Iterator[str]:
+        """Yield the last event of a message in each queue that it is not known to have left."""
+        for (each, queue_id), event in self.last.items():
+            if each == message and event.row[KIND] not in LEAVING:
+                yield (
+                    f"last seen in queue '{self.names.queue(queue_id)}' by event {event.lsn}: "
+                    f"{kind_name(event.row[KIND])}"
+                )
 
     def _departures(self, message: int) -> Iterator[str]:
         for (each, queue_id), event in self.last.items():
@@ -341,6 +407,12 @@ class _Teller:
                     f"left queue '{self.names.queue(queue_id)}' with event {event.lsn}: "
                     f"{kind_name(event.row[KIND])}" + (f" ({reason})" if reason else "")
                 )
+
+
+def _entered(event: Event) -> tuple[int, ...]:
+    """Return the queues that an event without a queue of its own brings a message into."""
+    detail = events.decode_detail(event.row[KIND], event.detail)
+    return cast(details.RoutedDetail, detail).queues
 
 
 class _Asking(_Teller):

@@ -70,7 +70,7 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         shown.update(told.messages)
         families += 1
     if not families:
-        missing = trail.missing_before(catalogs.disk)
+        missing = trail.missing_before(catalogs.disk, path)
         raise Failure(f"there is no message with {what}" + (f"; {missing}" if missing else ""))
 
 
@@ -92,7 +92,7 @@ def _show(told: trail.Trail, flags: dict[str, Any]) -> None:
         for step in told.steps:
             show_json(trail.step_object(step))
         now = [{"message": each, "where": where} for each, where in told.now]
-        show_json({"now": now, "missing": told.missing or None})
+        show_json({"now": now, "missing": told.missing or None, "ended": told.ended or None})
     else:
         _show_trail(told)
 
@@ -112,6 +112,8 @@ def _show_trail(told: trail.Trail) -> None:
             click.echo(f"{'':10}in transaction {step.transaction}")
         for consequence in step.consequences:
             click.echo(f"{'':10}{consequence}")
+    if told.ended:
+        click.echo(f"what came later is not told: {told.ended}")
     for message, where in told.now:
         click.echo(click.style(f"now: message {message} {where}", bold=True))
 

@@ -1,0 +1,102 @@
+"""Exports are read by every command: what they do not have is said, and nothing is made up."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from daybook.engine import commands
+from daybook.tools.journal_cli import cli
+from tests.unit.tools.conftest import History, Pen, write_history
+
+
+def run(*words: object) -> Result:
+    answer = CliRunner().invoke(cli, [str(word) for word in words])
+    assert answer.exception is None or isinstance(answer.exception, SystemExit), answer.exception
+    assert "KeyError" not in answer.output
+    return answer
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> History:
+    return write_history(tmp_path_factory.mktemp("made") / "data")
+
+
+def routed(data: Path) -> list[int]:
+    told = run("inspect", data, "--kind", "Routed", "--json").stdout.splitlines()
+    return [json.loads(line)["lsn"] for line in told]
+
+
+def exported(history: History, target: Path, *words: object) -> Path:
+    done = run("export", history.data, target, *words)
+    assert done.exit_code == 0, done.output
+    return target
+
+
+@pytest.mark.parametrize("catalogued", [False, True])
+def test_a_trail_of_an_export_tells_what_it_has(
+    made: History, tmp_path: Path, *, catalogued: bool
+) -> None:
+    """From any event on, every message has the events that are there, and says what is missing."""
+    messages = routed(made.data)
+    whole = {
+        message: [
+            json.loads(line)
+            for line in run("trail", made.data, message, "--json").stdout.splitlines()
+        ]
+        for message in messages
+    }
+    for begin in messages[:: max(len(messages) // 4, 1)]:
+        export = exported(made, tmp_path / f"{begin}-{catalogued}", "--from", begin)
+        first = int(next((export / "journal").glob("*.seg")).stem)
+        if catalogued:
+            assert run("catalog", export).exit_code == 0
+        for message in messages:
+            answer = run("trail", export, message, "--json")
+            lines = [json.loads(line) for line in answer.stdout.splitlines()]
+            of_it = [
+                each["lsn"]
+                for each in whole[message][:-1]
+                if each["lsn"] >= first and each["message"] == message
+            ]
+            found = [each["lsn"] for each in lines[:-1] if each["message"] == message]
+            assert found == of_it, (begin, message, answer.output)
+            if lines:
+                assert ("no state to begin with" in str(lines[-1]["missing"])) == (first > 1)
+                assert "the export ends" in lines[-1]["ended"]
+            else:
+                assert "nothing is known of message" in answer.stderr
+                assert "no state to begin with" in answer.stderr
+
+
+def test_a_trail_of_an_export_says_what_is_missing(tmp_path: Path) -> None:
+    """Queues without a name, a delivery without its message, and a restart of unknown effect."""
+    pen = Pen(tmp_path / "data")
+    connection = pen.connect("alice")
+    before = pen.send(connection, "orders", b"1")
+    begin = pen.broker.lsn + 1
+    message = pen.send(connection, "orders", b"2")
+    pen.do(commands.Attach(connection, "orders", subscription="s", credit_messages=1))
+    pen.do(commands.Start(version="1"))
+    pen.close()
+    history = History()
+    history.data = tmp_path / "data"
+    export = exported(history, tmp_path / "export", "--from", begin)
+    told = run("trail", export, message).stdout
+    assert "what came first is not told: this is an export of events" in told
+    assert f"now: message {message} last seen in queue '#1' by event" in told
+    assert f"what the restart did to message {message} in queue '#1' is not known" in told
+    told = run("trail", export, before).stdout
+    assert "Delivered" in told
+    assert f"now: message {before} last seen in queue '#1' by event" in told
+    for form in ("--svg", "--mermaid"):
+        assert "no state to begin with" in run("trail", export, message, form).stdout
+    assert f"message {message}" in run("trail", export, "--header", "n=2").stdout
+    assert "no state to begin with" in run("trail", export, "--header", "n=1").stderr
+    # A piece of history without a beginning is no export, but has no state either.
+    piece = shutil.copytree(export, tmp_path / "piece")
+    (piece / "proof.jsonl").unlink()
+    told = run("trail", piece, message).stdout
+    assert "left the journal, and was not archived" in told
