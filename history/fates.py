@@ -29,6 +29,7 @@ from daybook.history.fate_words import (
 from daybook.history.names import LEARNED, Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.disk import Disk
+from daybook.recovery.export_proof import redacted_in
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -52,7 +53,8 @@ class Chosen(msgspec.Struct):
     """The messages that fit, in the order of their ids, with counts for people.
 
     `bytes` are those of bodies. `unjournaled` are messages that fit, and whose content was never
-    journaled; `copies` those that were left out as copies or replays.
+    journaled, `redacted` those whose content is not in this export; `copies` those that were left
+    out as copies or replays.
     """
 
     messages: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
@@ -60,6 +62,7 @@ class Chosen(msgspec.Struct):
     bytes: int = 0
     large: int = 0
     unjournaled: int = 0
+    redacted: int = 0
     copies: int = 0
 
 
@@ -85,9 +88,9 @@ def choose(
     """Find the messages of a history that fit; `progress` is called with the last event read.
 
     `to_lsn` of the request must be set. Raises ValueError for a filter that cannot be read,
-    JournalError, BaseDamaged, IndexDamaged, StoreError and OSError.
+    JournalError, ExportError, BaseDamaged, IndexDamaged, StoreError and OSError.
     """
-    search = _Search(request)
+    search = _Search(request, is_redacted=bool(redacted_in(directory)))
     begun = beginning(directory, disk, until=request.from_lsn - 1, note=note)
     for event in begun.events:
         search.names.learn(event.row, event.detail)
@@ -109,8 +112,9 @@ def choose(
 
 
 class _Search:
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, is_redacted: bool) -> None:
         self._request: Final = request
+        self._is_redacted: Final = is_redacted
         self._wanted: Final = frozenset(request.messages)
         self.names: Final = Names()
         self._filter: CompiledFilter | None = None
@@ -167,6 +171,9 @@ class _Search:
             return
         if row[FLAGS] & events.BODY_OMITTED:
             self._chosen.unjournaled += 1
+            return
+        if self._is_redacted:
+            self._chosen.redacted += 1
             return
         is_large = bool(row[FLAGS] & events.LARGE)
         size = detail.body_bytes if is_large else event.body_bytes

@@ -95,6 +95,15 @@ def head_of(directory: Path) -> Head | None:
     return line
 
 
+def redacted_in(directory: Path) -> tuple[str, ...]:
+    """Return which of REDACTABLE an export is without; nothing for any other directory.
+
+    Raises ExportError and OSError.
+    """
+    head = head_of(directory)
+    return tuple(head.redacted) if head is not None else ()
+
+
 def range_of(directory: Path) -> str:
     """Return a sentence about an export's missing state, "" for any other directory.
 

@@ -26,6 +26,7 @@ from daybook.journal.segment import segment_names
 from daybook.journal.stat import stat
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged
+from daybook.recovery.export_proof import redacted_in
 from daybook.tools import past
 from daybook.tools.failures import Failure
 from daybook.tools.inspection import ByCatalogs, Inspection, Question, parse_kinds
@@ -46,6 +47,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         return
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
+    flags = flags | {"redacted": redacted_in(path)}
     if not (flags["follow"] or question.queue or question.address) and _asks_catalogs(
         ctx, path, disk, question, flags
     ):
@@ -88,7 +90,7 @@ def _print(found: Iterator[Event], names: Names, flags: dict[str, Any]) -> int:
     told = 0
     for event, last_lsn in islice(_runs(found, whole=flags["as_json"]), flags["limit"]):
         told += 1
-        print_line(_told(event, names, as_json=flags["as_json"]) + _up_to(event, last_lsn))
+        print_line(_told(event, names, flags) + _up_to(event, last_lsn))
         if event.body and not flags["as_json"]:
             print_line(f"{'':10}{printable(event.body.decode('utf-8', 'backslashreplace'))}")
     return told
@@ -163,10 +165,10 @@ def _explain_silence(disk: Disk, question: Question) -> None:
         )
 
 
-def _told(event: Event, names: Names, *, as_json: bool) -> str:
-    if as_json:
-        return msgspec.json.encode(as_object(event, names)).decode()
-    return dim_with_kind(line(event, names))
+def _told(event: Event, names: Names, flags: dict[str, Any]) -> str:
+    if flags["as_json"]:
+        return msgspec.json.encode(as_object(event, names, flags["redacted"])).decode()
+    return dim_with_kind(line(event, names, flags["redacted"]))
 
 
 def _question(flags: dict[str, Any]) -> Question:

@@ -11,6 +11,7 @@ from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, NoJournal
 from daybook.journal.pins import Pin
 from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.recovery.export_proof import redacted_in
 from daybook.recovery.readonly import journal_disk
 from daybook.server.toml_source import TomlError, read_toml
 
@@ -62,6 +63,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
     bytes to read. Raises JournalError and click.UsageError.
     """
     pin = ctx.with_resource(Pin(path))
+    note_redaction(path)
     live = opened(path)
     total = used_bytes(live)
     if not wants_archive(ctx, flags):
@@ -71,6 +73,17 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
         # Without the archive the command would prove less than was asked for.
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return ctx.with_resource(archive.reading(live)), pin, total + archive.segment_bytes()
+
+
+def note_redaction(path: Path) -> None:
+    """Say on standard error what was left out of an export. Raises ExportError and OSError."""
+    redacted = redacted_in(path)
+    if redacted:
+        click.echo(
+            f"note: {' and '.join(redacted)} were left out of this export; it has only their "
+            "hashes",
+            err=True,
+        )
 
 
 def _configured(path: Path, config_file: Path | None) -> str:

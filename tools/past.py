@@ -19,13 +19,14 @@ from daybook.journal.disk import Disk
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.export_proof import redacted_in
 from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import state_at
 from daybook.server import connections, views
 from daybook.tools.failures import Failure
 from daybook.tools.moments import Moment
 from daybook.tools.printing import print_line, progress, show_json, show_table
-from daybook.tools.texts import moment, printable
+from daybook.tools.texts import moment, printable, without_redacted
 
 MESSAGES_DEFAULT: Final = 100
 """How many messages of a queue are shown."""
@@ -72,7 +73,7 @@ def run(directory: Path, disk: Disk, asked: Moment, flags: dict[str, Any]) -> No
     at = found(disk, asked)
     with opened(directory, disk, at.lsn) as state:
         if flags["queue"]:
-            _show_queue(state, at, flags)
+            _show_queue(state, at, flags | {"redacted": redacted_in(directory)})
         elif flags["as_json"]:
             show_json(overview(state, at))
         else:
@@ -162,7 +163,7 @@ def _show_settings(told: dict[str, Any]) -> None:
 def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
     """Print the messages of a queue, in the order of their delivery, and their holders."""
     told = _messages(state, flags["queue"], flags["limit"] or MESSAGES_DEFAULT)
-    held = [_with_holder(state, row) for row in told]
+    held = [without_redacted(_with_holder(state, row), flags["redacted"]) for row in told]
     count = state.queue_by_name[flags["queue"]].message_count
     if flags["as_json"]:
         show_json({"lsn": at.lsn, "time": at.time, "queue": flags["queue"], "in_queue": count})
@@ -179,9 +180,14 @@ def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
     show_table(headings, [_line_of(row) for row in held])
     if flags["bodies"]:
         for row in held:
-            print_line(f"{row['message']:>10}  {printable(row.get('body', '(binary)'))}")
+            print_line(f"{row['message']:>10}  {_body_of(row)}")
     if count > len(held):
         click.echo(f"and {count - len(held):,} more: --limit")
+
+
+def _body_of(row: dict[str, Any]) -> str:
+    body = row.get("body", "(binary)")
+    return printable(body) if body is not None else "(redacted)"
 
 
 def _line_of(row: dict[str, Any]) -> tuple[Any, ...]:

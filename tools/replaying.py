@@ -386,9 +386,9 @@ def _report(chosen: Chosen, state: State, left: int, file: Path, flags: dict[str
         "from_lsn": state.request.from_lsn, "to_lsn": state.request.to_lsn,
         "messages": len(chosen.messages), "bytes": chosen.bytes, "large": chosen.large,
         "addresses": dict(chosen.addresses), "left_out_copies": chosen.copies,
-        "unjournaled": chosen.unjournaled, "left": left, "sent": state.sent,
-        "duplicates": state.duplicates, "incomplete": state.incomplete, "refused": state.refused,
-        "state_file": str(file),
+        "unjournaled": chosen.unjournaled, "redacted": chosen.redacted, "left": left,
+        "sent": state.sent, "duplicates": state.duplicates, "incomplete": state.incomplete,
+        "refused": state.refused, "state_file": str(file),
     }  # fmt: skip
     if flags["as_json"]:
         show_json(told)
@@ -404,6 +404,8 @@ def _report(chosen: Chosen, state: State, left: int, file: Path, flags: dict[str
         click.echo(f"{chosen.copies:,} copies and replays are left out; --copies takes them, too")
     if chosen.unjournaled:
         click.echo(f"{chosen.unjournaled:,} cannot be sent: their content was never journaled")
+    if chosen.redacted:
+        click.echo(f"{chosen.redacted:,} cannot be sent: their content was left out of this export")
     if not flags["sends"]:
         done = f"; {state.sent + state.duplicates:,} of them are sent" if state.done else ""
         click.echo(f"nothing was sent{done}; --send sends to {state.destination} at {state.broker}")

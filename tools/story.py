@@ -5,6 +5,7 @@ its detail has. A kind that is added to the table is shown without a change here
 """
 
 from base64 import b64encode
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -37,7 +38,7 @@ from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.reasons import REASONS
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.tools.texts import body_fields, moment, printable
+from daybook.tools.texts import body_fields, moment, printable, without_redacted
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that are described separately."""
@@ -84,11 +85,14 @@ def detail_of(event: Event) -> dict[str, Any]:
     return fields
 
 
-def sentence(event: Event, names: Names) -> str:
-    """Return what happened as a sentence, without LSN, time and kind."""
+def sentence(event: Event, names: Names, redacted: Collection[str] = ()) -> str:
+    """Return what happened as a sentence, without LSN, time and kind.
+
+    `redacted` has names of what an export is without: bodies, headers.
+    """
     row = event.row
     detail = detail_of(event)
-    parts = [*_places(row, detail, names), *_extras(row, event, detail)]
+    parts = [*_places(row, detail, names), *_extras(row, event, detail, redacted)]
     text = ", ".join(parts)
     reason = _because(row)
     if reason:
@@ -131,18 +135,18 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
     return parts
 
 
-def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
+def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Collection[str]) -> list[str]:
     """Describe the heaps: sizes, and the fields of the detail."""
     parts = []
     if row[KIND] in WITH_CHUNKS:
-        body_bytes = detail.get("body_bytes", event.body_bytes)
-        parts.append(f"{len(event.headers) + body_bytes} bytes")
+        parts.append(_size(event, detail, redacted))
         if detail.get("chunks"):
             parts.append(_chunks(detail["chunks"]))
         if row[PRIORITY] != DEFAULT_PRIORITY:
             parts.append(f"priority {row[PRIORITY]}")
     if row[KIND] == events.CHUNK_RECEIVED:
-        parts.append(f"{event.body_bytes} bytes")
+        redacted_body = "bodies" in redacted
+        parts.append("body redacted" if redacted_body else f"{event.body_bytes} bytes")
     if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
     for name, value in detail.items():
@@ -155,6 +159,24 @@ def _extras(row: Row, event: Event, detail: dict[str, Any]) -> list[str]:
     if row[KIND] in REFUSALS:
         parts.append(f"{detail.get('user') or '?'} from {detail.get('peer') or '?'}")
     return parts
+
+
+def _size(event: Event, detail: dict[str, Any], redacted: Collection[str]) -> str:
+    """Describe the size of headers and body, or what is known of it."""
+    body_bytes = detail.get("body_bytes", event.body_bytes)
+    if not _is_redacted(event, redacted):
+        return f"{len(event.headers) + body_bytes} bytes"
+    known = "bodies" not in redacted or "body_bytes" in detail
+    size = f"a body of {body_bytes} bytes, " if known else ""
+    return f"{size}{' and '.join(sorted(redacted))} redacted"
+
+
+def _is_redacted(event: Event, redacted: Collection[str]) -> bool:
+    """Return whether an event had content that an export may be without."""
+    kind = event.row[KIND]
+    if event.row[FLAGS] & events.BODY_OMITTED:
+        return False
+    return bool(redacted) and (kind in WITH_CHUNKS or kind == events.CHUNK_RECEIVED)
 
 
 def _format(flags: int) -> str:
@@ -197,15 +219,15 @@ def _field(name: str, value: Any) -> str:
     return f"{label} '{value}'" if isinstance(value, str) else f"{label} {value}"
 
 
-def line(event: Event, names: Names) -> str:
-    """Return the line of the story for an event."""
+def line(event: Event, names: Names, redacted: Collection[str] = ()) -> str:
+    """Return the line of the story for an event; `redacted` as for `sentence`."""
     kind = f"{kind_name(event.row[KIND]):<21}"
-    text = sentence(event, names)
+    text = sentence(event, names, redacted)
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 
-def as_object(event: Event, names: Names) -> dict[str, Any]:
-    """Return everything about an event, for programs."""
+def as_object(event: Event, names: Names, redacted: Collection[str] = ()) -> dict[str, Any]:
+    """Return everything about an event, for programs; `redacted` as for `sentence`."""
     row = event.row
     columns: dict[str, Any] = {
         column.name: value for column, value in zip(COLUMNS, row, strict=True)
@@ -222,4 +244,4 @@ def as_object(event: Event, names: Names) -> dict[str, Any]:
     told["body_bytes"] = told["detail"].get("body_bytes", event.body_bytes)
     if event.body is not None:
         told |= body_fields(event.body)
-    return told
+    return without_redacted(told, redacted if _is_redacted(event, redacted) else ())

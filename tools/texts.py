@@ -1,7 +1,9 @@
 """Times, names and bodies as text that is safe for terminals and JSON readers."""
 
 from base64 import b64encode
+from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Any
 
 
 def moment(microseconds: int) -> str:
@@ -30,3 +32,21 @@ def body_fields(body: bytes) -> dict[str, str]:
         return {"body": body.decode("utf-8")}
     except UnicodeDecodeError:
         return {"body_base64": b64encode(body).decode("ascii")}
+
+
+def without_redacted(told: dict[str, Any], redacted: Collection[str]) -> dict[str, Any]:
+    """Return the description of a message with null for what an export is without.
+
+    `redacted` has names of what was left out, bodies or headers. A size in the detail of an event
+    is known in any case.
+    """
+    if not redacted:
+        return told
+    known = told.get("detail") or {}
+    gone: dict[str, Any] = {"redacted": sorted(redacted)}
+    if "bodies" in redacted:
+        gone["body_bytes"] = known.get("body_bytes")
+        gone |= {each: None for each in ("body", "body_base64") if each in told}
+    if "headers" in redacted and "headers" in told:
+        gone["headers"] = None
+    return told | gone

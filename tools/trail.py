@@ -32,6 +32,7 @@ from daybook.tools.story import as_object, kind_name, reason_name, sentence
 
 if TYPE_CHECKING:
     from daybook.history.beginning import Beginning
+    from daybook.recovery.export_proof import Head
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
@@ -85,6 +86,9 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     missing_here = partial(missing_before, disk, directory)
     root, missing = _root(disk, message, read, missing_here)
     teller = _Teller(root) if topology is None else _Asking(root, catalogs, topology)
+    exported = _head_of(directory)
+    if exported is not None:
+        teller.redacted = tuple(exported.redacted)
     is_whole = first_lsn_of(disk) == 1
     if missing:
         start = _beginning(directory, disk, root)
@@ -108,14 +112,14 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     told = teller.tell(disk)
     if missing and not told.steps and not teller.places():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
-    return told._replace(missing=missing, ended=_ended(directory))
+    ended = f"the export ends with event {exported.to_lsn}" if exported is not None else ""
+    return told._replace(missing=missing, ended=ended)
 
 
-def _ended(directory: Path) -> str:
+def _head_of(directory: Path) -> "Head | None":
     from daybook.recovery.export_proof import head_of  # noqa: PLC0415 (slow to import)
 
-    head = head_of(directory)
-    return f"the export ends with event {head.to_lsn}" if head is not None else ""
+    return head_of(directory)
 
 
 def _base_lsn(directory: Path, disk: Disk) -> int:
@@ -192,6 +196,7 @@ class _Teller:
         self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
         self.folds = True
+        self.redacted: tuple[str, ...] = ()
 
     def begin(self, start: "Beginning") -> None:
         """Apply the state from before the journal begins."""
@@ -275,8 +280,8 @@ class _Teller:
             self.last[row[MESSAGE], queue_id] = event
 
     def _add_step(self, event: Event, consequences: list[str]) -> None:
-        text = sentence(event, self.names)
-        told = as_object(event, self.names)
+        text = sentence(event, self.names, self.redacted)
+        told = as_object(event, self.names, self.redacted)
         places = tuple(
             (Lane(message, queue.name), entry.place) for message, queue, entry in self._entries()
         )

@@ -8,6 +8,7 @@ import click
 from daybook.history.catalogs import Catalogs
 from daybook.history.finding import Sought, WithBody, WithHeader, found_messages, sha256_of
 from daybook.journal.disk import Disk
+from daybook.recovery.export_proof import redacted_in
 from daybook.tools import timeline, trail
 from daybook.tools.failures import Failure
 from daybook.tools.opening import history
@@ -50,6 +51,9 @@ def _show_notes(catalogs: Catalogs) -> None:
 def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
     """Print the trails of all messages that contain something, each family once."""
     sought, what = _sought(catalogs.disk, flags)
+    part = "bodies" if flags["header"] is None else "headers"
+    if part in redacted_in(path):
+        raise Failure(f"{part} were left out of this export, so no message is found by them")
     shown: set[int] = set()
     families = 0
     for message in found_messages(catalogs, sought):

@@ -100,3 +100,72 @@ def test_a_trail_of_an_export_says_what_is_missing(tmp_path: Path) -> None:
     (piece / "proof.jsonl").unlink()
     told = run("trail", piece, message).stdout
     assert "left the journal, and was not archived" in told
+
+
+def redacted(made: History, target: Path) -> Path:
+    return exported(made, target, "--redact", "bodies", "--redact", "headers")
+
+
+def test_what_was_left_out_is_no_empty_message(made: History, tmp_path: Path) -> None:
+    export = redacted(made, tmp_path / "export")
+    answer = run("inspect", export, "--json", "--bodies")
+    assert "bodies and headers were left out of this export" in answer.stderr
+    told = [json.loads(line) for line in answer.stdout.splitlines()]
+    messages = [each for each in told if each["kind"] == "Routed" and not each["flags"] & 2]
+    assert messages
+    for each in messages:
+        assert each["redacted"] == ["bodies", "headers"]
+        assert each["body"] is None
+        assert each["headers"] is None
+        assert each["body_bytes"] is None
+    assert all("redacted" not in each for each in told if each["kind"] == "Acknowledged")
+    text = run("inspect", export, "--kind", "Routed").stdout
+    assert "bodies and headers redacted" in text
+    dead = made["dead"]
+    assert "bodies and headers redacted" in run("trail", export, dead).stdout
+    first = json.loads(run("trail", export, dead, "--json").stdout.splitlines()[0])
+    assert first["body_bytes"] is None
+    # The size of headers alone is not that of the message.
+    half = exported(made, tmp_path / "half", "--redact", "headers")
+    shown = json.loads(run("inspect", half, "--message", dead, "--json").stdout.splitlines()[0])
+    assert (shown["body_bytes"], shown["headers"]) == (3, None)
+    assert "a body of 3 bytes, headers redacted" in run("inspect", half, "--message", dead).stdout
+
+
+def test_messages_of_the_past_are_not_shown_as_empty(made: History, tmp_path: Path) -> None:
+    export = redacted(made, tmp_path / "export")
+    words = ("inspect", export, "--at", made["several"], "--queue", "ledger", "--bodies")
+    assert "(redacted)" in run(*words).stdout
+    assert json.loads(run(*words, "--json").stdout.splitlines()[1])["body_bytes"] is None
+
+
+def test_no_message_is_found_by_what_was_left_out(made: History, tmp_path: Path) -> None:
+    export = redacted(made, tmp_path / "export")
+    (tmp_path / "empty").touch()
+    for words in (("--header", "n=one"), ("--body", tmp_path / "empty")):
+        answer = run("trail", export, *words)
+        assert answer.exit_code == 1
+        assert "were left out of this export, so no message is found" in answer.stderr
+
+
+@pytest.mark.parametrize("what", ["bodies", "headers"])
+def test_messages_without_content_are_not_replayed(
+    made: History, tmp_path: Path, what: str
+) -> None:
+    """Nothing is left to send, so no broker is asked for."""
+    export = exported(made, tmp_path / "export", "--redact", what)
+    state = ("--state", tmp_path / "state.json", "--url", "stomp://127.0.0.1:1", "--send")
+    told = json.loads(run("replay", export, "/queue/again", *state, "--json").stdout)
+    assert (told["messages"], told["sent"]) == (0, 0)
+    assert told["redacted"] > 60
+    shown = run("replay", export, "/queue/again", *state).stdout
+    assert "cannot be sent: their content was left out of this export" in shown
+
+
+def test_an_export_with_a_damaged_proof_is_reported(made: History, tmp_path: Path) -> None:
+    export = redacted(made, tmp_path / "export")
+    proof = export / "proof.jsonl"
+    proof.write_bytes(b"\xff" + proof.read_bytes())
+    answer = run("inspect", export)
+    assert answer.exit_code == 1
+    assert "line 1 is damaged" in answer.stderr
