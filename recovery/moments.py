@@ -23,6 +23,7 @@ from daybook.paging.index import Index
 from daybook.paging.snapshots import restore_nearest
 from daybook.paging.store import IndexStore
 from daybook.paging.tables import open_for_reading
+from daybook.recovery.export_proof import range_of
 from daybook.recovery.fold import fold_block
 
 
@@ -104,7 +105,7 @@ def begin_index(
     """Put the nearest state at or before an event into a new index, which stays empty if there is
     none.
 
-    Raises as `state_at`.
+    Raises ExportError, and as `state_at`.
     """
     if restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note):
         return
@@ -114,6 +115,9 @@ def begin_index(
     if base is not None and base.lsn <= lsn and base.lsn + 1 >= first_lsn:
         restore(directory / BASE, data_id, path, first_lsn)
     elif first_lsn > 1:
+        exported = range_of(directory)
+        if exported:
+            raise NoJournal(f"{exported}: ask the journal that it was made from")
         raise NoJournal(
             f"the journal in {directory} begins with event {first_lsn}, and nothing here knows the "
             f"state at {lsn}: add --with-archive if the events before it were archived"

@@ -16,13 +16,16 @@ from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk
-from daybook.journal.segment import first_lsn_of
+from daybook.journal.errors import NoJournal
+from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.export_proof import range_of, redacted_in
 from daybook.recovery.fold import FoldError
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import archive_url, history, wants_archive
+from daybook.tools.past import MAYBE_ARCHIVED
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import printable
 from daybook.tools.verify_work import Source
@@ -36,7 +39,15 @@ def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     """Audit, and exit with 1 if anything is wrong. Raises Failure, click.UsageError and
     JournalError."""
     disk, _, total = history(ctx, path, flags)
-    after, last = span(disk, flags["begin"], flags["end"])
+    if not segment_names(disk):
+        raise NoJournal(f"there is no journal in {path}")
+    redacted = redacted_in(path)
+    if redacted:
+        raise Failure(
+            "the broker decided by what was left out of this export, so no decision can be "
+            "audited: audit the journal that it was made from"
+        )
+    after, last = span(path, disk, flags["begin"], flags["end"])
     processes = chosen_processes(flags["processes"], total)
     pieces = tasks(
         path, disk, after, last, processes=processes, now=time.time_ns() // 1000,
@@ -85,15 +96,18 @@ def audit_one(
     return audit_piece(task, where, progress, folder)
 
 
-def span(disk: Disk, begin: Moment | None, end: Moment | None) -> tuple[int, int]:
-    """Return the event whose state an audit begins with, and its last event. Raises Failure."""
+def span(path: Path, disk: Disk, begin: Moment | None, end: Moment | None) -> tuple[int, int]:
+    """Return the event whose state an audit begins with, and its last event. Raises Failure,
+    ExportError and JournalError."""
     first, newest = first_lsn_of(disk), last_lsn(disk)
+    if newest < first:
+        raise Failure("nothing to audit: the journal has no events")
     after = first - 1 if begin is None else _lsn_of(disk, begin)
     last = newest if end is None else _lsn_of(disk, end)
     if after < first - 1:
         raise Failure(
-            f"the journal begins with event {first}, after event {after}; an archive may have what "
-            "was before: add --with-archive"
+            f"the journal begins with event {first}, after event {after}; "
+            f"{range_of(path) or MAYBE_ARCHIVED}"
         )
     if last > newest:
         raise Failure(f"the journal ends with event {newest}, before event {last}")
@@ -140,7 +154,7 @@ def _show(found: Audit) -> None:
                 click.echo(f"event {each.lsn} is proven by events {proof}")
         if found.breach_count > BREACHES_SHOWN:
             click.echo(f"and {found.breach_count - BREACHES_SHOWN:,} more: --json", err=True)
-    click.echo(summary(found), err=True)
+    click.echo(summary(found))
 
 
 def summary(found: Audit) -> str:

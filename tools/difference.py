@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Print what changed. Raises Failure, click.UsageError and JournalError."""
     disk, _, _ = history(ctx, path, flags)
-    before, after = found(disk, first), found(disk, second)
+    before, after = found(path, disk, first), found(path, disk, second)
     if after.lsn < before.lsn:
         raise click.UsageError(
             f"the second moment (event {after.lsn}) is before the first (event {before.lsn})"

@@ -26,7 +26,7 @@ def run(
     """Make a fork and print what it is. Raises Failure, JournalError and OSError."""
     check_target(target, path)
     disk, _, _ = history(ctx, path, flags)
-    at = past.found(disk, asked or Moment(last_lsn(disk)))
+    at = past.found(path, disk, asked or Moment(last_lsn(disk)))
 
     def note(text: str) -> None:
         click.echo(text, err=True)

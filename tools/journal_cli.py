@@ -17,7 +17,7 @@ from daybook.tools.history_options import (
     json_option,
 )
 from daybook.tools.moments import MOMENT, Moment
-from daybook.tools.numbers import NUMBER
+from daybook.tools.numbers import NUMBER, YEARS_100, Seconds
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.times import time_option
 from daybook.tools.version_option import version_option
@@ -240,7 +240,7 @@ def verify(
     help="End with this event, or at this time. Default: the newest event.",
 )  # fmt: skip
 @click.option(
-    "--clock-tolerance", type=click.FloatRange(0), default=1.0, show_default=True,
+    "--clock-tolerance", type=Seconds(YEARS_100), default=1.0, show_default=True,
     metavar="SECONDS",
     help="How far times may go back, from one event to the next, or lie in the future.",
 )  # fmt: skip

@@ -1,5 +1,6 @@
-"""Ids and LSNs on the command line: numbers as commands print them, with or without separators."""
+"""Numbers on the command line: ids and LSNs as commands print them, and seconds."""
 
+import math
 import re
 from typing import Any, Final
 
@@ -21,4 +22,21 @@ class Number(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+class Seconds(click.FloatRange):
+    """Seconds from 0 to a limit."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(0, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a number of seconds. Raises click.BadParameter."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            # It is neither below nor above any limit.
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return seconds
+
+
+YEARS_100: Final = 100 * 365 * 86400
+"""Seconds: clocks without a battery begin in 1970, and no clock is wrong by more than this."""
 NUMBER: Final = Number()

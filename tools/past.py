@@ -19,7 +19,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.export_proof import redacted_in
+from daybook.recovery.export_proof import range_of, redacted_in
 from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import state_at
 from daybook.server import connections, views
@@ -32,17 +32,18 @@ MESSAGES_DEFAULT: Final = 100
 """How many messages of a queue are shown."""
 ROWS_MAX: Final = 1000
 """How many rows of a table are shown to people; JSON has all."""
+MAYBE_ARCHIVED: Final = "an archive may have what was before: add --with-archive"
 
 
-def found(disk: Disk, asked: Moment) -> Moment:
-    """Return the event of a moment with its time. Raises Failure and JournalError."""
+def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
+    """Return the event of a moment with its time. Raises Failure, ExportError and JournalError."""
     lsn = lsn_at(disk, asked.time) if asked.time is not None else asked.lsn
     event = event_at(disk, lsn) if lsn else None
     if event is None and lsn < first_lsn_of(disk):
         raise Failure(
             f"the journal begins with event {first_lsn_of(disk)}, after "
             f"{moment(asked.time) if asked.time is not None else f'event {lsn}'}; "
-            "an archive may have what was before: add --with-archive"
+            f"{range_of(directory) or MAYBE_ARCHIVED}"
         )
     if event is None:
         raise Failure(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
@@ -70,7 +71,7 @@ def opened(directory: Path, disk: Disk, lsn: int) -> Iterator[State]:
 
 def run(directory: Path, disk: Disk, asked: Moment, flags: dict[str, Any]) -> None:
     """Print the broker after an event, or one queue of it. Raises Failure and JournalError."""
-    at = found(disk, asked)
+    at = found(directory, disk, asked)
     with opened(directory, disk, at.lsn) as state:
         if flags["queue"]:
             _show_queue(state, at, flags | {"redacted": redacted_in(directory)})

@@ -78,7 +78,11 @@ def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any])
     disk, _, _ = history(ctx, path, flags)
     endpoint: Endpoint = flags["endpoint"]
     begun = State(
-        _request(disk, flags), destination, str(endpoint), data_id_of(disk).hex(), flags["name"]
+        _request(path, disk, flags),
+        destination,
+        str(endpoint),
+        data_id_of(disk).hex(),
+        flags["name"],
     )
     file = flags["state_file"] or _default_file(begun)
     with _held(file, begun, writes=flags["sends"]) as state:
@@ -94,10 +98,13 @@ def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any])
         sys.exit(EXIT_WRONG)
 
 
-def _request(disk: Disk, flags: dict[str, Any]) -> Request:
+def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
     begin: Moment | None = flags["begin"]
-    from_lsn = past.found(disk, begin).lsn + (begin.time is not None) if begin is not None else 1
-    to_lsn = past.found(disk, flags["end"]).lsn if flags["end"] is not None else 0
+    from_lsn, to_lsn = 1, 0
+    if begin is not None:
+        from_lsn = past.found(path, disk, begin).lsn + (begin.time is not None)
+    if flags["end"] is not None:
+        to_lsn = past.found(path, disk, flags["end"]).lsn
     return Request(
         from_lsn=from_lsn, to_lsn=to_lsn, addresses=flags["addresses"], queues=flags["queues"],
         filter=flags["filter"], only=tuple(sorted(flags["only"])), messages=flags["messages"],

@@ -118,3 +118,28 @@ def test_damage_is_an_answer_in_words(data: Path) -> None:
     segment.write_bytes(bytes(content))
     with pytest.raises(Failure, match="offset"):
         ask_raising(data)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1", "-inf", "4e9"])
+def test_a_clock_tolerance_without_a_bound_is_refused(data: Path, seconds: str) -> None:
+    answer = ask(data, "--clock-tolerance", seconds)
+    assert answer.exit_code == 2
+    assert "--clock-tolerance" in answer.stderr
+    assert "is not in the range" in answer.stderr or "is no number of seconds" in answer.stderr
+
+
+def test_the_verdict_is_a_part_of_the_answer(data: Path) -> None:
+    answer = ask(data)
+    assert answer.stdout.splitlines()[-1].endswith("every message is accounted for")
+    assert "accounted" not in answer.stderr
+
+
+def test_without_a_journal_there_is_nothing_to_audit(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).mkdir()
+    answer = ask(tmp_path)
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    assert f"there is no journal in {tmp_path}" in answer.stderr
+    write_history(tmp_path / "data", [], cuts=[])
+    answer = ask(tmp_path / "data")
+    assert answer.exit_code == 1
+    assert "nothing to audit: the journal has no events" in answer.stderr

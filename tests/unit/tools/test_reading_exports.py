@@ -169,3 +169,32 @@ def test_an_export_with_a_damaged_proof_is_reported(made: History, tmp_path: Pat
     answer = run("inspect", export)
     assert answer.exit_code == 1
     assert "line 1 is damaged" in answer.stderr
+
+
+def test_a_range_has_no_state_to_ask_for(made: History, tmp_path: Path) -> None:
+    """No archive has what a range of history lacks, so none is recommended."""
+    export = exported(made, tmp_path / "export", "--from", made["several"])
+    inside, last = made["several"] + 5, made.last_lsn
+    for words in (
+        ("audit", export),
+        ("audit", export, "--from", inside),
+        ("audit", export, "--from", 1),
+        ("diff", export, inside, last),
+        ("diff", export, 1, last),
+        ("inspect", export, "--at", inside),
+        ("inspect", export, "--at", 1),
+        ("fork", export, tmp_path / "fork"),
+    ):
+        answer = run(*words)
+        assert answer.exit_code == 1, words
+        assert "this is an export of events" in answer.stderr, words
+        assert "which has no state to begin with" in answer.stderr
+        assert "archive" not in answer.stderr
+
+
+def test_decisions_about_what_was_left_out_are_not_audited(made: History, tmp_path: Path) -> None:
+    whole = exported(made, tmp_path / "whole")
+    assert run("audit", whole, "--json").stdout == run("audit", made.data, "--json").stdout != ""
+    answer = run("audit", redacted(made, tmp_path / "export"))
+    assert answer.exit_code == 1
+    assert "no decision can be audited" in answer.stderr
