@@ -99,6 +99,8 @@ class _Walk:
         self._hash = b""
         self._why = ("", 0, 0, "")
         self._blocks: list[FooterEntry] = []
+        self._newest = names[-1]
+        self._sealed_at = 0
 
     def _sound_header(self, name: str) -> SegmentHeader | None:
         try:
@@ -136,6 +138,7 @@ class _Walk:
 
     def segment(self, name: str) -> Iterator[Piece]:
         """Yield what is sound in one segment."""
+        self._sealed_at = 0
         header = self._header_of(name)
         if header is None:
             return
@@ -177,6 +180,8 @@ class _Walk:
                 self._progress(block.header.block_bytes)
         if footer is not None and footer.last_lsn >= self._lsn:
             yield from self._gap(footer.last_lsn + 1)
+        if footer is not None or _begins_footer(segment, offset):
+            self._sealed_at = offset
 
     def _sound(self, block: Block) -> Iterator[Piece]:
         if block.first_lsn < self._lsn or block.last_lsn < block.first_lsn - 1:
@@ -204,7 +209,11 @@ class _Walk:
         self._blocks.clear()
 
     def end(self) -> Iterator[Piece]:
-        """Yield nothing but a gap of unknown length, if damage is the last thing in the journal."""
+        """Yield nothing but a gap of unknown length, if damage is the last thing in the journal, or
+        a segment that had a successor."""
+        if self._sealed_at:
+            what = "this segment is sealed, so another one followed it, which is missing"
+            self._note(self._newest, self._sealed_at, 0, what)
         name, offset, size, what = self._why
         if name:
             yield Gap(self._lsn, self._lsn - 1, name, offset, size, what)
@@ -237,6 +246,13 @@ def _footer_of(segment: Segment) -> Footer | None:
         return None
 
 
+def _begins_footer(segment: Segment, offset: int) -> bool:
+    try:
+        return segment.begins_footer_at(offset)
+    except OSError:
+        return False
+
+
 def _size(segment: Segment) -> int:
     try:
         return segment.file.size()
@@ -247,6 +263,6 @@ def _size(segment: Segment) -> int:
 def _is_empty(segment: Segment, offset: int) -> bool:
     """Whether nothing but zeros follows: room that was never used."""
     try:
-        return look_behind(segment, offset, 1).end <= offset or segment.begins_footer_at(offset)
+        return look_behind(segment, offset, 1).end <= offset or _begins_footer(segment, offset)
     except OSError:
         return False

@@ -20,11 +20,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from daybook.engine import details, events, reasons
-from daybook.engine.events import BY_NUMBER
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
 from daybook.errors import DaybookError
-from daybook.journal.block import Block, kind_bit, queue_bit
+from daybook.journal.block import Block
 from daybook.journal.copying import CopyDisk, JournalCopy
 from daybook.journal.data_directory import (
     BASE,
@@ -60,6 +59,7 @@ from daybook.paging.tables import (
 from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
 from daybook.recovery.fold import fold_block
 from daybook.recovery.fork import made
+from daybook.recovery.salvage_report import Report, described
 
 FILL_EVENTS: Final = 1 << 16
 """How many lost events a block stands for."""
@@ -70,65 +70,6 @@ _KNOWN: Final = "known"
 
 class SalvageError(DaybookError):
     """Nothing can be salvaged; the text says why."""
-
-
-class Missing(msgspec.Struct, frozen=True):
-    """A gap for the report, with what the footer says of the blocks in it, if it is sound.
-
-    Times are microseconds since 1970; `queues` may have one that is not concerned.
-    """
-
-    first_lsn: int
-    last_lsn: int
-    events: int
-    segment: str
-    offset: int
-    bytes: int
-    what: str
-    time_min: int = 0
-    time_max: int = 0
-    kinds: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-
-
-class Report(msgspec.Struct):
-    """What was salvaged, and what was not.
-
-    `state_from` says which state the salvage begins with, `state_lsn` the event of it: what the
-    queues were there is exact, whatever is missing before. `notes` are sentences about files that
-    could not be used. `replaced` counts events, by kind, that do not fit what is left. `uncertain`
-    are messages that were queued before a gap that no state covers: they may come twice.
-    `without_content` are messages, as (queue, id), whose content is lost; `unknown` those that
-    events behind a gap name, and of which nothing else is known.
-    """
-
-    directory: str
-    data_id: str
-    source_id: str
-    segments: int = 0
-    blocks: int = 0
-    events: int = 0
-    first_lsn: int = 0
-    last_lsn: int = 0
-    state_from: str = ""
-    state_lsn: int = 0
-    lost_events: int = 0
-    gaps: list[Missing] = []
-    broken_chain: list[Broken] = []
-    notes: list[str] = []
-    replaced: dict[str, int] = {}
-    created: list[str] = []
-    renamed: list[str] = []
-    uncertain: int = 0
-    without_content: list[tuple[str, int]] = []
-    without_content_count: int = 0
-    unknown: list[tuple[str, int]] = []
-    unknown_count: int = 0
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing at all is missing or wrong."""
-        return not (self.gaps or self.broken_chain or self.notes or self.without_content_count)
 
 
 class _State(NamedTuple):
@@ -200,7 +141,7 @@ class _Salvage:
         scan = self._scan()
         known = self._known_state(scan)
         # Gaps that the state does not cover: only there events are made to fit.
-        after = [gap for gap in scan.gaps if gap.last_lsn > known.lsn]
+        after = [gap for gap in scan.gaps if gap.last_lsn > max(known.lsn, gap.first_lsn - 1)]
         store = _opened(known, self._disk)
         try:
             if after:
@@ -509,8 +450,12 @@ class _Salvage:
 
     def _describe_gaps(self, scan: _Scan, index: Index) -> None:
         with closing(self._store(index)) as store:
-            names = {queue.id: queue.name for queue in store.checkpoint().queues.values()}
-        self.report.gaps = [_missing(gap, names) for gap in scan.gaps]
+            queues = store.checkpoint().queues
+        if any(gap.last_lsn < gap.first_lsn for gap in scan.gaps):
+            # Nobody knows what came after the last event: it may have ended any of them.
+            self.report.uncertain = sum(queue.message_count for queue in queues.values())
+        names = {queue.id: queue.name for queue in queues.values()}
+        self.report.gaps = [described(gap, names) for gap in scan.gaps]
 
     def _finish(self, scan: _Scan, known: _State) -> None:
         report = self.report
@@ -565,20 +510,3 @@ def _opened(known: _State, disk: RealDisk) -> IndexStore | None:
 def _name_in(fact: Fact) -> str:
     detail = events.decode_detail(fact.row[events.KIND], fact.detail)
     return str(getattr(detail, "name", ""))
-
-
-def _missing(gap: Gap, names: dict[int, str]) -> Missing:
-    """Describe a gap by the entries of a footer for its blocks."""
-    blocks = [entry for entry in gap.blocks if entry.event_count]
-    kinds, queues = 0, 0
-    for entry in blocks:
-        kinds |= entry.kinds
-        queues |= entry.queues
-    return Missing(
-        gap.first_lsn, gap.last_lsn, gap.last_lsn - gap.first_lsn + 1, gap.segment, gap.offset,
-        gap.bytes, gap.what,
-        time_min=min((entry.time_min for entry in blocks), default=0),
-        time_max=max((entry.time_max for entry in blocks), default=0),
-        kinds=tuple(BY_NUMBER[kind].name for kind in BY_NUMBER if kind_bit(kind) & kinds),
-        queues=tuple(name for queue, name in names.items() if queue_bit(queue) & queues),
-    )  # fmt: skip

@@ -11,7 +11,8 @@ from daybook.engine.queues import StoreError
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.recovery.salvage import Missing, Report, salvage
+from daybook.recovery.salvage import salvage
+from daybook.recovery.salvage_report import Missing, Report
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.opening import opened, used_bytes
 from daybook.tools.printing import adding_up, progress, show_json
@@ -84,7 +85,7 @@ def _show(report: Report) -> None:
 def _gap_line(gap: Missing) -> str:
     where = f"{gap.segment}, offset {gap.offset}, {gap.bytes:,} bytes: " if gap.segment else ""
     if not gap.events:
-        return f"MISSING nobody knows how many events at the end: {where}{gap.what}"
+        return f"MISSING nobody knows how many events after LSN {gap.last_lsn}: {where}{gap.what}"
     parts = [f"MISSING LSN {gap.first_lsn} to {gap.last_lsn}: {where}{gap.what}"]
     if gap.kinds:
         parts.append(

@@ -38,7 +38,8 @@ from daybook.paging.missing_content import entries, without_content
 from daybook.paging.retiring import keep
 from daybook.paging.tables import open_for_reading
 from daybook.recovery.directory import open_directory
-from daybook.recovery.salvage import Report, SalvageError, salvage
+from daybook.recovery.salvage import SalvageError, salvage
+from daybook.recovery.salvage_report import Report
 from daybook.tools.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import fold
@@ -293,6 +294,28 @@ def test_a_beginning_that_left(
     else:
         assert [gap.first_lsn for gap in report.gaps] == [1]
         assert any("no sound state" in text for text in report.notes)
+
+
+@pytest.mark.parametrize("which", ["plain", "indexed"])
+@pytest.mark.parametrize("footer_is_sound", [True, False])
+def test_a_newest_segment_that_is_missing_is_missed(
+    request: pytest.FixtureRequest, tmp_path: Path, which: str, *, footer_is_sound: bool
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(request.getfixturevalue(which), data)
+    newest(data).unlink()
+    left = newest(data)
+    if not footer_is_sound:
+        changed = bytearray(left.read_bytes())
+        changed[-1] ^= 1
+        left.write_bytes(changed)
+    report, _, _ = salvaged(data, tmp_path / "made")
+    assert not report.is_whole
+    gap = report.gaps[-1]
+    assert (gap.events, gap.first_lsn, gap.segment) == (0, report.last_lsn + 1, left.name)
+    assert "another one followed" in gap.what
+    state = fold(EVENTS[: report.last_lsn])
+    assert report.uncertain == sum(queue.message_count for queue in state.queues.values()) > 0
 
 
 def test_what_cannot_be_salvaged(tmp_path: Path, plain: Path) -> None:
