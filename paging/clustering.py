@@ -97,6 +97,21 @@ def remove_leftovers(tables: Tables) -> None:
             remove_cluster(disk, name)
 
 
+def forget_clusters(tables: Tables, txn: Transaction) -> None:
+    """Name no cluster any more, for tables that were copied without their files.
+
+    The count of live entries stays. Raises IndexDamaged.
+    """
+    known = known_of(tables, txn)
+    table = tables.db(CLUSTERS)
+    for each in known:
+        txn.delete(ID_KEY.pack(each.range.first), db=table)
+    if known:
+        live = sum(each.live for each in known)
+        value = CLUSTER_VALUE.pack(known[-1].range.last, 0, 0, live)
+        txn.put(ID_KEY.pack(0), value, db=table)
+
+
 class Clustering:
     """The clusters of an index that is open for writing."""
 

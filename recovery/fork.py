@@ -31,6 +31,7 @@ from daybook.journal.format import Damage, SegmentHeader, segment_first_lsn
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
 from daybook.paging.base import publish
+from daybook.paging.clustering import forget_clusters
 from daybook.paging.layout import LAYOUT
 from daybook.paging.surveying import Survey
 from daybook.paging.tables import open_for_reading, open_for_writing
@@ -164,6 +165,9 @@ def _kept(disk: Disk, end: int) -> tuple[list[str], int]:
     The newest one must have a sound footer to be among them, because it is not written again.
     """
     names = [name for name in segment_names(disk) if (segment_first_lsn(name) or 0) <= end]
+    if not names:
+        # The state before the first segment that is left, which the base has.
+        return [], end + 1
     segment = open_segment(disk, names[-1], LAYOUT)
     try:
         is_whole = segment.footer().last_lsn == end
@@ -276,6 +280,7 @@ def _take_over(work: Path, data_id: bytes, end: int, end_hash: bytes) -> None:
     tables = open_for_writing(work / INDEX, source_id)
     try:
         tables.write(lambda txn: tables.set_data_id(txn, data_id))
+        tables.write(lambda txn: forget_clusters(tables, txn))
         tables.write(lambda txn: tables.set_position(txn, end, end_hash, time))
         if first_lsn_of(RealDisk(work / JOURNAL)) > 1:
             copied = work / BASE / "copy"
@@ -299,7 +304,7 @@ def _finish(source: Path, work: Path, data_id: bytes) -> bool:
             try:
                 left = survey.count()
             except StoreError as error:
-                raise ForkError(f"{error}. {_ARCHIVE}") from error
+                raise ForkError(f"{str(error).rstrip('.')}. {_ARCHIVE}") from error
         if left:
             raise ForkError(f"{left} messages were queued whose content left since. {_ARCHIVE}")
     (work / DATA_ID).write_text(data_id.hex() + "\n", encoding="ascii")

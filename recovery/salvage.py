@@ -44,6 +44,7 @@ from daybook.journal.sound import Broken, Gap, pieces
 from daybook.paging.base import BaseDamaged, describe, publish, restore_copy
 from daybook.paging.batches import batches
 from daybook.paging.checking import check
+from daybook.paging.clustering import forget_clusters
 from daybook.paging.copying import copy_index
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
@@ -388,6 +389,7 @@ class _Salvage:
         tables = open_for_writing(path, self._source_id)
         try:
             tables.write(lambda txn: tables.set_data_id(txn, self._id))
+            tables.write(lambda txn: forget_clusters(tables, txn))
             tables.write(lambda txn: tables.set_position(txn, *self._position))
             copied = self._work / BASE / "copy"
             copied.mkdir(mode=0o700, parents=True)

@@ -2,32 +2,47 @@
 
 import errno
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from daybook.engine.digest import digest
 from daybook.journal.archive.archive import Archive
 from daybook.journal.block import Block
-from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL
+from daybook.journal.data_directory import (
+    BASE,
+    CLUSTERS_DIRECTORY,
+    DATA_ID,
+    INDEX,
+    JOURNAL,
+    SNAPSHOTS,
+)
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
 from daybook.journal.format import FLAG_FORK
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of, open_segment, segment_names
+from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
 from daybook.journal.verify import verify
+from daybook.paging import clustering
 from daybook.paging.batches import batches
+from daybook.paging.checking import check
 from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.paging.retiring import keep
+from daybook.paging.snapshots import Snapshots
 from daybook.recovery import fork as forking
 from daybook.recovery.directory import open_directory
 from daybook.recovery.fork import COPIED, Fork, ForkError, fork
 from daybook.recovery.moments import state_at
+from daybook.recovery.salvage import salvage
 from tests.support.histories import HISTORY_ID, some_history, write_history
+from tests.support.world import Event, World, fold
 
 NOW = 1_763_640_000_000_000
 EVENTS = some_history(7, 400)
@@ -129,12 +144,12 @@ def test_a_fork_of_a_fork(source: Path, tmp_path: Path) -> None:
     assert earlier.lsn == 400
 
 
-def without_the_oldest(source: Path, data: Path, lsn: int) -> None:
+def without_the_oldest(data: Path, lsn: int, journal: list[Event] = EVENTS) -> None:
     """Copy a data directory, and archive and remove the segments that end at or before an event."""
-    write_history(data, EVENTS, segment_bytes=1 << 14, cuts=range(20, len(EVENTS), 20))
+    write_history(data, journal, segment_bytes=1 << 14, cuts=range(20, len(journal), 20))
     disk = RealDisk(data / JOURNAL)
     index = Index(data / INDEX, HISTORY_ID)
-    for batch in batches(disk, 0, len(EVENTS)):
+    for batch in batches(disk, 0, len(journal)):
         index.advance(batch)
     index.close()
     names = segment_names(disk)
@@ -146,8 +161,55 @@ def without_the_oldest(source: Path, data: Path, lsn: int) -> None:
             (disk.path / name).unlink()
 
 
-def test_what_left_since_must_come_from_the_archive(source: Path, tmp_path: Path) -> None:
-    without_the_oldest(source, tmp_path / "data", len(EVENTS) // 2)
+def test_the_beginning_of_a_journal_whose_older_segments_left(tmp_path: Path) -> None:
+    world = World()
+    for _ in range(2400):
+        world.connect()
+    without_the_oldest(tmp_path / "data", 1500, world.journal)
+    first = first_lsn_of(RealDisk(tmp_path / "data" / JOURNAL))
+    assert first > 1
+    made = forked(tmp_path / "data", first, tmp_path / "made")
+    assert (made.lsn, made.first_lsn, sum(made.segments.values())) == (first - 1, first, 0)
+    assert verify(RealDisk(tmp_path / "made" / JOURNAL)).ok
+    opened = open_directory(tmp_path / "made")
+    wanted = fold(world.journal[: first - 1])
+    assert digest(opened.recovered.state) == digest(wanted)
+    opened.close()
+
+
+def test_messages_whose_content_left_with_all_before_them(tmp_path: Path) -> None:
+    without_the_oldest(tmp_path / "data", len(EVENTS) // 2)
+    first = first_lsn_of(RealDisk(tmp_path / "data" / JOURNAL))
+    with pytest.raises(ForkError, match=r"begins with event \d+\. [^.]*\. Name the archive"):
+        forked(tmp_path / "data", first, tmp_path / "made")
+
+
+@pytest.mark.parametrize("which", ["index", "snapshots"])
+def test_a_fork_and_a_salvage_name_no_clusters_that_they_lack(
+    source: Path, tmp_path: Path, which: str
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(source, data)
+    disk = RealDisk(data / JOURNAL)
+    with (
+        patch.multiple(clustering, CLUSTER_BYTES_MIN=200, SPARSE=0),
+        closing(Index(data / INDEX, HISTORY_ID)) as index,
+    ):
+        for batch in batches(disk, 0, 800):
+            index.advance(batch)
+        assert list((data / INDEX / CLUSTERS_DIRECTORY).iterdir())
+        assert Snapshots(data / SNAPSHOTS, HISTORY_ID).follow(index, disk, 1 << 40, 1)
+    forked(data, 1000, tmp_path / "forked")
+    (data / JOURNAL / segment_names(disk)[0]).unlink()
+    if which == "snapshots":
+        shutil.rmtree(data / INDEX)
+    assert salvage(data, tmp_path / "salvaged", note=silent).state_lsn == 800
+    for made in (tmp_path / "forked", tmp_path / "salvaged"):
+        check(made / INDEX, journal=RealDisk(made / JOURNAL))
+
+
+def test_what_left_since_must_come_from_the_archive(tmp_path: Path) -> None:
+    without_the_oldest(tmp_path / "data", len(EVENTS) // 2)
     with pytest.raises(ForkError, match="--with-archive"):
         forked(tmp_path / "data", len(EVENTS), tmp_path / "made")
     assert not (tmp_path / "made").exists()
