@@ -36,6 +36,8 @@ Modules:
 - `serving`: The process of a drill's broker: the broker of this installation with the operator's
   configuration, on scratch data.
 - `shape`: The structs of a drill's report, which are also its JSON. Fields are only ever added.
+- `startable`: Whether a broker would start on a data directory as it is: found out without touching
+  it.
 - `tails`: What a disk may have of the block that was being written when the machine died.
 - `workload`: Clients at work on a broker that may die at any moment: producers, consumers,
   forwarders.

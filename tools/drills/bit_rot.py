@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daybook.client.control import ControlError, ask
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import (
     BASE,
@@ -35,6 +34,7 @@ from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
 from daybook.tools.drills.points import points_of
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
 from daybook.tools.drills.shape import Finding, Report, Tried
+from daybook.tools.drills.startable import is_in_use, refuse_unstartable
 from daybook.tools.failures import Failure
 from daybook.tools.opening import opened
 from daybook.tools.printing import progress
@@ -104,11 +104,8 @@ def run(asked: Asked) -> Report:
 def _copy(source: Path, target: Path, report: Report) -> None:
     """Copy what a start reads. Raises Failure, JournalError and OSError."""
     with Pin(source):
-        opened(source)
-        try:
-            is_running = ask(source, {"do": "status"}) is not None
-        except ControlError:
-            is_running = True
+        refuse_unstartable(source, opened(source))
+        is_running = is_in_use(source)
         folders = [JOURNAL, BASE] if is_running else [JOURNAL, BASE, INDEX, SNAPSHOTS]
         if is_running:
             report.could_not.append("index and snapshots: a broker runs on the directory")

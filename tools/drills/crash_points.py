@@ -33,6 +33,7 @@ from daybook.tools.drills import report as reports
 from daybook.tools.drills.points import NoSuchPoint, Point, drawn, point_at, points_of
 from daybook.tools.drills.rehearsal import Rehearsals, Rehearsed, Task
 from daybook.tools.drills.shape import Finding, Line, Report, Tried
+from daybook.tools.drills.startable import refuse_unstartable
 from daybook.tools.drills.tails import TAILS
 from daybook.tools.failures import Failure
 from daybook.tools.opening import opened
@@ -82,6 +83,7 @@ def run(asked: Asked) -> Report:
     )  # fmt: skip
     with Pin(asked.directory):
         disk = opened(asked.directory)
+        refuse_unstartable(asked.directory, disk)
         tasks = _tasks(disk, asked, report)
         wanted = sum(TAILS[tail].occurs(task.point) for task in tasks for tail in asked.tails)
         tally = _Tally(report, asked)

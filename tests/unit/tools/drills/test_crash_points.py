@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from daybook.journal import journal as journals
 from daybook.journal import repair, segment
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Behind
+from daybook.journal.segment import Behind, data_id_of
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
 from daybook.paging.layout import LAYOUT
 from daybook.recovery import directory as recoveries
 from daybook.recovery.fold import fold_block
@@ -296,6 +299,54 @@ def test_damage_of_the_journal_itself_is_said(history: Path, tmp_path: Path) -> 
     assert done.exit_code == 1
     assert first.name in done.output
     assert "Traceback" not in done.output
+
+
+def copied(history: Path, target: Path) -> Path:
+    shutil.copytree(history, target)
+    return target
+
+
+def _without_the_last_segment(data: Path) -> None:
+    sorted((data / "journal").glob("*.seg"))[-1].unlink()
+
+
+def _with_a_foreign_id(data: Path) -> None:
+    (data / "data-id").write_text("0" * 32 + "\n")
+
+
+@pytest.mark.parametrize("harm", [_without_the_last_segment, _with_a_foreign_id])
+@pytest.mark.parametrize("name", ["crash-points", "bit-rot"])
+def test_a_directory_on_which_no_broker_starts_is_refused(
+    history: Path, tmp_path: Path, harm: Callable[[Path], None], name: str
+) -> None:
+    data = copied(history, tmp_path / "data")
+    harm(data)
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    done = CliRunner().invoke(daybook.cli, ["drill", name, str(data)])
+    assert done.exit_code == 1
+    assert f"no broker starts on {data}" in done.output
+    assert "nothing wrong" not in done.output
+    assert {p: p.read_bytes() for p in data.rglob("*") if p.suffix != ".pin" and p.is_file()} == {
+        path: content for path, content in before.items() if path.suffix != ".pin"
+    }
+
+
+def test_a_journal_that_ends_before_the_index_is_refused(history: Path, tmp_path: Path) -> None:
+    data = copied(history, tmp_path / "data")
+    disk = RealDisk(data / "journal")
+    blocks = [(each.segment, each.offset, each.last_lsn) for each in read_blocks(disk, LAYOUT)]
+    segment, offset, last = blocks[-1]
+    index = Index(data / "index", data_id_of(disk))
+    for batch in batches(disk, 0, last):
+        index.advance(batch)
+    index.close()
+    path = data / "journal" / segment
+    content = path.read_bytes()
+    path.write_bytes(content[:offset] + bytes(len(content) - offset))
+    done = drill(data, "--points", 1)
+    assert done.exit_code == 1
+    assert f"no broker starts on {data}" in done.output
+    assert str(last) in done.output
 
 
 def test_bad_use(history: Path, tmp_path: Path) -> None:
