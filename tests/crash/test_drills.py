@@ -3,6 +3,9 @@
 A plant is Python that is carried out in the process of the broker before it serves.
 """
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 from daybook.tools.drills import broker, campaigns, hardships
 from daybook.tools.drills.campaigns import Asked
 from daybook.tools.drills.shape import Report
+from tests.support.histories import some_history, write_history
+from tests.support.process import DAYBOOK, wait_for
 
 pytestmark = pytest.mark.crash
 
@@ -128,3 +133,63 @@ def test_a_planted_mistake_is_found(
     assert not report.right
     assert report.findings[0].promise != "drill", report.findings
     assert f"daybook drill {name}" in report.findings[0].again
+
+
+def started(scratch: Path, *words: object) -> "subprocess.Popen[str]":
+    """Start a drill whose scratch data lies below a folder."""
+    scratch.mkdir()
+    return subprocess.Popen(
+        [DAYBOOK, "drill", *map(str, words)], env=os.environ | {"TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def those_with(words: str) -> list[int]:
+    """The processes that have this in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if words.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_drill_that_is_told_to_end_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    scratch = tmp_path / "scratch"
+    with started(scratch, "disk-full") as drill:
+        wait_for(lambda: list(scratch.glob("*/full/data/control.sock")), "a broker at work")
+        assert those_with(str(scratch))
+        drill.send_signal(number)
+        assert drill.wait(60) == 128 + number
+        assert drill.stderr is not None
+        assert drill.stderr.read() == ""
+    assert those_with(str(scratch)) == []
+    assert str(scratch) not in Path("/proc/mounts").read_text("utf-8")
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_broker_ends_with_its_drill(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    with started(scratch, "kill") as drill:
+        wait_for(lambda: list(scratch.glob("*/data/control.sock")), "a broker at work")
+        assert those_with(str(scratch))
+        drill.kill()
+    wait_for(lambda: not those_with(str(scratch)), "the end of the broker")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_drill(tmp_path: Path, number: signal.Signals) -> None:
+    data = write_history(tmp_path / "data", some_history(3, 700), segment_bytes=1 << 15)
+    scratch = tmp_path / "scratch"
+    with started(scratch, "crash-points", data, "--jobs", 2, "--points", 1000) as drill:
+        wait_for(lambda: len(list(scratch.glob("*/*/checkpoint"))) == 2, "two workers")
+        drill.send_signal(number)
+        # All that write to it have ended.
+        assert drill.stderr is not None
+        assert "Traceback" not in drill.stderr.read()
+    if number == signal.SIGTERM:
+        assert drill.returncode == 143
+        assert list(scratch.iterdir()) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daybook.errors import DaybookError
 from daybook.tools.drills.serving import Serving
@@ -45,7 +46,8 @@ class DrillBroker:
 
     def launch(self) -> None:
         """Start the process, and do not wait."""
-        command = [*PROGRAM, msgspec.json.encode(self.serving).decode()]
+        serving = replace(self.serving, starter=os.getpid())
+        command = [*PROGRAM, msgspec.json.encode(serving).decode()]
         with self._output.open("wb") as output, self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=log,

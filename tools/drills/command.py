@@ -1,9 +1,14 @@
 """The commands `daybook drill`: rehearsals of crashes and losses, for staging and for auditors."""
 
 import random
-from collections.abc import Callable
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from types import FrameType
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -14,6 +19,9 @@ from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SEED_MAX: Final = 1 << 32
+ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+SIGNALLED: Final = 128
+"""What shells add to the number of the signal that ended a process."""
 TAIL_NAMES: Final = (
     "nothing", "whole", "inside", "garbage", "zeroed", "sector", "reordered", "behind", "proven",
     "rotten", "sealing", "not-renamed", "no-successor",
@@ -30,12 +38,38 @@ report_option = click.option(
 
 
 @click.group("drill", cls=Commands)
-def drill_group() -> None:
+@click.pass_context
+def drill_group(ctx: click.Context, /) -> None:
     """Rehearse crashes and losses, and prove that the promises hold.
 
     The data of a broker is only read; what is started works on scratch data. Exit code 0: nothing
     wrong was found; 1: something was; 2: wrong usage.
     """
+    ctx.with_resource(ending_cleanly())
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """Make signals that end a process end a drill as Ctrl-C does: with nothing left behind.
+
+    The exit code is that of a process that the signal ended, as shells show it.
+    """
+    # Signals are handled by the main thread only; and who ignores one (nohup) wants that.
+    is_main = threading.current_thread() is threading.main_thread()
+    handled = [each for each in ENDING if is_main and signal.getsignal(each) != signal.SIG_IGN]
+    before = [signal.signal(each, _end) for each in handled]
+    try:
+        yield
+    finally:
+        for number, handler in zip(handled, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """End the drill; once it cleans up nothing interrupts that."""
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(SIGNALLED + number)
 
 
 def drawn_seed(given: int | None) -> int:

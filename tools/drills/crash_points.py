@@ -14,7 +14,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +25,7 @@ import msgspec
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import BASE
 from daybook.journal.disk import RealDisk
+from daybook.journal.lifeline import end_with
 from daybook.journal.pins import Pin
 from daybook.journal.segment import data_id_of, first_lsn_of
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
@@ -224,7 +225,9 @@ def _rehearsed(asked: Asked, tasks: list[Task], deadline: float) -> Iterator[_Do
                 place = Path(folder) / str(number)
                 left = deadline - time.monotonic()
                 process = context.Process(
-                    target=_worker, args=(sender, asked, part, place, left), daemon=True
+                    target=_worker,
+                    args=(sender, os.getpid(), asked, part, place, left),
+                    daemon=True,
                 )
                 process.start()
                 sender.close()
@@ -253,16 +256,19 @@ def _heard(workers: dict[Connection, Any]) -> Iterator[_Done]:
 
 
 def _worker(
-    sender: Connection, asked: Asked, tasks: list[Task], folder: Path, seconds: float
+    sender: Connection, parent: int, asked: Asked, tasks: list[Task], folder: Path, seconds: float
 ) -> None:
     """Rehearse a part of the points in a process of its own."""
-    # The command is interrupted, and ends its workers.
+    # The command is interrupted, and ends its workers; if it is killed, they end with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not end_with(parent):
+        return
     limit_blocks(int(os.environ.get(VARIABLE) or BYTES_MAX))
     folder.mkdir()
-    for done in _work(asked, tasks, folder, time.monotonic() + seconds):
-        sender.send_bytes(msgspec.msgpack.encode(done))
-    sender.close()
+    with suppress(BrokenPipeError):
+        for done in _work(asked, tasks, folder, time.monotonic() + seconds):
+            sender.send_bytes(msgspec.msgpack.encode(done))
+        sender.close()
 
 
 def _work(asked: Asked, tasks: list[Task], folder: Path, deadline: float) -> Iterator[_Done]:

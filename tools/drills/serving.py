@@ -2,7 +2,8 @@
 configuration, on scratch data.
 
 What would touch the operator's data, network or users is replaced (`drilled`); `REPLACED` says so
-in reports. Started by `broker.py`, with one argument: a Serving as JSON.
+in reports. Started by `broker.py`, with one argument: a Serving as JSON. Ends with the drill that
+started it, however that ends.
 """
 
 import sys
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from daybook.engine.setting_key import Value
 from daybook.journal.disk import RealDisk
+from daybook.journal.lifeline import end_with
 from daybook.server import encryption
 from daybook.server.config import AcceptorConfig, Config, ConfigError, load
 from daybook.server.service import run
@@ -45,12 +47,13 @@ SETTINGS: Final[dict[str, Value]] = {
 
 class Serving(msgspec.Struct, frozen=True):
     """What to serve: configuration file ("" for the defaults), data directory, further settings as
-    for `--set`, and what the journal's disk does."""
+    for `--set`, what the journal's disk does, and the process with which it ends (0: with none)."""
 
     config: str
     data: str
     settings: tuple[str, ...] = ()
     disk: DiskPlan = DiskPlan()
+    starter: int = 0
 
 
 def drilled(serving: Serving) -> Config:
@@ -90,6 +93,8 @@ def _acceptor(config: Config) -> AcceptorConfig:
 def main() -> None:
     """Serve as the argument says."""
     serving = msgspec.json.decode(sys.argv[1], type=Serving)
+    if serving.starter and not end_with(serving.starter):
+        sys.exit("the drill is gone")
     try:
         config = drilled(serving)
     except ConfigError as error:
