@@ -255,11 +255,16 @@ class _Flipping:
         return True
 
     def _complain(self, promise: str, what: str, where: str) -> None:
-        words = ["daybook", "drill", "bit-rot", str(self.asked.directory.resolve())]
-        if self.asked.config is not None:
-            words += ["--config", str(self.asked.config.resolve())]
-        words += ["--flips", str(self.asked.flips), "--seed", str(self.asked.seed)]
-        self.report.findings.append(Finding(promise, what, where, shlex.join(words)))
+        self.report.findings.append(Finding(promise, what, where, again(self.asked)))
+
+
+def again(asked: Asked) -> str:
+    """Return the command that shows it again."""
+    words = ["daybook", "drill", "bit-rot", str(asked.directory.resolve())]
+    if asked.config is not None:
+        words += ["--config", str(asked.config.resolve())]
+    words += ["--flips", str(asked.flips), "--minutes", f"{asked.minutes:g}"]
+    return shlex.join([*words, "--seed", str(asked.seed)])
 
 
 def _turn(path: Path, bit: int) -> int:

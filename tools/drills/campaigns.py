@@ -151,7 +151,10 @@ def _again(asked: Asked) -> str:
     words = ["daybook", "drill", asked.drill]
     if asked.config is not None:
         words += ["--config", str(asked.config.resolve())]
-    words += ["--rounds", str(asked.rounds), "--seed", str(asked.seed), "--keep", "DIR"]
+    words += ["--rounds", str(asked.rounds), "--minutes", f"{asked.minutes:g}"]
+    if asked.drill == "slow-disk":
+        words += ["--delay-ms", f"{asked.delay_ms:g}"]
+    words += ["--seed", str(asked.seed), "--keep", "DIR"]
     return shlex.join(words)
 
 

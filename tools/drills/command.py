@@ -1,5 +1,6 @@
 """The commands `daybook drill`: rehearsals of crashes and losses, for staging and for auditors."""
 
+import math
 import random
 import signal
 import sys
@@ -26,6 +27,26 @@ TAIL_NAMES: Final = (
     "nothing", "whole", "inside", "garbage", "zeroed", "sector", "reordered", "behind", "proven",
     "rotten", "sealing", "not-renamed", "no-successor",
 )  # fmt: skip
+
+MINUTES_MAX: Final = 366 * 24 * 60
+DELAY_MS_MAX: Final = 1000
+
+
+class Amount(click.FloatRange):
+    """A number between 0 and a bound, that is a number."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(0, most, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Convert as the base class does; "nan" compares with no bound."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number that one can count to", param, ctx)
+        return number
+
 
 seed_option = click.option(
     "--seed", type=click.IntRange(0, SEED_MAX), metavar="N",
@@ -92,7 +113,7 @@ def drawn_seed(given: int | None) -> int:
     help="What the disk has of the block; may be repeated. Default: everything.",
 )  # fmt: skip
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True,
+    "--minutes", type=Amount(MINUTES_MAX), default=10.0, show_default=True,
     metavar="N", help="Stop after this time, and report what was not tried.",
 )  # fmt: skip
 @click.option(
@@ -126,7 +147,7 @@ config_option = click.option(
     help="The broker's configuration, as for `daybook serve`. Default: the defaults.",
 )  # fmt: skip
 minutes_option = click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=10.0, show_default=True,
+    "--minutes", type=Amount(MINUTES_MAX), default=10.0, show_default=True,
     metavar="N", help="Begin no more rounds after this time.",
 )  # fmt: skip
 keep_option = click.option(
@@ -188,7 +209,7 @@ def power_cut_command(**flags: Any) -> None:
 
 @campaign_command("slow-disk", 5)
 @click.option(
-    "--delay-ms", type=click.FloatRange(0, 1000, min_open=True), default=20.0, show_default=True,
+    "--delay-ms", type=Amount(DELAY_MS_MAX), default=20.0, show_default=True,
     metavar="N", help="How much longer each sync of the journal takes.",
 )  # fmt: skip
 def slow_disk_command(**flags: Any) -> None:

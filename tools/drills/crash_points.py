@@ -169,14 +169,9 @@ class _Tally:
                 self._rates.append(each.events / each.seconds)
         for promise, what in each.wrong:
             where = f"event {each.lsn}, {each.place}, tail {each.tail}"
-            self._report.findings.append(Finding(promise, what, where, self._again(each)))
-
-    def _again(self, each: Rehearsed) -> str:
-        words = [
-            "daybook", "drill", "crash-points", str(self._asked.directory.resolve()),
-            "--at", each.place, "--tail", each.tail, "--seed", str(self._asked.seed),
-        ]  # fmt: skip
-        return shlex.join(words)
+            self._report.findings.append(
+                Finding(promise, what, where, again(self._asked, each.place, each.tail))
+            )
 
     def close(self, wanted: int) -> None:
         """Write the sums into the report."""
@@ -206,6 +201,13 @@ class _Tally:
             "the index: the checkpoint of each start was whole, as its commits are synchronous; "
             "and caches of the device below the file system"
         )
+
+
+def again(asked: Asked, place: str, tail: str) -> str:
+    """Return the command that rehearses one tail of one point again."""
+    words = ["daybook", "drill", "crash-points", str(asked.directory.resolve()), "--at", place]
+    words += ["--tail", tail, "--minutes", f"{asked.minutes:g}", "--jobs", str(asked.jobs)]
+    return shlex.join([*words, "--seed", str(asked.seed)])
 
 
 def _rehearsed(asked: Asked, tasks: list[Task], deadline: float) -> Iterator[_Done]:

@@ -48,7 +48,8 @@ class Asked(msgspec.Struct, frozen=True):
 
     def again(self) -> str:
         """Return the command that shows it again."""
-        words = ["daybook", "drill", "restore", str(self.directory), "--archive", self.archive.url]
+        words = ["daybook", "drill", "restore", str(self.directory.resolve())]
+        words += ["--archive", self.archive.url, "--seed", str(self.seed)]
         if self.config is not None:
             words += ["--config", str(self.config.resolve())]
         return shlex.join([*words, "--keep", "DIR"])
