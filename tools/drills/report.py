@@ -10,6 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
@@ -104,31 +105,39 @@ def finish(report: Report, seconds: float) -> None:
 def give(report: Report, *, html: Path | None, as_json: bool) -> None:
     """Print the report, and write it to an HTML file and a JSON file beside it if one is named.
 
-    Exits with 1 if something was found. Raises OSError.
+    It is printed first, so that a full disk does not cost the result. Exits with 1 if something was
+    found. Raises OSError.
     """
-    if html is not None:
-        beside = html.with_suffix(".json")
-        _write(html, page_of(report).encode())
-        _write(beside, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     if as_json:
         show_json_pretty(report)
     else:
         _show(report)
-        if html is not None:
-            click.echo(f"report: {html} and {html.with_suffix('.json')}")
+    if html is not None:
+        beside = html.with_suffix(".json")
+        _write(html, page_of(report).encode())
+        _write(beside, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        if not as_json:
+            click.echo(f"report: {html} and {beside}")
     if not report.right:
         sys.exit(EXIT_WRONG)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file under another name first, so that an interrupted drill leaves no part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file under another name first, so that an interrupted drill leaves no part of it.
+
+    Raises OSError, with the path.
+    """
     part = path.with_name(path.name + ".part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
         part.replace(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _show(report: Report) -> None:

@@ -1,6 +1,8 @@
 """`daybook drill crash-points`: finds nothing in a sound release, and each planted mistake."""
 
+import errno
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -276,6 +278,22 @@ def test_the_report_is_written_whole(history: Path, tmp_path: Path) -> None:
     assert "<script" not in text
     assert "http" not in text
     assert sorted(path.name for path in page.parent.iterdir()) == ["drill.html", "drill.json"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_report_that_cannot_be_written_does_not_cost_the_result(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    def write_bytes(self: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    page = tmp_path / "drill.html"
+    done = drill(history, "--points", 1, "--tail", "inside", "--jobs", 1, "--report", page, *flags)
+    assert done.exit_code == 1
+    assert ('"right": true' if flags else "nothing wrong") in done.output
+    assert f"{page}: No space left on device" in done.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_drill_without_time_has_not_passed(history: Path) -> None:
