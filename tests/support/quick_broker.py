@@ -73,5 +73,8 @@ class QuickBroker:
     def last_words(self) -> str:
         return self.log.read_text("utf-8")
 
+    def reason(self) -> str:
+        return self.log.read_text("utf-8").partition("the broker cannot start: ")[2]
+
     def tracebacks(self) -> int:
         return 0

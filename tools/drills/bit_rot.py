@@ -34,7 +34,7 @@ from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
 from daybook.tools.drills.points import points_of
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
 from daybook.tools.drills.shape import Finding, Report, Tried
-from daybook.tools.drills.startable import is_in_use, refuse_unstartable
+from daybook.tools.drills.startable import is_in_use, no_start, refuse_unstartable
 from daybook.tools.failures import Failure
 from daybook.tools.opening import opened
 from daybook.tools.printing import progress
@@ -155,8 +155,13 @@ class _Flipping:
 
     def settle(self) -> None:
         """Start and stop a broker on the sound copy, so that index and marks are there."""
-        self.broker.start()
-        self.broker.stop()
+        try:
+            self.broker.start()
+            self.broker.stop()
+        except BrokerTrouble as error:
+            why = self.broker.reason() or str(error)
+            original = str(self.asked.directory)
+            raise no_start(self.asked.directory, why.replace(str(self._data), original)) from error
         wrong = self._verified()
         if wrong:
             raise Failure(f"the copy is wrong before any bit is turned: {wrong}")

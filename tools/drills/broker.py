@@ -110,6 +110,16 @@ class DrillBroker:
         content = self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
         return " ".join(content.decode("utf-8", "replace").split())
 
+    def reason(self) -> str:
+        """Return why the broker did not start, in its words; "" if it did not say so."""
+        lines = self.log.read_text("utf-8", "replace").splitlines() if self.log.exists() else []
+        for line in reversed(lines):
+            with suppress(msgspec.DecodeError):
+                told = msgspec.json.decode(line)
+                if isinstance(told, dict) and told.get("why"):
+                    return str(told["why"])
+        return ""
+
     def tracebacks(self) -> int:
         """Return how many tracebacks the broker logged over all its lives."""
         return self.log.read_bytes().count(b"Traceback") if self.log.exists() else 0

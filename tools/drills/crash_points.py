@@ -86,9 +86,11 @@ def run(asked: Asked) -> Report:
         disk = opened(asked.directory)
         refuse_unstartable(asked.directory, disk)
         tasks = _tasks(disk, asked, report)
-        wanted = sum(TAILS[tail].occurs(task.point) for task in tasks for tail in asked.tails)
+        wanted = {
+            tail: sum(TAILS[tail].occurs(task.point) for task in tasks) for tail in asked.tails
+        }
         tally = _Tally(report, asked)
-        with progress("rehearsing", wanted) as advance:
+        with progress("rehearsing", sum(wanted.values())) as advance:
             for rehearsed in _rehearsed(asked, tasks, begun + asked.minutes * 60):
                 tally.take(rehearsed)
                 advance(tally.count)
@@ -173,10 +175,16 @@ class _Tally:
                 Finding(promise, what, where, again(self._asked, each.place, each.tail))
             )
 
-    def close(self, wanted: int) -> None:
-        """Write the sums into the report."""
+    def close(self, wanted: dict[str, int]) -> None:
+        """Write the sums into the report; `wanted` are trials by tail."""
         report = self._report
-        report.tried = list(self._tried.values())
+        report.tried = [tried for tail, tried in self._tried.items() if wanted[tail]]
+        report.could_not += [
+            f"{tried.what}: at no point of the sample can that happen"
+            for tail, tried in self._tried.items()
+            if not wanted[tail]
+        ]
+        trials = sum(wanted.values())
         report.figures["points tried"] = f"{len(self._places):,}"
         report.figures |= {
             f"trials with the block {outcome}": f"{count:,}"
@@ -191,9 +199,9 @@ class _Tally:
                 dots=True,
             )
         )  # fmt: skip
-        if self.count < wanted and not report.findings:
+        if self.count < trials and not report.findings:
             report.could_not.append(
-                f"{wanted - self.count:,} of {wanted:,} trials: the time of "
+                f"{trials - self.count:,} of {trials:,} trials: the time of "
                 f"{self._asked.minutes:g} minutes was over; ask for more with --minutes, or for "
                 "fewer --points"
             )

@@ -23,6 +23,7 @@ WINDOW_MS: Final = 5.0
 """Syncs take so much longer, so that many cuts come between a write and its sync."""
 FULL_START_SECONDS: Final = 3.0
 FULL_SECONDS: Final = 20.0
+"""A journal that did not grow for so long does not become full."""
 
 
 class PowerCut(Hardship):
@@ -93,14 +94,18 @@ class DiskFull(Hardship):
     def __init__(self, room: Room) -> None:
         self._room: Final = room
         self._is_full = False
-        self._begun = 0.0
+        self._written = 0
+        self._grew = 0.0
         self.times_full = 0
         self.starts_while_full = 0
 
     def while_working(self, broker: DrillBroker, seconds: float) -> None:
         if not self._is_full:
-            self._is_full = bool(_disk_full(Path(broker.serving.data)))
+            why, written = _fullness(Path(broker.serving.data))
+            self._is_full = bool(why)
             self.times_full += self._is_full
+            if written > self._written:
+                self._written, self._grew = written, time.monotonic()
         broker.wait_a_moment(seconds)
 
     def strike(self, broker: DrillBroker) -> None:
@@ -119,19 +124,21 @@ class DiskFull(Hardship):
             raise Wrong("P8", f"a start on a full disk does not say that it is full: {words}")
 
     def is_waiting(self) -> bool:
-        return not self._is_full and time.monotonic() - self._begun < FULL_SECONDS
+        # A busy machine takes as long as it takes: only a journal that does not grow is given up.
+        return not self._is_full and time.monotonic() - self._grew < FULL_SECONDS
 
     def before_start(self, data: Path) -> None:
-        self._begun = time.monotonic()
+        self._written, self._grew = 0, time.monotonic()
         if self._is_full:
             self._room.enlarge()
             self._is_full = False
 
 
-def _disk_full(data: Path) -> str:
-    """Return why the broker takes nothing more, "" if it does or does not answer."""
+def _fullness(data: Path) -> tuple[str, int]:
+    """Return why the broker takes nothing more ("" if it does or does not answer), and how many
+    blocks it has written."""
     try:
-        status = ask(data, {"do": "status"})
+        status = ask(data, {"do": "status"}) or {}
     except ControlError:
-        return ""
-    return str((status or {}).get("disk_full", ""))
+        return "", 0
+    return str(status.get("disk_full", "")), int(status.get("blocks_written", 0))

@@ -79,12 +79,11 @@ def page_of(report: Report) -> str:
 
 
 def _verdict(report: Report) -> str:
-    count = len(report.findings)
-    word = "Nothing wrong was found" if report.right else f"{count:,} findings"
+    word = "Nothing wrong was found" if report.right else report.result.capitalize()
     style = "good" if report.right else "bad"
-    tried = sum(each.count for each in report.tried)
+    unproved = f"Nothing was proved: {escape(report.unproved)}.<br>" if report.unproved else ""
     return (
-        f'<div class="verdict {style}"><strong>{word}</strong> in {tried:,} trials.<br>'
+        f'<div class="verdict {style}"><strong>{word}</strong> in {report.extent}.<br>{unproved}'
         f"<span class=soft>Begun {escape(report.begun)}, took {report.seconds:,.1f} s.</span></div>"
     )
 

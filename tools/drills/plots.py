@@ -3,12 +3,13 @@
 Colours are classes that the page's style gives. Must never know what is plotted.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from html import escape
 from math import ceil, floor, log10
 from typing import Final
 
-from daybook.tools.drills.shape import Line, Spread
+from daybook.tools.drills.shape import Line, Mark, Spread
 
 WIDTH: Final = 760
 HEIGHT: Final = 240
@@ -110,7 +111,7 @@ def histogram(spread: Spread) -> str:
 
 def line(drawn: Line) -> str:
     """Plot a value over another one, with bands for what happened meanwhile."""
-    points = _thinned(drawn.points)
+    points = _thinned(drawn.points, drawn.marks)
     ends = [each.until for each in drawn.marks]
     across = _Scale(
         min(0, *(x for x, _ in points)), max([x for x, _ in points] + ends), LEFT, WIDTH - RIGHT
@@ -131,6 +132,12 @@ def line(drawn: Line) -> str:
     return _svg(parts, drawn.name)
 
 
-def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thinned(points: list[tuple[float, float]], marks: Sequence[Mark]) -> list[tuple[float, float]]:
+    """Return every n-th point, and all where something happened: there values leap."""
     step = max(1, -(-len(points) // POINTS_MAX))
-    return points[::step]
+    places = [x for x, _ in points]
+    kept = set(range(0, len(points), step))
+    for mark in marks:
+        first, last = bisect_left(places, mark.at), bisect_right(places, mark.until)
+        kept.update(range(max(first - 2, 0), min(last + 2, len(points))))
+    return [points[number] for number in sorted(kept)]

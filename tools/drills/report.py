@@ -23,7 +23,6 @@ from daybook.server.version import VERSION
 from daybook.tools.drills.page import page_of
 from daybook.tools.drills.shape import (
     Bars,
-    Finding,
     Report,
     Spread,
 )
@@ -95,11 +94,16 @@ def _at(ordered: Sequence[float], share: float) -> float:
 
 
 def finish(report: Report, seconds: float) -> None:
-    """Note how long the drill took; a drill that tried nothing has found something wrong."""
+    """Note how long the drill took, and what it did not come to; one that proved nothing has
+    failed."""
     report.seconds = round(seconds, 3)
-    if not any(each.count for each in report.tried):
-        report.findings.append(Finding("drill", "nothing was tried, so nothing was proved", "", ""))
-    report.right = not report.findings
+    report.could_not += [
+        f"{each.what}: the drill did not come to it" for each in report.tried if not each.count
+    ]
+    report.tried = [each for each in report.tried if each.count]
+    if not report.tried and not report.unproved:
+        report.unproved = "nothing was tried"
+    report.right = not report.findings and not report.unproved
 
 
 def give(report: Report, *, html: Path | None, as_json: bool) -> None:
@@ -142,8 +146,8 @@ def _write(path: Path, content: bytes) -> None:
 
 def _show(report: Report) -> None:
     show_table(
-        ("tried", "times", "right"),
-        [(each.what, each.count, each.right) for each in report.tried],
+        ("times", "right", "tried"),
+        [(each.count, each.right, each.what) for each in report.tried],
         f"{report.drill}: {report.about}",
     )
     for each in report.spreads:
@@ -166,7 +170,7 @@ def _show(report: Report) -> None:
     if len(report.findings) > FINDINGS_SHOWN:
         click.echo(f"and {len(report.findings) - FINDINGS_SHOWN:,} more: see --json or --report")
     click.echo(f"{report.seconds:.1f} s, seed {report.seed}")
-    if report.right:
-        click.secho("nothing wrong", fg="green")
-    else:
-        click.secho(f"{len(report.findings):,} findings", fg="red")
+    if report.unproved:
+        click.secho(f"nothing was proved: {report.unproved}", fg="red")
+    if report.right or report.findings:
+        click.secho(f"{report.result} in {report.extent}", fg="green" if report.right else "red")

@@ -66,7 +66,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """All of a report; see `report.py`."""
+    """All of a report; see `report.py`. `unproved` says why a drill that found nothing wrong proved
+    nothing either."""
 
     drill: str
     about: str
@@ -85,3 +86,23 @@ class Report(msgspec.Struct):
     lines: list[Line] = []
     notes: list[str] = []
     could_not: list[str] = []
+    unproved: str = ""
+
+    @property
+    def extent(self) -> str:
+        """How much was tried, in words."""
+        trials = sum(each.count for each in self.tried)
+        kinds = sum(each.count > 0 for each in self.tried)
+        return f"{number_of(trials, 'trial')} of {number_of(kinds, 'kind')}"
+
+    @property
+    def result(self) -> str:
+        """What came of it, in words."""
+        if self.findings:
+            return number_of(len(self.findings), "finding")
+        return "nothing was proved" if self.unproved else "nothing wrong"
+
+
+def number_of(count: int, what: str) -> str:
+    """Return a number of things, in words."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

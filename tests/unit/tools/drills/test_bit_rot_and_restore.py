@@ -18,7 +18,7 @@ from daybook.journal.segment import segment_names
 from daybook.recovery import directory as recoveries
 from daybook.tools import daybook, journal_cli
 from daybook.tools.drills import bit_rot, restore
-from daybook.tools.drills.broker import BrokerTrouble
+from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.shape import Report
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
@@ -112,6 +112,26 @@ def _serves_another_state(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(recoveries, "fold_journal", fold_journal)
+
+
+def test_a_start_that_is_refused_is_said_in_words(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the log of the broker looks like, and wherever the copy lies."""
+    monkeypatch.setattr(bit_rot, "DrillBroker", DrillBroker)
+
+    def launch(self: DrillBroker) -> None:
+        said = {"event": "the broker cannot start", "why": f"{self.serving.data} is odd"}
+        self.log.write_text('{"event":"starting"}\n' + json.dumps(said) + "\nthe end\n")
+        self._output.write_text("")
+
+    monkeypatch.setattr(DrillBroker, "launch", launch)
+    done = CliRunner().invoke(daybook.cli, ["drill", "bit-rot", str(history)])
+    assert done.exit_code == 1
+    assert f"no broker starts on {history} as it is" in done.output
+    assert f"{history} is odd" in done.output
+    assert "{" not in done.output
+    assert "daybook-drill-" not in done.output
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]

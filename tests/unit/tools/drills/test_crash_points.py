@@ -257,6 +257,13 @@ def test_a_finding_is_found_again_alone(history: Path, monkeypatch: pytest.Monke
     assert [(each.what, each.where) for each in again] == [(found.what, found.where)]
 
 
+def test_a_tail_that_cannot_be_is_not_tried(history: Path) -> None:
+    report = rehearse(history, "inside", "no-successor", points=1)
+    assert [each.what.partition(":")[0] for each in report.tried] == ["inside"]
+    assert any(each.startswith("no-successor: ") for each in report.could_not)
+    assert report.extent == "1 trial of 1 kind"
+
+
 def drill(*arguments: object) -> Result:
     words = ["drill", "crash-points", *map(str, arguments)]
     return CliRunner().invoke(daybook.cli, words)

@@ -119,7 +119,7 @@ def broker(words: str, *, runs: bool) -> Any:
 def test_a_start_on_a_full_disk_names_it(
     monkeypatch: pytest.MonkeyPatch, words: str, runs: bool, is_right: bool
 ) -> None:
-    monkeypatch.setattr(hardships, "_disk_full", lambda data: "full")
+    monkeypatch.setattr(hardships, "_fullness", lambda data: ("full", 1))
     room: Any = SimpleNamespace(enlarge=lambda: None)
     full = DiskFull(room)
     one = broker(words, runs=runs)

@@ -1,0 +1,105 @@
+"""What a drill's report says, on a terminal and as a page."""
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from daybook.tools.drills import campaigns, hardships, report
+from daybook.tools.drills.broker import DrillBroker
+from daybook.tools.drills.campaign import Campaign
+from daybook.tools.drills.hardships import FULL_SECONDS, DiskFull, Room
+from daybook.tools.drills.page import page_of
+from daybook.tools.drills.plots import POINTS_MAX, line
+from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
+
+
+def made(*tried: Tried, findings: int = 0) -> Report:
+    made = report.begun("kill", "about", {}, 1)
+    made.tried = list(tried)
+    made.findings = [Finding("P1", f"lost {each}", "", "") for each in range(findings)]
+    report.finish(made, 1.0)
+    return made
+
+
+def printed(report_: Report, capsys: pytest.CaptureFixture[str]) -> str:
+    with nullcontext() if report_.right else pytest.raises(SystemExit, match="1"):
+        report.give(report_, html=None, as_json=False)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "nothing wrong"), (1, "1 finding"),
+                                             (2, "2 findings")])  # fmt: skip
+def test_numbers_are_said_in_words(
+    capsys: pytest.CaptureFixture[str], count: int, said: str
+) -> None:
+    told = made(Tried("one", 3, 3), Tried("other", 1, 1), Tried("never"), findings=count)
+    out = printed(told, capsys)
+    assert f"{said} in 4 trials of 2 kinds" in out
+    assert "not tried: never" in out
+    page = page_of(told)
+    assert "in 4 trials of 2 kinds" in page
+    assert said.capitalize().replace("wrong", "wrong was found") in page
+    assert page.index("<li>never") > page.index("What this drill did not try")
+
+
+def test_a_long_text_breaks_no_column(capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(made(Tried("x" * 90, 7, 7), Tried("short", 12, 12)), capsys)
+    rows = [row for row in out.splitlines() if "x" * 90 in row or row.endswith("short")]
+    assert [row.split()[:2] for row in rows] == [["7", "7"], ["12", "12"]]
+    assert rows[0].index("x") == rows[1].index("s")
+
+
+def test_what_was_zero_while_nothing_ran_is_drawn_so() -> None:
+    """Of a long campaign not every point is drawn, but those at the ends of a band are."""
+    points = [(float(each), 100.0) for each in range(3 * POINTS_MAX)]
+    marks = []
+    for at in range(100, 3 * POINTS_MAX, 333):
+        points[at], points[at + 1] = (float(at), 0.0), (float(at + 1), 0.0)
+        marks.append(Mark(at, at + 1, "killed"))
+    drawn = line(Line("name", "s", "n", points, marks))
+    path = drawn.partition('points="')[2].partition('"')[0].split()
+    bottom = max(float(each.partition(",")[2]) for each in path)
+    assert sum(float(each.partition(",")[2]) == bottom for each in path) == 2 * len(marks)
+
+
+def test_a_disk_that_does_not_become_full_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Room, "_mount", lambda self, size: False)
+    told = report.begun("disk-full", "about", {}, 1)
+    hardship = DiskFull(Room(tmp_path))
+    campaign = Campaign(Serving("", str(tmp_path / "data")), hardship, 1, lambda done: None)
+    told.tried = [Tried("rounds", 1, 1)]
+    campaigns._sum_up(campaign, hardship, told, campaigns.Asked("disk-full", None, 1, 1.0, 1))
+    report.finish(told, 1.0)
+    assert told.findings == []
+    out = printed(told, capsys)
+    assert "nothing was proved: could not fill the disk in time" in out
+    assert "WRONG" not in out
+    assert not told.right
+    assert "could not fill the disk in time" in page_of(told)
+
+
+def test_a_disk_is_waited_for_while_the_journal_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Room, "_mount", lambda self, size: False)
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    status = {"blocks_written": 0}
+    monkeypatch.setattr(hardships, "ask", lambda data, what: status)
+    hardship = DiskFull(Room(tmp_path))
+    broker = DrillBroker(Serving("", str(tmp_path / "data")), tmp_path / "log")
+    monkeypatch.setattr(broker, "wait_a_moment", lambda seconds: None)
+    hardship.before_start(tmp_path)
+    for _ in range(10):
+        clock[0] += FULL_SECONDS * 0.9
+        status["blocks_written"] += 1
+        hardship.while_working(broker, 0.0)
+        assert hardship.is_waiting()
+    clock[0] += FULL_SECONDS + 1
+    hardship.while_working(broker, 0.0)
+    assert not hardship.is_waiting()
