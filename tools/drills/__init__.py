@@ -25,6 +25,8 @@ Modules:
   network.
 - `plots`: Plots as SVG within a page, without scripts, fonts or files from elsewhere.
 - `points`: The points of a journal at which a machine may have died: its blocks, found by footers.
+- `questions`: What `journal trail` answers about a sample of messages, to see that damage changes
+  no answer.
 - `reckoning`: What clients had been told by an event of the journal: which entries exist, and their
   delivery counts.
 - `rehearsal`: One rehearsal: a virtual copy of a journal with a torn tail is recovered, as a start

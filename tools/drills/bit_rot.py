@@ -18,6 +18,7 @@ import msgspec
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import (
     BASE,
+    CATALOGS,
     DATA_ID,
     INDEX,
     JOURNAL,
@@ -27,11 +28,14 @@ from daybook.journal.data_directory import (
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import Pin
 from daybook.journal.segment import data_id_of, segment_names
+from daybook.paging.catalog_file import SUFFIX
 from daybook.recovery.directory import why_foreign
+from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
 from daybook.tools.drills.points import points_of
+from daybook.tools.drills.questions import Answer, answers, messages_of
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
 from daybook.tools.drills.shape import Finding, Report, Tried
 from daybook.tools.drills.startable import is_in_use, no_start, refuse_unstartable
@@ -59,12 +63,14 @@ class Asked(msgspec.Struct, frozen=True):
 
 class Target(NamedTuple):
     """A kind of file: its files with the bytes in which a bit counts, whether `verify` must
-    find each bit there, and whether no broker may start with one."""
+    find each bit there, whether no broker may start with one, and whether questions about messages
+    are answered from it."""
 
     what: str
     ranges: list[tuple[Path, int, int]]
     is_proven: bool = False
     must_refuse: bool = False
+    is_asked: bool = False
 
 
 def run(asked: Asked) -> Report:
@@ -106,9 +112,10 @@ def _copy(source: Path, target: Path, report: Report) -> None:
     with Pin(source):
         refuse_unstartable(source, opened(source))
         is_running = is_in_use(source)
-        folders = [JOURNAL, BASE] if is_running else [JOURNAL, BASE, INDEX, SNAPSHOTS]
+        folders = [JOURNAL, BASE]
+        folders += [] if is_running else [INDEX, SNAPSHOTS, CATALOGS]
         if is_running:
-            report.could_not.append("index and snapshots: a broker runs on the directory")
+            report.could_not.append("index, snapshots and catalogs: a broker runs on the directory")
         paths = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
         paths += [path for path in (source / DATA_ID,) if path.is_file()]
         size = sum(path.stat().st_blocks * 512 for path in paths)
@@ -189,6 +196,10 @@ class _Flipping:
             if files:
                 ranges = [(path, 0, path.stat().st_size) for path in files]
                 yield Target(what, ranges)
+        catalogs = sorted((data / CATALOGS).glob("*" + SUFFIX))
+        if catalogs:
+            ranges = [(path, 0, path.stat().st_size) for path in catalogs]
+            yield Target("catalogs", ranges, True, is_asked=True)
         if (data / DATA_ID).exists():
             yield Target(DATA_ID, [(data / DATA_ID, 0, ID_BYTES)], must_refuse=True)
 
@@ -202,12 +213,17 @@ class _Flipping:
         tried.count += 1
         found = len(self.report.findings)
         where = f"{path.relative_to(self._data)}, byte {bit // 8}, bit {bit % 8}"
+        messages = messages_of(self._data, path, chance) if target.is_asked else []
+        known = answers(self._data, messages)
         inode = _turn(path, bit)
         wrong = self._verified()
+        self._ask(messages, known, where)
         self._outcomes["found by verify"] += bool(wrong)
         if target.is_proven and not wrong:
             self._complain("P7", "verify does not find it", where)
         is_served = self._serve(where)
+        if is_served:
+            self._ask(messages, known, where)
         if is_served and target.must_refuse:
             self._complain("P8", "the broker serves although this is damaged", where)
         self._outcomes["served" if is_served else "refused"] += 1
@@ -235,7 +251,17 @@ class _Flipping:
             return f"{verdict.faults[0].segment}: {verdict.faults[0].what}"
         if verdict.wrong:
             return verdict.wrong[0]
-        return why_foreign(self._data, data_id_of(disk).hex())
+        wrong = next((each for each in wrong_catalogs(self._data, disk) if each), "")
+        return wrong or why_foreign(self._data, data_id_of(disk).hex())
+
+    def _ask(self, messages: list[int], known: list[Answer], where: str) -> None:
+        """Ask what was answered before the bit was turned."""
+        for message, before, now in zip(
+            messages, known, answers(self._data, messages), strict=True
+        ):
+            if before != now:
+                what = f"the trail of message {message} is another with a damaged catalog"
+                self._complain("P6", f"{what}: {now}" if isinstance(now, str) else what, where)
 
     def _serve(self, where: str) -> bool:
         """Start a broker and stop it; return whether it served."""

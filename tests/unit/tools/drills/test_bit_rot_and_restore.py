@@ -17,7 +17,8 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segment import segment_names
 from daybook.recovery import directory as recoveries
 from daybook.tools import daybook, journal_cli
-from daybook.tools.drills import bit_rot, restore
+from daybook.tools.catalog_verification import wrong_catalogs
+from daybook.tools.drills import bit_rot, questions, restore
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.shape import Report
 from tests.support.histories import some_history, write_history
@@ -153,6 +154,49 @@ def test_a_planted_mistake_about_bits_is_found(
     plant(monkeypatch)
     report = rot(history, 3)
     assert not report.right
+    assert promise in {each.promise for each in report.findings}, report.findings
+
+
+@pytest.fixture(scope="module")
+def catalogued(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The history with its catalogs."""
+    data = tmp_path_factory.mktemp("catalogued") / "data"
+    shutil.copytree(history, data)
+    done = CliRunner().invoke(journal_cli.cli, ["catalog", str(data)])
+    assert done.exit_code == 0, done.output
+    assert list((data / "catalogs").iterdir())
+    return data
+
+
+def test_a_bit_in_a_catalog_changes_no_answer(catalogued: Path) -> None:
+    report = rot(catalogued, 8)
+    assert report.findings == []
+    assert [each.what for each in report.tried if "catalogs" in each.what]
+
+
+def _believes_any_catalog(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bit_rot, "wrong_catalogs", lambda *given: iter([]))
+
+
+def _answers_otherwise(patch: pytest.MonkeyPatch) -> None:
+    """With a damaged catalog the end of a story is missing."""
+    real = questions.follow
+
+    def follow(disk: Any, message: int, data: Path, catalogs: Any) -> Any:
+        told = real(disk, message, data, catalogs)
+        return told._replace(steps=told.steps[:-1]) if any(wrong_catalogs(data, disk)) else told
+
+    patch.setattr(questions, "follow", follow)
+
+
+@pytest.mark.parametrize(
+    ("plant", "promise"), [(_believes_any_catalog, "P7"), (_answers_otherwise, "P6")]
+)
+def test_a_planted_mistake_about_catalogs_is_found(
+    catalogued: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant, promise: str
+) -> None:
+    plant(monkeypatch)
+    report = rot(catalogued, 8)
     assert promise in {each.promise for each in report.findings}, report.findings
 
 
