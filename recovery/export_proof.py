@@ -92,6 +92,8 @@ def head_of(directory: Path) -> Head | None:
         raise ExportError(f"{path}, line 1 is damaged: {error}") from error
     if not isinstance(line, Head):
         raise ExportError(f"{path}, line 1 is damaged: it does not belong there")
+    if not set(line.redacted) <= set(REDACTABLE):
+        raise ExportError(f"{path}, line 1 is damaged: no export is without {line.redacted}")
     return line
 
 

@@ -20,11 +20,11 @@ from daybook.journal.errors import NoJournal
 from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.export_proof import range_of, redacted_in
+from daybook.recovery.export_proof import range_of
 from daybook.recovery.fold import FoldError
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
-from daybook.tools.opening import archive_url, history, wants_archive
+from daybook.tools.opening import archive_url, history, refuse_redacted, wants_archive
 from daybook.tools.past import MAYBE_ARCHIVED
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import printable
@@ -41,12 +41,7 @@ def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     disk, _, total = history(ctx, path, flags)
     if not segment_names(disk):
         raise NoJournal(f"there is no journal in {path}")
-    redacted = redacted_in(path)
-    if redacted:
-        raise Failure(
-            "the broker decided by what was left out of this export, so no decision can be "
-            "audited: audit the journal that it was made from"
-        )
+    refuse_redacted(path, "no decision that depends on them can be audited")
     after, last = span(path, disk, flags["begin"], flags["end"])
     processes = chosen_processes(flags["processes"], total)
     pieces = tasks(

@@ -18,7 +18,7 @@ from daybook.tools.export_verification import ExportVerdict, verify_export
 from daybook.tools.exporting import Exported, export
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
-from daybook.tools.opening import history, opened
+from daybook.tools.opening import history, opened, refuse_redacted
 from daybook.tools.printing import adding_up, progress, show_json
 from daybook.tools.proving import Anchors
 
@@ -27,6 +27,7 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
     """Write an export. Raises JournalError, Failure, OSError and UsageError."""
     if target.resolve().is_relative_to(path.resolve()):
         raise click.UsageError(f"{target} lies in the data directory; name a directory elsewhere")
+    refuse_redacted(path, "a part of it could not be proven")
     disk, _, total = history(ctx, path, flags)
     first = _lsn(disk, flags["first"], first_lsn_of(disk))
     last, left_out = _end(disk, flags["last"])

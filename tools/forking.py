@@ -16,7 +16,7 @@ from daybook.recovery.fork import CLONED, COPIED, LINKED, Fork, check_target, fo
 from daybook.tools import past
 from daybook.tools.failures import Failure
 from daybook.tools.moments import Moment
-from daybook.tools.opening import history
+from daybook.tools.opening import history, refuse_redacted
 from daybook.tools.printing import progress, show_json
 
 
@@ -25,6 +25,7 @@ def run(
 ) -> None:
     """Make a fork and print what it is. Raises Failure, JournalError and OSError."""
     check_target(target, path)
+    refuse_redacted(path, "a fork would have empty messages")
     disk, _, _ = history(ctx, path, flags)
     at = past.found(path, disk, asked or Moment(last_lsn(disk)))
 

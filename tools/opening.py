@@ -14,6 +14,7 @@ from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.recovery.export_proof import redacted_in
 from daybook.recovery.readonly import journal_disk
 from daybook.server.toml_source import TomlError, read_toml
+from daybook.tools.failures import Failure
 
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
@@ -83,6 +84,17 @@ def note_redaction(path: Path) -> None:
             f"note: {' and '.join(redacted)} were left out of this export; it has only their "
             "hashes",
             err=True,
+        )
+
+
+def refuse_redacted(path: Path, what: str) -> None:
+    """Refuse to make something from an export without bodies or headers. Raises Failure,
+    ExportError and OSError."""
+    redacted = redacted_in(path)
+    if redacted:
+        raise Failure(
+            f"{' and '.join(redacted)} were left out of the export {path}, so {what}: name the "
+            "journal that it was made from"
         )
 
 

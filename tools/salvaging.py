@@ -14,7 +14,7 @@ from daybook.recovery.fold import FoldError
 from daybook.recovery.salvage import salvage
 from daybook.recovery.salvage_report import Missing, Report
 from daybook.tools.failures import EXIT_WRONG, Failure
-from daybook.tools.opening import opened, used_bytes
+from daybook.tools.opening import opened, refuse_redacted, used_bytes
 from daybook.tools.printing import adding_up, progress, show_json
 from daybook.tools.texts import moment, printable
 
@@ -25,6 +25,7 @@ SHOWN_MAX = 100
 def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
     """Salvage, print the report, and exit with 1 if anything is missing. Raises Failure."""
     total = used_bytes(opened(source))
+    refuse_redacted(source, "what is salvaged would have empty messages")
 
     def note(text: str) -> None:
         click.echo(f"note: {text}", err=True)

@@ -169,6 +169,8 @@ def test_an_export_with_a_damaged_proof_is_reported(made: History, tmp_path: Pat
     answer = run("inspect", export)
     assert answer.exit_code == 1
     assert "line 1 is damaged" in answer.stderr
+    proof.write_bytes(proof.read_bytes()[1:].replace(b"bodies", b"bodhes"))
+    assert "no export is without" in run("inspect", export).stderr
 
 
 def test_a_range_has_no_state_to_ask_for(made: History, tmp_path: Path) -> None:
@@ -197,4 +199,14 @@ def test_decisions_about_what_was_left_out_are_not_audited(made: History, tmp_pa
     assert run("audit", whole, "--json").stdout == run("audit", made.data, "--json").stdout != ""
     answer = run("audit", redacted(made, tmp_path / "export"))
     assert answer.exit_code == 1
-    assert "no decision can be audited" in answer.stderr
+    assert "no decision that depends on them can be audited" in answer.stderr
+
+
+@pytest.mark.parametrize("command", ["fork", "salvage", "export"])
+def test_nothing_is_made_of_messages_without_content(
+    made: History, tmp_path: Path, command: str
+) -> None:
+    answer = run(command, redacted(made, tmp_path / "export"), tmp_path / "made")
+    assert answer.exit_code == 1
+    assert "bodies and headers were left out of the export" in answer.stderr
+    assert not (tmp_path / "made").exists()
