@@ -32,6 +32,7 @@ from daybook.tools.entry import EXIT_INTERRUPTED
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import working
+from daybook.tools.opening import refuse_redacted
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import moment
 
@@ -46,6 +47,8 @@ OPTIONAL: Final = ("not journaled", "from", "to", "first LSN")
 def run(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
     """Run the job."""
     job = job_of(flags)
+    if flags["data"] is not None:
+        refuse_redacted(flags["data"], "the messages would be sent empty")
     if job.selection.queues and not flags["into"]:
         raise click.UsageError(
             "--queue says which messages, not where they go: name it with --into, like "

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from daybook.engine import commands
 from daybook.tools.journal_cli import cli
+from daybook.tools.pipeline import pipeline_group
 from tests.unit.tools.conftest import History, Pen, write_history
 
 
@@ -210,3 +211,10 @@ def test_nothing_is_made_of_messages_without_content(
     assert answer.exit_code == 1
     assert "bodies and headers were left out of the export" in answer.stderr
     assert not (tmp_path / "made").exists()
+
+
+def test_no_job_sends_messages_without_content(made: History, tmp_path: Path) -> None:
+    words = ("replay", "--data", redacted(made, tmp_path / "export"), "--address", "orders")
+    answer = CliRunner().invoke(pipeline_group, [*map(str, words), "--dry-run"])
+    assert answer.exit_code == 1
+    assert "the messages would be sent empty" in answer.stderr
