@@ -6,8 +6,9 @@ message. Must never know what is done with them.
 """
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, cast
 
@@ -84,13 +85,17 @@ def choose(
     *,
     note: Callable[[str], None],
     progress: Callable[[int], None] | None = None,
+    until: int | None = None,
+    excluded: "array[int] | None" = None,
 ) -> Chosen:
     """Find the messages of a history that fit; `progress` is called with the last event read.
 
-    `to_lsn` of the request must be set. Raises ValueError for a filter that cannot be read,
-    JournalError, ExportError, BaseDamaged, IndexDamaged, StoreError and OSError.
+    `to_lsn` of the request must be set. Fates are those at the event `until`, or at the end of
+    history. `excluded`, in order, are left out. `note` is called with a sentence about each name
+    that history does not have. Raises ValueError for a filter that cannot be read, JournalError,
+    ExportError, BaseDamaged, IndexDamaged, StoreError and OSError.
     """
-    search = _Search(request, is_redacted=bool(redacted_in(directory)))
+    search = _Search(request, excluded, is_redacted=bool(redacted_in(directory)))
     begun = beginning(directory, disk, until=request.from_lsn - 1, note=note)
     for event in begun.events:
         search.names.learn(event.row, event.detail)
@@ -99,7 +104,7 @@ def choose(
         kinds |= LEAVING | {events.BROKER_STARTED}
     mask = kinds_mask(kinds)
     # Fates may come after the span.
-    end = None if request.only else request.to_lsn
+    end = until if request.only else request.to_lsn
     blocks = wanted_blocks(
         disk, lambda entry: bool(entry.kinds & mask), from_lsn=begun.lsn + 1, to_lsn=end
     )
@@ -108,13 +113,18 @@ def choose(
             search.take(found)
         if progress is not None:
             progress(block.last_lsn)
+    for sentence in search.unknown():
+        note(sentence)
     return search.finish()
 
 
 class _Search:
-    def __init__(self, request: Request, *, is_redacted: bool) -> None:
+    def __init__(
+        self, request: Request, excluded: "array[int] | None", *, is_redacted: bool
+    ) -> None:
         self._request: Final = request
         self._is_redacted: Final = is_redacted
+        self._excluded: Final = excluded or array("Q")
         self._wanted: Final = frozenset(request.messages)
         self.names: Final = Names()
         self._filter: CompiledFilter | None = None
@@ -123,6 +133,7 @@ class _Search:
         self.reads: Final = self._filter is not None
         self._open: Final[dict[int, _Open]] = {}
         self._chosen: Final = Chosen()
+        self._seen: Final[set[int]] = set()
 
     def take(self, event: Event) -> None:
         """Look at one event."""
@@ -152,13 +163,26 @@ class _Search:
         found.messages = array("Q", sorted(found.messages))
         return found
 
+    def unknown(self) -> Iterator[str]:
+        """Yield a sentence about each name, and each message, that was asked for and not found."""
+        request = self._request
+        where = f"events {request.from_lsn} to {request.to_lsn} of history know no"
+        for name in sorted(set(request.addresses) - set(self.names.addresses.values())):
+            yield f"{where} address {name!r}"
+        for name in sorted(set(request.queues) - set(self.names.queues.values())):
+            yield f"{where} queue {name!r}"
+        for message in sorted(self._wanted - self._seen):
+            yield f"{where} message {message}"
+
     def _counts(self, queue: int) -> bool:
         return not self._request.queues or self.names.queue(queue) in self._request.queues
 
     def _consider(self, event: Event) -> None:
         request, row = self._request, event.row
-        if self._wanted and event.lsn not in self._wanted:
-            return
+        if self._wanted:
+            if event.lsn not in self._wanted:
+                return
+            self._seen.add(event.lsn)
         address = self.names.address(row[ADDRESS])
         if request.addresses and address not in request.addresses:
             return
@@ -206,6 +230,9 @@ class _Search:
 
     def _add(self, message: int, known: _Open) -> None:
         found = self._chosen
+        at = bisect_left(self._excluded, message)
+        if at < len(self._excluded) and self._excluded[at] == message:
+            return
         found.messages.append(message)
         found.addresses[known.address] += 1
         found.bytes += known.body_bytes

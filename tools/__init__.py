@@ -60,7 +60,7 @@ Modules:
 - `moments`: Moments on the command line: an LSN, or a time.
 - `newest_anchor`: Finding the newest anchor of a journal: what was signed last, or the newest
   block.
-- `numbers`: Numbers on the command line: ids and LSNs as commands print them, and seconds.
+- `numbers`: Numbers on the command line: ids and LSNs as commands print them, seconds, and rates.
 - `opening`: Opening the input of commands: the live journal of a data directory, and its archive.
 - `origins`: What a replayed message is a replay of, in words.
 - `past`: The broker as it was after an event: `journal inspect --at`, and what `journal diff`

@@ -1,4 +1,4 @@
-"""Numbers on the command line: ids and LSNs as commands print them, and seconds."""
+"""Numbers on the command line: ids and LSNs as commands print them, seconds, and rates."""
 
 import math
 import re
@@ -37,6 +37,21 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Rate(click.FloatRange):
+    """So many a second: a number above zero that is finite."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a number. Raises click.BadParameter."""
+        rate = super().convert(value, param, ctx)
+        if not math.isfinite(rate):
+            self.fail(f"{value} is no number of messages a second", param, ctx)
+        return rate
+
+
 YEARS_100: Final = 100 * 365 * 86400
 """Seconds: clocks without a battery begin in 1970, and no clock is wrong by more than this."""
 NUMBER: Final = Number()
+RATE: Final = Rate()

@@ -16,6 +16,7 @@ from daybook.engine.state import State
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.scan import event_at
 from daybook.journal.disk import Disk
+from daybook.journal.format import FIRST_LSN
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
@@ -43,11 +44,18 @@ def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
         raise Failure(
             f"the journal begins with event {first_lsn_of(disk)}, after "
             f"{moment(asked.time) if asked.time is not None else f'event {lsn}'}; "
-            f"{range_of(directory) or MAYBE_ARCHIVED}"
+            f"{range_of(directory) or before_the_first(disk)}"
         )
     if event is None:
         raise Failure(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
     return Moment(lsn, event.row[TIME])
+
+
+def before_the_first(disk: Disk) -> str:
+    """Say where what was before the first event of a journal may be."""
+    if first_lsn_of(disk) == FIRST_LSN:
+        return "there was nothing before"
+    return "an archive may have what was before: add --with-archive"
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from daybook.pipeline.selection import SelectionError
 from daybook.tools.extras import needs_extra
 from daybook.tools.jobs.options import job_options, output_options
 from daybook.tools.messages import url_option
+from daybook.tools.numbers import RATE
 from daybook.tools.paths import DIRECTORY
 
 
@@ -162,9 +163,7 @@ def latency_command(
     help="Only messages for which this holds, on columns of their Routed event: "
     "\"priority > 4 AND headers['stock'] = 'apples'\".",
 )  # fmt: skip
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many a second."
-)
+@click.option("--rate", type=RATE, metavar="N", help="At most so many a second.")
 @click.option(
     "--id", "name", metavar="NAME",
     help="Name of this replay. The same name resumes it, or continues with what was added since.",

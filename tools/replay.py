@@ -9,7 +9,7 @@ from daybook.history.fate_words import FATES
 from daybook.tools.history_options import data_option, history_options, json_option
 from daybook.tools.messages import url_option
 from daybook.tools.moments import MOMENT
-from daybook.tools.numbers import NUMBER
+from daybook.tools.numbers import NUMBER, RATE
 from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
 
 
@@ -31,7 +31,7 @@ from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
     help="Also those that the broker made of others (dead letters, expired), and replays.",
 )  # fmt: skip
 @click.option("--send", "sends", is_flag=True, help="Send them. Without it they are counted only.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="N a second.")
+@click.option("--rate", type=RATE, metavar="N", help="N a second.")
 @click.option("--keep-expiry", is_flag=True, help="With their expiry; else they have none.")
 @click.option(
     "--id", "name", default="", metavar="NAME",

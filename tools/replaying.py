@@ -14,7 +14,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
@@ -30,9 +30,10 @@ from daybook.engine.events import FLAGS, PRIORITY, chunk_lsns
 from daybook.engine.queues import StoreError
 from daybook.history.fate_words import REPLAY_OF
 from daybook.history.fates import Chosen, Request, choose
-from daybook.history.moments import last_lsn
+from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.scan import Event, events_of, wanted_blocks
 from daybook.journal.disk import Disk
+from daybook.journal.format import FIRST_LSN
 from daybook.journal.segment import data_id_of, first_lsn_of, open_segment
 from daybook.paging.base import BaseDamaged
 from daybook.paging.content import ContentReader
@@ -56,8 +57,10 @@ STATE_VERSION: Final = 1
 class State(msgspec.Struct):
     """The progress of a replay: all up to `done` are confirmed; counts are those of all runs.
 
-    `to_lsn` is the end of its span, fixed by the first run. `refused` counts, by reason, messages
-    that the broker accepted and no queue took.
+    `to_lsn` is the end of its span, fixed by the first run, and again by the first one after all of
+    the span was sent (`is_complete`); what the span before took, which ended with the event
+    `before`, is left out then. `refused` counts, by reason, messages that the broker accepted and
+    no queue took.
     """
 
     request: Request
@@ -70,7 +73,13 @@ class State(msgspec.Struct):
     duplicates: int = 0
     incomplete: int = 0
     refused: dict[str, int] = {}
+    before: int = 0
+    is_complete: bool = False
     version: int = STATE_VERSION
+
+
+class _Unsaved(Failure):
+    """The state file cannot be written."""
 
 
 def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any]) -> None:
@@ -86,25 +95,70 @@ def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any])
     )
     file = flags["state_file"] or _default_file(begun)
     with _held(file, begun, writes=flags["sends"]) as state:
-        if not state.request.to_lsn:
-            state.request = msgspec.structs.replace(state.request, to_lsn=_end(disk, flags))
-        chosen = _choose(path, disk, state.request)
-        left = len(chosen.messages) - bisect_left(chosen.messages, state.done + 1)
-        if flags["sends"] and left:
-            _send(disk, chosen.messages, state, file, endpoint, flags)
-            left = 0
-    _report(chosen, state, left, file, flags)
-    if state.refused or state.incomplete:
+        _fix_span(state, disk, flags)
+        chosen = _choose_new(path, disk, state)
+        begun = msgspec.structs.replace(state, refused=dict(state.refused))
+        unsaved: _Unsaved | None = None
+        if flags["sends"] and _left(chosen, state):
+            try:
+                _send(disk, chosen.messages, state, file, endpoint, flags)
+            except _Unsaved as error:
+                unsaved = error
+    _report(chosen, begun, _since(begun, state), state, file, flags)
+    if unsaved is not None:
+        raise unsaved
+    if state.refused != begun.refused or state.incomplete > begun.incomplete:
         sys.exit(EXIT_WRONG)
+
+
+def _fix_span(state: State, disk: Disk, flags: dict[str, Any]) -> None:
+    """Set the end of the span: now, in the first run and in the first one after all was sent."""
+    to_lsn = state.request.to_lsn
+    end = max(last_lsn(disk), first_lsn_of(disk))
+    if to_lsn and not (state.is_complete and flags["end"] is None and end > to_lsn):
+        return
+    state.request = msgspec.structs.replace(state.request, to_lsn=end)
+    state.before, state.done, state.is_complete = to_lsn, 0, False
+
+
+def _choose_new(path: Path, disk: Disk, state: State) -> Chosen:
+    """Choose the messages of the span without those that the span before took."""
+    request, before = state.request, state.before
+    if not before:
+        return _choose(path, disk, request)
+    if not request.only:
+        from_lsn = max(request.from_lsn, before + 1)
+        return _choose(path, disk, msgspec.structs.replace(request, from_lsn=from_lsn))
+    # A message from before may have met its fate since.
+    earlier = msgspec.structs.replace(request, to_lsn=before)
+    taken = _choose(path, disk, earlier, until=before).messages
+    return _choose(path, disk, request, excluded=taken)
+
+
+def _left(chosen: Chosen, state: State) -> int:
+    return len(chosen.messages) - bisect_left(chosen.messages, state.done + 1)
+
+
+def _since(begun: State, state: State) -> State:
+    """Return a state with the counts of this run alone."""
+    refused = Counter(state.refused)
+    refused.subtract(begun.refused)
+    return msgspec.structs.replace(
+        state,
+        sent=state.sent - begun.sent, duplicates=state.duplicates - begun.duplicates,
+        incomplete=state.incomplete - begun.incomplete, refused=dict(+refused),
+    )  # fmt: skip
 
 
 def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
     begin: Moment | None = flags["begin"]
-    from_lsn, to_lsn = 1, 0
-    if begin is not None:
-        from_lsn = past.found(path, disk, begin).lsn + (begin.time is not None)
-    if flags["end"] is not None:
-        to_lsn = past.found(path, disk, flags["end"]).lsn
+    from_lsn = _from_lsn(path, disk, begin) if begin is not None else 1
+    to_lsn = past.found(path, disk, flags["end"]).lsn if flags["end"] is not None else 0
+    if to_lsn and from_lsn > to_lsn:
+        raise click.UsageError(
+            f"--from is after --to: the span would begin with event {from_lsn}, and end with "
+            f"event {to_lsn}"
+        )
     return Request(
         from_lsn=from_lsn, to_lsn=to_lsn, addresses=flags["addresses"], queues=flags["queues"],
         filter=flags["filter"], only=tuple(sorted(flags["only"])), messages=flags["messages"],
@@ -112,20 +166,36 @@ def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
     )  # fmt: skip
 
 
-def _end(disk: Disk, flags: dict[str, Any]) -> int:
-    return max(last_lsn(disk), first_lsn_of(disk))
+def _from_lsn(path: Path, disk: Disk, begin: Moment) -> int:
+    """Return the first event from a moment on. Raises Failure and JournalError."""
+    if begin.time is None:
+        return past.found(path, disk, begin).lsn
+    if first_lsn_of(disk) == FIRST_LSN and not lsn_at(disk, begin.time):
+        # Nothing was before it, so nothing is missing.
+        return FIRST_LSN
+    return past.found(path, disk, begin).lsn + 1
 
 
-def _choose(path: Path, disk: Disk, request: Request) -> Chosen:
+def _choose(
+    path: Path,
+    disk: Disk,
+    request: Request,
+    *,
+    until: int | None = None,
+    excluded: "array[int] | None" = None,
+) -> Chosen:
     def note(text: str) -> None:
-        click.echo(text, err=True)
+        # The second search says it.
+        if until is None:
+            click.echo(text, err=True)
 
     begin = min(request.from_lsn, request.to_lsn)
     try:
         with progress("choosing", max(request.to_lsn - begin, 1)) as told:
             return choose(
-                path, disk, request, note=note, progress=lambda lsn: told(max(lsn - begin, 0))
-            )
+                path, disk, request, note=note, until=until, excluded=excluded,
+                progress=lambda lsn: told(max(lsn - begin, 0)),
+            )  # fmt: skip
     except ValueError as error:
         raise click.UsageError(f"--filter: {error}") from error
     except (BaseDamaged, IndexDamaged, IndexUnwritable, StoreError) as error:
@@ -190,11 +260,20 @@ def _loaded(file: Path, begun: State) -> State:
 
 def _save(file: Path, state: State) -> None:
     made = file.with_name(file.name + ".new")
-    with made.open("wb") as written:
-        written.write(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
-        written.flush()
-        os.fsync(written.fileno())
-    made.replace(file)
+    try:
+        with made.open("wb") as written:
+            written.write(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
+            written.flush()
+            os.fsync(written.fileno())
+        made.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            made.unlink(missing_ok=True)
+        raise _Unsaved(
+            f"{file}: {error.strerror}: the progress of the replay cannot be noted. Make room, or "
+            "write access, and repeat the command: what is not noted is sent again, and dropped by "
+            "an address that remembers its id"
+        ) from error
 
 
 # ---- sending
@@ -224,6 +303,7 @@ def _send(
                     sender.send(lsn, message)
                     told(number)
                 sender.finish()
+                state.is_complete = True
             finally:
                 _save(file, state)
             client.disconnect()
@@ -387,15 +467,21 @@ class _Source:
 # ---- reporting
 
 
-def _report(chosen: Chosen, state: State, left: int, file: Path, flags: dict[str, Any]) -> None:
+def _report(
+    chosen: Chosen, begun: State, run: State, state: State, file: Path, flags: dict[str, Any]
+) -> None:
+    """Print what was chosen, and what this run sent; `begun` has the counts of the runs before."""
+    left, earlier = _left(chosen, state), begun.sent + begun.duplicates
     told: dict[str, Any] = {
         "destination": state.destination, "broker": state.broker, "data_id": state.data_id,
         "from_lsn": state.request.from_lsn, "to_lsn": state.request.to_lsn,
         "messages": len(chosen.messages), "bytes": chosen.bytes, "large": chosen.large,
         "addresses": dict(chosen.addresses), "left_out_copies": chosen.copies,
         "unjournaled": chosen.unjournaled, "redacted": chosen.redacted, "left": left,
-        "sent": state.sent, "duplicates": state.duplicates, "incomplete": state.incomplete,
-        "refused": state.refused, "state_file": str(file),
+        "sent": run.sent,
+        "sent_before": earlier, "duplicates": run.duplicates, "incomplete": run.incomplete,
+        "refused": run.refused, "taken_up_to": state.before,
+        "state_file": str(file),
     }  # fmt: skip
     if flags["as_json"]:
         show_json(told)
@@ -407,6 +493,8 @@ def _report(chosen: Chosen, state: State, left: int, file: Path, flags: dict[str
         f"{len(chosen.messages):,} messages with {chosen.bytes:,} bytes of bodies, of events "
         f"{state.request.from_lsn:,} to {state.request.to_lsn:,}"
     )
+    if state.before:
+        click.echo(f"what was chosen up to event {state.before:,} is left out: it was sent before")
     if chosen.copies:
         click.echo(f"{chosen.copies:,} copies and replays are left out; --copies takes them, too")
     if chosen.unjournaled:
@@ -414,13 +502,14 @@ def _report(chosen: Chosen, state: State, left: int, file: Path, flags: dict[str
     if chosen.redacted:
         click.echo(f"{chosen.redacted:,} cannot be sent: their content was left out of this export")
     if not flags["sends"]:
-        done = f"; {state.sent + state.duplicates:,} of them are sent" if state.done else ""
+        done = f"; {earlier:,} were sent before, and {left:,} are left" if earlier else ""
         click.echo(f"nothing was sent{done}; --send sends to {state.destination} at {state.broker}")
         return
-    click.echo(f"sent {state.sent:,} to {state.destination} at {state.broker}")
-    if state.duplicates:
-        click.echo(f"{state.duplicates:,} were there already, from an earlier attempt")
-    for reason, count in state.refused.items():
+    before = f"; {earlier:,} were sent before" if earlier else ""
+    click.echo(f"sent {run.sent:,} to {state.destination} at {state.broker}{before}")
+    if run.duplicates:
+        click.echo(f"{run.duplicates:,} were there already, from an earlier attempt")
+    for reason, count in run.refused.items():
         click.echo(f"{count:,} were dropped by the broker: {reason}")
-    if state.incomplete:
-        click.echo(f"{state.incomplete:,} were not sent: parts of their bodies left the journal")
+    if run.incomplete:
+        click.echo(f"{run.incomplete:,} were not sent: parts of their bodies left the journal")

@@ -1,5 +1,6 @@
 """`journal replay` without a broker: what is counted, and what is refused."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.engine import commands
+from daybook.history.fates import Request
+from daybook.tools import replaying
 from daybook.tools.journal_cli import cli
 
 NOWHERE = "stomp://127.0.0.1:1"
@@ -88,11 +92,122 @@ def test_what_is_refused(history: Any, tmp_path: Path) -> None:
 
 
 def test_a_state_belongs_to_one_replay(history: Any, tmp_path: Path) -> None:
-    from daybook.history.fates import Request  # noqa: PLC0415
-    from daybook.tools.replaying import State, _save  # noqa: PLC0415
-
     state = tmp_path / "state.json"
-    _save(state, State(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16))
+    replaying._save(state, replaying.State(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16))
     done = replay(history, "--state", state)
     assert done.exit_code == 1
     assert "of another replay" in done.output
+
+
+@pytest.fixture
+def sending(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """What is sent in place of a broker: a list for each run."""
+    runs: list[list[int]] = []
+
+    def send(disk: Any, messages: Any, state: Any, file: Path, *_: Any) -> None:
+        runs.append([lsn for lsn in messages if lsn > state.done])
+        state.sent += len(runs[-1])
+        state.done, state.is_complete = messages[-1], True
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replaying._save(file, state)
+
+    monkeypatch.setattr(replaying, "_send", send)
+    return runs
+
+
+def test_what_came_after_a_replay_is_sent_by_the_same_command(
+    pen: Any, sending: list[list[int]]
+) -> None:
+    alice = _begun(pen)
+    first = [pen.send(alice, "orders", b"one"), pen.send(alice, "orders", b"two")]
+    assert "sent 2 to" in replay(pen, "--address", "orders", "--send").output
+    again = replay(pen, "--address", "orders", "--send")
+    assert "sent 0 to" in again.output
+    assert "2 were sent before" in again.output
+    third = pen.send(alice, "orders", b"three")
+    dry = counted(pen, "--address", "orders")
+    assert (dry["messages"], dry["left"], dry["sent"], dry["sent_before"]) == (1, 1, 0, 2)
+    said = replay(pen, "--address", "orders", "--send").output
+    assert "sent 1 to" in said
+    assert "2 were sent before" in said
+    assert sending == [first, [third]]
+    assert counted(pen, "--address", "orders")["left"] == 0
+
+
+def test_what_met_its_fate_after_a_replay_is_sent_by_the_same_command(
+    pen: Any, sending: list[list[int]]
+) -> None:
+    alice = _begun(pen)
+    ids = [pen.send(alice, "orders", b"%d" % number) for number in range(3)]
+    consumer = pen.do(commands.Attach(alice, "orders", subscription="s"))
+    pen.do(commands.Settle(consumer, ids[1]))
+    only = ("--only", "acknowledged", "--send")
+    assert replay(pen, *only).exit_code == 0
+    pen.do(commands.Settle(consumer, ids[0]))
+    assert replay(pen, *only).exit_code == 0
+    assert sending == [[ids[1]], [ids[0]]]
+
+
+def test_an_end_that_was_named_stays(pen: Any, sending: list[list[int]]) -> None:
+    alice = _begun(pen)
+    first = pen.send(alice, "orders", b"one")
+    span = ("--to", first, "--send")
+    replay(pen, *span)
+    pen.send(alice, "orders", b"two")
+    assert replay(pen, *span).exit_code == 0
+    assert sending == [[first]]
+
+
+def _begun(pen: Any) -> int:
+    pen.do(commands.Start(version="1"))
+    return int(pen.connect("alice"))
+
+
+def test_a_time_before_the_first_event_is_its_beginning(history: Any) -> None:
+    told = counted(history, "--from", "2001-01-01")
+    assert (told["from_lsn"], told["messages"]) == (1, counted(history)["messages"])
+    done = CliRunner().invoke(cli, ["inspect", str(history.data), "--at", "2001-01-01"])
+    assert done.exit_code == 1
+    assert "begins with event 1" in done.output
+    assert "archive" not in done.output
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", "-inf", "0"])
+def test_a_rate_is_a_number(history: Any, rate: str) -> None:
+    assert replay(history, "--rate", rate).exit_code == 2
+
+
+def test_a_span_that_ends_before_it_begins(history: Any) -> None:
+    done = replay(history, "--from", 20, "--to", 10)
+    assert done.exit_code == 2
+    assert "--from is after --to" in done.output
+
+
+def test_names_that_history_does_not_have_are_told(history: Any) -> None:
+    done = replay(
+        history, "--queue", "nope", "--queue", "orders", "--address", "never", "--message", 99_999
+    )
+    assert done.exit_code == 0
+    for text in ("no queue 'nope'", "no address 'never'", "no message 99999"):
+        assert done.output.count(text) == 1
+    assert "'orders'" not in done.output
+
+
+def test_a_state_that_cannot_be_written_is_named_after_the_counts(
+    history: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def send(disk: Any, messages: Any, state: Any, file: Path, *_: Any) -> None:
+        state.sent += 7
+        replaying._save(file, state)
+
+    monkeypatch.setattr(replaying, "_send", send)
+    monkeypatch.setattr(replaying.os, "fsync", full)
+    state = tmp_path / "state.json"
+    done = replay(history, "--state", state, "--send")
+    assert done.exit_code == 1
+    assert f"{state}: No space left on device" in done.output
+    assert "sent 7 to" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json.lock"]
