@@ -71,8 +71,12 @@ class Fork(msgspec.Struct, frozen=True):
 
 def check_target(target: Path, source: Path) -> None:
     """Raise ForkError if a data directory cannot be made at this path, of the one at another."""
-    if target.absolute().resolve().is_relative_to(source.absolute().resolve()):
-        raise ForkError(f"{target} is within {source}, which is not changed: name another folder")
+    # The journal may be a link to another disk.
+    for folder in (source, source / JOURNAL):
+        if target.absolute().resolve().is_relative_to(folder.absolute().resolve()):
+            raise ForkError(
+                f"{target} is within {folder}, which is not changed: name another folder"
+            )
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise ForkError(f"{target} exists and is no folder: name a new one")
     if target.is_dir() and any(target.iterdir()):

@@ -9,6 +9,7 @@ Fault model: every file of the source may be missing, unreadable, or contain any
 nothing in the source; the target appears as the last step.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -37,9 +38,9 @@ from daybook.journal.data_directory import (
     USERS,
 )
 from daybook.journal.disk import RealDisk
-from daybook.journal.errors import JournalError
-from daybook.journal.format import DATA_ID_BYTES
-from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.journal.errors import DiskFull, JournalError
+from daybook.journal.format import DATA_ID_BYTES, Damage
+from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
 from daybook.journal.sound import Broken, Gap, pieces
 from daybook.paging.base import BaseDamaged, describe, publish, restore_copy
 from daybook.paging.batches import batches
@@ -60,12 +61,14 @@ from daybook.paging.tables import (
 from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
 from daybook.recovery.fold import fold_block
 from daybook.recovery.fork import made
-from daybook.recovery.salvage_report import Report, described
+from daybook.recovery.salvage_report import Report, described, skipped_in
 
 FILL_EVENTS: Final = 1 << 16
 """How many lost events a block stands for."""
 LISTED_MAX: Final = 10_000
 """How many lost messages are listed."""
+FREE_MIN: Final = 1 << 16
+"""With less free space a copy that fails says nothing about what was copied."""
 _KNOWN: Final = "known"
 
 
@@ -107,8 +110,16 @@ def salvage(
     `progress` is called with the number of bytes read, each byte being read two or three times.
     Raises SalvageError, ForkError about the target, JournalError and OSError.
     """
-    with made(target, source, "unfinished") as work:
-        return _Salvage(source, target, work, note, progress).run()
+    try:
+        with made(target, source, "unfinished") as work:
+            return _Salvage(source, target, work, note, progress).run()
+    except (DiskFull, OSError) as error:
+        if not _is_full(error):
+            raise
+        raise SalvageError(
+            f"no space is left for {target}: the salvage needs about as much as the journal in "
+            f"{source}, and as much again as its index and snapshots. Nothing was left there"
+        ) from error
 
 
 class _Salvage:
@@ -139,6 +150,8 @@ class _Salvage:
 
     def run(self) -> Report:
         """Do all of it."""
+        for text in _doubts(self._source, self._disk, self._source_id):
+            self._say(text)
         scan = self._scan()
         known = self._known_state(scan)
         # Gaps that the state does not cover: only there events are made to fit.
@@ -248,6 +261,9 @@ class _Salvage:
         except FileNotFoundError:
             pass
         except (IndexDamaged, IndexUnwritable, StoreError, OSError) as error:
+            if _is_full(error) or shutil.disk_usage(folder).free < FREE_MIN:
+                # It says nothing about what was to be copied.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
             self._say(f"{name} cannot be used: {error}")
 
     def _copied_index(self, path: Path) -> None:
@@ -442,7 +458,7 @@ class _Salvage:
 
     def _say_so(self, journal: JournalCopy, scan: _Scan) -> None:
         """End the history with an event that says what it is."""
-        lost = sum(gap.last_lsn - gap.first_lsn + 1 for gap in scan.gaps)
+        lost = sum(gap.last_lsn - gap.first_lsn + 1 - skipped_in(gap) for gap in scan.gaps)
         self.report.lost_events = lost
         self._time = max(self._time, time_ns() // 1000)
         detail = details.LostDetail(source=self._source_id.hex(), events=lost)
@@ -482,6 +498,16 @@ class _Salvage:
             self._say(f"{users} cannot be read: {error.strerror}; create the users again")
 
 
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether an error is, or comes from, a disk without space."""
+    while error is not None:
+        is_named = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if is_named or isinstance(error, DiskFull):
+            return True
+        error = error.__cause__
+    return False
+
+
 def _id_of(source: Path, disk: RealDisk) -> bytes:
     """Return the id of a damaged data directory: of its newest sound segment, else of the file.
 
@@ -493,6 +519,19 @@ def _id_of(source: Path, disk: RealDisk) -> bytes:
         said = bytes.fromhex((source / DATA_ID).read_text("ascii", "replace").strip())
         return said if len(said) == DATA_ID_BYTES else b""
     return b""
+
+
+def _doubts(source: Path, disk: RealDisk, data_id: bytes) -> Iterator[str]:
+    """Yield sentences about headers and an id that are damaged, and do no harm by that."""
+    for name in segment_names(disk):
+        try:
+            open_segment(disk, name).close()
+        except (Damage, JournalError, OSError) as error:
+            yield f"the header of {name} cannot be used: {error}"
+    with suppress(OSError):
+        said = (source / DATA_ID).read_text("ascii", "replace").strip()
+        if said != data_id.hex():
+            yield f"the file '{DATA_ID}' says {said!r}, and the segments are of {data_id.hex()}"
 
 
 def _restored(folder: Path, known: Any, path: Path) -> None:

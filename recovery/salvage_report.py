@@ -5,7 +5,7 @@ Must never know how anything is salvaged.
 
 import msgspec
 
-from daybook.engine.events import BY_NUMBER
+from daybook.engine.events import BROKER_STARTED, BY_NUMBER, SKIPPED
 from daybook.journal.block import kind_bit, queue_bit
 from daybook.journal.sound import Broken, Gap
 
@@ -13,6 +13,7 @@ from daybook.journal.sound import Broken, Gap
 class Missing(msgspec.Struct, frozen=True):
     """A gap for the report, with what the footer says of the blocks in it, if it is sound.
 
+    `skipped` of the events never were any: a start had skipped their LSNs.
     Times are microseconds since 1970; `queues` may have one that is not concerned.
     """
 
@@ -27,6 +28,7 @@ class Missing(msgspec.Struct, frozen=True):
     time_max: int = 0
     kinds: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
+    skipped: int = 0
 
 
 class Report(msgspec.Struct):
@@ -69,6 +71,16 @@ class Report(msgspec.Struct):
         return not (self.gaps or self.broken_chain or self.notes or self.without_content_count)
 
 
+def skipped_in(gap: Gap) -> int:
+    """Return how many LSNs of a gap a start had skipped, as far as the footer proves it.
+
+    A start writes a block of them with the event of the start, and nothing else if nothing was in
+    flight.
+    """
+    kinds = kind_bit(SKIPPED) | kind_bit(BROKER_STARTED)
+    return sum(entry.event_count - 1 for entry in gap.blocks if entry.kinds == kinds)
+
+
 def described(gap: Gap, names: dict[int, str]) -> Missing:
     """Describe a gap by the entries of a footer for its blocks."""
     blocks = [entry for entry in gap.blocks if entry.event_count]
@@ -83,4 +95,5 @@ def described(gap: Gap, names: dict[int, str]) -> Missing:
         time_max=max((entry.time_max for entry in blocks), default=0),
         kinds=tuple(BY_NUMBER[kind].name for kind in BY_NUMBER if kind_bit(kind) & kinds),
         queues=tuple(name for queue, name in names.items() if queue_bit(queue) & queues),
+        skipped=skipped_in(gap),
     )  # fmt: skip

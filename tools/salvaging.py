@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.client.control import is_running
 from daybook.engine.queues import StoreError
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
@@ -26,6 +27,11 @@ def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
     """Salvage, print the report, and exit with 1 if anything is missing. Raises Failure."""
     total = used_bytes(opened(source))
     refuse_redacted(source, "what is salvaged would have empty messages")
+    if is_running(source):
+        raise Failure(
+            f"a broker runs on {source}: what it writes meanwhile would look like damage. Stop it "
+            "first, or make a copy with: journal fork"
+        )
 
     def note(text: str) -> None:
         click.echo(f"note: {text}", err=True)
@@ -88,6 +94,8 @@ def _gap_line(gap: Missing) -> str:
     if not gap.events:
         return f"MISSING nobody knows how many events after LSN {gap.last_lsn}: {where}{gap.what}"
     parts = [f"MISSING LSN {gap.first_lsn} to {gap.last_lsn}: {where}{gap.what}"]
+    if gap.skipped:
+        parts.append(f"{gap.skipped:,} of them never were events: a start had skipped their LSNs")
     if gap.kinds:
         parts.append(
             f"from {moment(gap.time_min)} to {moment(gap.time_max)}: {', '.join(gap.kinds)}; "

@@ -262,6 +262,18 @@ def test_the_target_must_be_new(source: Path, tmp_path: Path) -> None:
     assert forked(source, 100, used).lsn == 100
 
 
+def test_the_target_is_not_in_a_journal_on_another_disk(source: Path, tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    shutil.copytree(source, data)
+    (data / JOURNAL).rename(other)
+    (data / JOURNAL).symlink_to(other)
+    for target in (other / "made", data / JOURNAL / "made"):
+        with pytest.raises(ForkError, match="is within"):
+            forked(data, 100, target)
+        with pytest.raises(ForkError, match="is within"):
+            salvage(data, target, note=silent)
+
+
 def test_nothing_is_there_before_the_first_block(source: Path, tmp_path: Path) -> None:
     with pytest.raises(ForkError, match="no whole block"):
         forked(source, 3, tmp_path / "made")

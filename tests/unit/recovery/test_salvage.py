@@ -3,6 +3,7 @@
 Each kind of damage is done to a copy of a data directory with a known history.
 """
 
+import errno
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -26,9 +27,9 @@ from daybook.engine.events import (
 )
 from daybook.engine.kinds import ENTERING
 from daybook.engine.state import State
-from daybook.journal.data_directory import BASE, INDEX, JOURNAL, TABLES
+from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
-from daybook.journal.errors import NoJournal
+from daybook.journal.errors import DiskFull, NoJournal
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import segment_names
 from daybook.paging.batches import batches
@@ -37,12 +38,13 @@ from daybook.paging.layout import LAYOUT
 from daybook.paging.missing_content import entries, without_content
 from daybook.paging.retiring import keep
 from daybook.paging.tables import open_for_reading
+from daybook.recovery import salvage as salvaging
 from daybook.recovery.directory import open_directory
 from daybook.recovery.salvage import SalvageError, salvage
 from daybook.recovery.salvage_report import Report
 from daybook.tools.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
-from tests.support.world import fold
+from tests.support.world import World, fold
 
 ROUNDS: Final = 1
 """How many places each kind of damage is tried at."""
@@ -316,6 +318,59 @@ def test_a_newest_segment_that_is_missing_is_missed(
     assert "another one followed" in gap.what
     state = fold(EVENTS[: report.last_lsn])
     assert report.uncertain == sum(queue.message_count for queue in state.queues.values()) > 0
+
+
+def test_lsns_that_a_start_skipped_are_not_lost_events(tmp_path: Path) -> None:
+    world = World()
+    for _ in range(100):
+        world.connect()
+    begins = len(world.journal)
+    world.restart(skipped=70)
+    ends = len(world.journal)
+    for _ in range(3000):
+        world.connect()
+    count = len(world.journal)
+    data = tmp_path / "data"
+    cuts = [begins, ends, *range(ends + 20, count, 20)]
+    write_history(data, world.journal, segment_bytes=1 << 14, cuts=cuts)
+    block = next(b for b in read_blocks(RealDisk(data / JOURNAL), LAYOUT) if b.last_lsn == ends)
+    path = data / JOURNAL / block.segment
+    changed = bytearray(path.read_bytes())
+    changed[block.offset + 20] ^= 1
+    path.write_bytes(changed)
+    report, _, _ = salvaged(data, tmp_path / "made")
+    (gap,) = report.gaps
+    assert (gap.events, gap.skipped) == (ends - begins, ends - begins - 1)
+    assert report.lost_events == 1
+
+
+def test_a_header_and_an_id_that_are_wrong_are_told(plain: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(plain, data)
+    path = middle(data, Random(1))
+    path.write_bytes(bytes(4096) + path.read_bytes()[4096:])
+    (data / DATA_ID).write_text("00" * 16)
+    report, _, _ = salvaged(data, tmp_path / "made")
+    assert not report.is_whole
+    assert len(report.notes) == 2
+    assert path.name in report.notes[0]
+    assert "'data-id' says '0000" in report.notes[1]
+
+
+@pytest.mark.parametrize("where", ["_copied_index", "_write", "_finish"])
+def test_a_full_disk_is_not_blamed_on_the_source(
+    indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(*_: Any) -> None:
+        error = OSError(errno.ENOSPC, "No space left on device")
+        raise DiskFull("no space") if where == "_write" else error
+
+    told: list[str] = []
+    monkeypatch.setattr(salvaging._Salvage, where, full)
+    with pytest.raises(SalvageError, match="no space is left for"):
+        salvage(indexed, tmp_path / "made", note=told.append)
+    assert not told
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_salvaged(tmp_path: Path, plain: Path) -> None:

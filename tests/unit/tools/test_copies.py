@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.tools import salvaging
 from daybook.tools.journal_cli import cli
 
 
@@ -62,3 +63,13 @@ def test_nothing_to_salvage(tmp_path: Path) -> None:
     done = journal("salvage", tmp_path, tmp_path / "made")
     assert done.exit_code == 1
     assert "is no data directory" in done.output
+
+
+def test_the_directory_of_a_running_broker_is_not_salvaged(
+    history: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(salvaging, "is_running", lambda _: True)
+    done = journal("salvage", history.data, tmp_path / "made")
+    assert done.exit_code == 1
+    assert "a broker runs on" in done.output
+    assert not list(tmp_path.iterdir())
