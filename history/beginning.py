@@ -13,15 +13,16 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import details, events
+from daybook.engine import details, events, reasons
 from daybook.engine.definitions import Detail
-from daybook.engine.events import KIND
+from daybook.engine.events import KIND, REASON
 from daybook.engine.message import Entry
 from daybook.engine.state import Consumer, State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
-from daybook.journal.segment import data_id_of, first_lsn_of
+from daybook.journal.format import FIRST_LSN
+from daybook.journal.segment import data_id_of, first_lsn_of, has_fork
 from daybook.paging.base import describe, restore
 from daybook.paging.snapshots import restore_nearest
 from daybook.paging.store import IndexStore
@@ -177,6 +178,38 @@ def base_lsn(directory: Path, disk: Disk) -> int:
     return base.lsn if base is not None else 0
 
 
+def before_the_first(directory: Path, disk: Disk) -> str:
+    """Say where what was before the first event of a journal may be.
+
+    Raises ExportError, JournalError and OSError.
+    """
+    exported = range_of(directory)
+    if exported:
+        return exported
+    if first_lsn_of(disk) == FIRST_LSN:
+        return "there was nothing before"
+    if has_fork(disk):
+        return (
+            "this is a fork: the directory that it was made from may have what was before, or the "
+            "archive of that, named with --archive"
+        )
+    if _was_salvaged(disk):
+        return (
+            "this was salvaged: only an archive or a copy of the directory that it was salvaged "
+            "from may have what was before; ask that"
+        )
+    return "an archive may have what was before: add --with-archive"
+
+
+def _was_salvaged(disk: Disk) -> bool:
+    mask = kinds_mask(frozenset({events.LOST}))
+    for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
+        for event in events_of(block, lambda _, row: row[KIND] == events.LOST):
+            if event.row[REASON] == reasons.SALVAGED and event.detail:
+                return True
+    return False
+
+
 def what_is_missing(directory: Path, disk: Disk) -> str:
     """Say in a sentence where the history before the first event of a journal is.
 
@@ -186,5 +219,8 @@ def what_is_missing(directory: Path, disk: Disk) -> str:
     if exported:
         return exported
     archive = archive_of(disk)
+    if not archive and (has_fork(disk) or _was_salvaged(disk)):
+        where = before_the_first(directory, disk)
+        return f"the journal begins with event {first_lsn_of(disk)}; {where}"
     where = f"is in the archive {archive}: add --with-archive" if archive else "was not archived"
     return f"the history before event {first_lsn_of(disk)} left the journal, and {where}"

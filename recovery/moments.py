@@ -114,6 +114,14 @@ def begin_index(
     base = describe(directory / BASE, data_id) if _has_base(directory) else None
     if base is not None and base.lsn <= lsn and base.lsn + 1 >= first_lsn:
         restore(directory / BASE, data_id, path, first_lsn)
+    elif base is not None and lsn >= first_lsn - 1:
+        # Retention leaves a base that ends where the journal begins.
+        raise NoJournal(
+            f"the journal in {directory} begins with event {first_lsn}, and the first state that "
+            f"is known is that after event {base.lsn}: that is so in a fork and after a salvage. "
+            f"Name a moment from there on, or ask the directory that this one was made from about "
+            f"event {lsn}"
+        )
     elif first_lsn > 1:
         exported = range_of(directory)
         if exported:

@@ -14,18 +14,17 @@ import msgspec
 from daybook.engine.queues import StoreError
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
+from daybook.history.beginning import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
 from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.export_proof import range_of
 from daybook.recovery.fold import FoldError
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import archive_url, history, refuse_redacted, wants_archive
-from daybook.tools.past import MAYBE_ARCHIVED
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.texts import printable
 from daybook.tools.verify_work import Source
@@ -102,7 +101,7 @@ def span(path: Path, disk: Disk, begin: Moment | None, end: Moment | None) -> tu
     if after < first - 1:
         raise Failure(
             f"the journal begins with event {first}, after event {after}; "
-            f"{range_of(path) or MAYBE_ARCHIVED}"
+            f"{before_the_first(path, disk)}"
         )
     if last > newest:
         raise Failure(f"the journal ends with event {newest}, before event {last}")

@@ -13,14 +13,14 @@ import click
 from daybook.engine.events import TIME
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
+from daybook.history.beginning import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.scan import event_at
 from daybook.journal.disk import Disk
-from daybook.journal.format import FIRST_LSN
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.export_proof import range_of, redacted_in
+from daybook.recovery.export_proof import redacted_in
 from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import state_at
 from daybook.server import connections, views
@@ -33,7 +33,6 @@ MESSAGES_DEFAULT: Final = 100
 """How many messages of a queue are shown."""
 ROWS_MAX: Final = 1000
 """How many rows of a table are shown to people; JSON has all."""
-MAYBE_ARCHIVED: Final = "an archive may have what was before: add --with-archive"
 
 
 def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
@@ -44,18 +43,11 @@ def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
         raise Failure(
             f"the journal begins with event {first_lsn_of(disk)}, after "
             f"{moment(asked.time) if asked.time is not None else f'event {lsn}'}; "
-            f"{range_of(directory) or before_the_first(disk)}"
+            f"{before_the_first(directory, disk)}"
         )
     if event is None:
         raise Failure(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
     return Moment(lsn, event.row[TIME])
-
-
-def before_the_first(disk: Disk) -> str:
-    """Say where what was before the first event of a journal may be."""
-    if first_lsn_of(disk) == FIRST_LSN:
-        return "there was nothing before"
-    return "an archive may have what was before: add --with-archive"
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine.digest import digest
+from daybook.history.beginning import before_the_first, what_is_missing
 from daybook.journal.archive.archive import Archive
 from daybook.journal.block import Block
 from daybook.journal.data_directory import (
@@ -23,7 +24,7 @@ from daybook.journal.data_directory import (
     SNAPSHOTS,
 )
 from daybook.journal.disk import RealDisk
-from daybook.journal.errors import ArchiveError
+from daybook.journal.errors import ArchiveError, NoJournal
 from daybook.journal.format import FLAG_FORK
 from daybook.journal.journal import Journal
 from daybook.journal.reader import read_blocks
@@ -175,6 +176,31 @@ def test_the_beginning_of_a_journal_whose_older_segments_left(tmp_path: Path) ->
     wanted = fold(world.journal[: first - 1])
     assert digest(opened.recovered.state) == digest(wanted)
     opened.close()
+
+
+def test_the_past_of_a_copy_whose_beginning_left(tmp_path: Path) -> None:
+    world = World()
+    for _ in range(2400):
+        world.connect()
+    data = tmp_path / "data"
+    without_the_oldest(data, 1500, world.journal)
+    forked(data, 2400, tmp_path / "forked")
+    salvage(data, tmp_path / "salvaged", note=silent)
+    for name, word in (("forked", "is a fork"), ("salvaged", "was salvaged")):
+        disk = RealDisk(tmp_path / name / JOURNAL)
+        for told in (
+            before_the_first(disk.path.parent, disk),
+            what_is_missing(disk.path.parent, disk),
+        ):
+            assert word in told
+            assert "--with-archive" not in told
+    assert "--with-archive" in before_the_first(data, RealDisk(data / JOURNAL))
+    disk = RealDisk(tmp_path / "forked" / JOURNAL)
+    with (
+        pytest.raises(NoJournal, match="the first state that is known is that after event 2400"),
+        state_at(tmp_path / "forked", disk, 2000, note=silent),
+    ):
+        pass
 
 
 def test_messages_whose_content_left_with_all_before_them(tmp_path: Path) -> None:
