@@ -112,6 +112,7 @@ def test_each_is_sent_once_though_the_broker_is_killed(
         assert told["sent_before"] > 0 < told["sent"]
         assert told["sent_before"] + told["sent"] + told["duplicates"] == 120
         assert replay(source, tmp_path, port, *chosen, "--send")["left"] == 0
+        assert json.loads(Path(told["state_file"]).read_text())["is_complete"]
         # Without the state file the broker remembers, too.
         Path(told["state_file"]).unlink()
         assert replay(source, tmp_path, port, *chosen, "--send")["duplicates"] == 120
