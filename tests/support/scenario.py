@@ -12,7 +12,7 @@ from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
-from daybook.engine.details import SignedDetail
+from daybook.engine.details import KeyChangeDetail, SignedDetail
 from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.engine.moving import ACTIONS
@@ -21,7 +21,7 @@ from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import Refusal
 from daybook.engine.setting_keys import Matches
 from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
-from daybook.engine.signing import RecordSignature
+from daybook.engine.signing import RecordKeyChange, RecordSignature
 from tests.support.hosts import OTHER, moved
 from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue
@@ -445,6 +445,15 @@ def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 Maker = Callable[[World, int, int, int], c.Command]
+
+
+def _note_signed(world: World, x: int, y: int, z: int) -> c.Command:
+    """Record what a notary said."""
+    if z % 4 == 0:
+        return RecordKeyChange(KeyChangeDetail(old=f"{x}", new=f"{y}"))
+    return RecordSignature(max(0, world.broker.lsn + 2 - x), SignedDetail(key=f"{y}"))
+
+
 MAKERS: tuple[tuple[int, Maker], ...] = (
     (12, _send),
     (1, _send_to_all),
@@ -491,7 +500,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.DeleteUnused()),
     (1, _carry),
     (1, _note_removed),
-    (1, lambda w, x, y, z: RecordSignature(max(0, w.broker.lsn + 2 - x), SignedDetail(key=f"{y}"))),
+    (1, _note_signed),
     (1, lambda w, x, y, z: c.Checkpoint(max(0, w.broker.lsn + 2 - x), f"{x}-{y}")),
     (2, lambda w, x, y, z: SETTINGS[(x + 21 * y) % len(SETTINGS)]),
     (1, lambda w, x, y, z: c.DeliverScheduled(QUEUES[x % 6], limit=1 + z)),

@@ -19,6 +19,7 @@ NUMBERS = {
     "uptime_seconds": 5.0, "connections_refused": 1, "connections_dismissed": 2,
     "logins_turned_away": 3, "logins_waiting": 4, "disk_free_bytes": None, "journal_segments": 6,
     "indexed_lsn": 1, "unindexed_bytes": 8, "index_bytes": 9, "indexer_restarts": 10,
+    "signed_lsn": 11, "anchored_lsn": 12,
 }  # fmt: skip
 
 
