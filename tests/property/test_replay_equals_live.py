@@ -37,6 +37,10 @@ class Recorder:
         return recording
 
 
+WITHIN_A_DECISION = {"an address retains more than one message"}
+"""What may be after an event, and not after the last one of a decision. A block has whole ones."""
+
+
 @given(scenario=steps, before=st.booleans(), most=st.sampled_from((0, 4)))
 def test_fold_of_any_prefix_is_the_state_that_was_live(
     scenario: list[Step], before: bool, most: int
@@ -55,7 +59,8 @@ def test_fold_of_any_prefix_is_the_state_that_was_live(
     state = State()
     for event in world.journal:
         apply(state, *event)
-        assert check(state) == []
+        wrong = set(check(state))
+        assert wrong <= (set() if event.lsn in live else WITHIN_A_DECISION)
         expected = live.get(event.lsn, recorder.digests.get(event.lsn))
         assert expected is None or digest(state) == expected
     assert digest(state) == digest(world.state)
@@ -87,10 +92,13 @@ def test_events_fill_the_columns_of_their_kind(scenario: list[Step]) -> None:
 
 @given(scenario=steps, cut=st.integers(0, 400))
 def test_a_broker_killed_anywhere_starts_again(scenario: list[Step], cut: int) -> None:
-    """Any prefix of the journal is a state that a broker can start from and go on."""
+    """Any prefix of whole decisions is a state that a broker can start from and go on."""
     world = World()
-    play(world, scenario)
+    ends = set()
+    play(world, scenario, lambda: ends.add(world.broker.lsn))
     world.turn()
+    while 0 < cut < len(world.journal) and world.journal[cut - 1].lsn not in ends:
+        cut -= 1
     again = World(world.journal[:cut])
     again.settings()
     connection = again.connect()
