@@ -138,10 +138,15 @@ def test_a_planted_mistake_is_found(
 def started(scratch: Path, *words: object) -> "subprocess.Popen[str]":
     """Start a drill whose scratch data lies below a folder."""
     scratch.mkdir()
-    return subprocess.Popen(
-        [DAYBOOK, "drill", *map(str, words)], env=os.environ | {"TMPDIR": str(scratch)},
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    # Tests that run under nohup ignore it, and so would the drill.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        return subprocess.Popen(
+            [DAYBOOK, "drill", *map(str, words)], env=os.environ | {"TMPDIR": str(scratch)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def those_with(words: str) -> list[int]:
