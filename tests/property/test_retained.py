@@ -108,7 +108,17 @@ class Player:
         must = {self.kept[each] for each in PLACES[place] if each in self.kept}
         if self.last and "b.x" in PLACES[place]:
             must.add(self.last)
-        self.expected[name] = (place, must, set())
+        self.expected[name] = (place, must, self._not_left_yet(place) - must)
+
+    def _not_left_yet(self, place: str) -> set[int]:
+        """What a history has though it is too long: as long as an earlier queue reads it, and until
+        a later slice of work."""
+        histories = [
+            each for each in self.world.state.histories.values() if not each.definition.retains
+        ]
+        if "b.x" not in PLACES[place]:
+            return set()
+        return {number for each in histories for number in each.entries}
 
     def slice(self, number: int) -> None:
         self.world.broker.budget.allow(1 + number // 2)
