@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
@@ -140,6 +140,8 @@ def test_a_new_queue_has_the_last_messages_and_all_after(story: list[tuple[str, 
     Player(World()).play(story)
 
 
+# The same stories each time: one is known that fails where the index is a single event behind.
+@settings(derandomize=True)
 @given(story=steps, window=st.integers(0, 3), lag=st.integers(0, 12))
 def test_also_where_almost_nothing_is_in_memory(
     story: list[tuple[str, int]], window: int, lag: int
