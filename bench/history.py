@@ -8,8 +8,9 @@ import os
 import random
 import shutil
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from bench.frames import LoadError, make_body
 from daybook.engine import commands as c
@@ -56,6 +57,13 @@ class UnsyncedDisk(RealDisk):
 
     def sync_directory(self) -> None:
         """Nothing."""
+
+
+class Turning(Protocol):
+    """Something that writes what it decides to a journal, by turns."""
+
+    def turn(self) -> None:
+        """Decide something, and write it down."""
 
 
 class Traffic:
@@ -116,15 +124,21 @@ def make_history(directory: Path, events: int) -> Path:
     done = directory / DONE
     if done.exists() and int(done.read_text()) >= events:
         return directory
+    done.write_text(str(write_history(directory, events, Traffic)))
+    return directory
+
+
+def write_history(directory: Path, events: int, made_by: Callable[[Journal], Turning]) -> int:
+    """Make a data directory with at least so many events in place of what is there; return how
+    many there are."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     (directory / DATA_ID).write_text(HISTORY_ID.hex())
     disk = UnsyncedDisk(directory / JOURNAL)
     disk.create()
     journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID)
-    traffic = Traffic(journal)
+    writer = made_by(journal)
     while journal.durable_lsn < events:
-        traffic.turn()
+        writer.turn()
     journal.close()
-    done.write_text(str(journal.durable_lsn))
-    return directory
+    return journal.durable_lsn

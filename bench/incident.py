@@ -9,7 +9,6 @@ order has the same story each time.
 """
 
 import random
-import shutil
 import time
 from collections import deque
 from pathlib import Path
@@ -18,16 +17,14 @@ from typing import Final
 import click
 
 from bench.frames import LoadError, make_body
-from bench.history import HISTORY_ID, MANY, UnsyncedDisk
+from bench.history import MANY, write_history
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.refusals import Refusal
 from daybook.engine.settlements import FAILED
 from daybook.engine.state import State
-from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.journal import Journal
-from daybook.paging.layout import LAYOUT
 
 QUEUES: Final = 200
 BODIES: Final = 20_000
@@ -164,17 +161,7 @@ class Shop:
 def make_incident(directory: Path, events: int) -> int:
     """Make a data directory with at least so many events in place of what is there; return how
     many there are."""
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    (directory / DATA_ID).write_text(HISTORY_ID.hex())
-    disk = UnsyncedDisk(directory / JOURNAL)
-    disk.create()
-    journal = Journal.create(disk, LAYOUT, data_id=HISTORY_ID)
-    shop = Shop(journal)
-    while journal.durable_lsn < events:
-        shop.turn()
-    journal.close()
-    return journal.durable_lsn
+    return write_history(directory, events, Shop)
 
 
 @click.command()
