@@ -39,7 +39,7 @@ from daybook.history.audit import rules
 from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Folded, Scene, entry_of, routed_detail
+from daybook.history.audit.scene import NOT_REQUESTED, Folded, Scene, entry_of, routed_detail
 
 DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
 WITHOUT_COPY: Final = frozenset(
@@ -286,10 +286,9 @@ def moved(
     """Check that an administrator moved a message, and that the copy is right."""
     queue, entry = entry_of(scene, row)
     wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+    wrong = wrong or scene.unrequested(entry.message.id)
     if wrong is not None:
         return wrong
-    if not scene.is_requested():
-        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
     following = scene.next
     if following is None or not _is_copy(following, row):
         why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
@@ -318,7 +317,7 @@ def removed(
 
 
 def _by_administrator(scene: Scene, queue: Queue, row: Row) -> str:
-    return "" if scene.is_requested() else "no administrator's request covers it"
+    return "" if scene.is_requested() else NOT_REQUESTED
 
 
 def _with_its_queue(scene: Scene, queue: Queue, row: Row) -> str:
@@ -404,9 +403,7 @@ def released(
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.ADMINISTRATION:
-        if scene.is_requested():
-            return None
-        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
+        return scene.unrequested(entry.message.id)
     if is_used_up(scene.core, queue, entry.delivery_count):
         return rules.HELD, "its attempts are used up", (entry.message.id,)
     return None
@@ -437,9 +434,7 @@ def due(
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.ADMINISTRATION:
-        if scene.is_requested():
-            return None
-        return rules.REQUESTED, "no administrator's request covers it", (entry.message.id,)
+        return scene.unrequested(entry.message.id)
     if entry.due * 1000 > row[TIME]:
         why = f"it was scheduled until {entry.due} (milliseconds since 1970)"
         return rules.DUE, why, (entry.message.id,)

@@ -82,9 +82,7 @@ def _routed_with_care(
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.ADMINISTRATION:
-        if scene.is_requested():
-            return None
-        return rules.REQUESTED, "no administrator's request covers it", ()
+        return scene.unrequested()
     address = scene.state.addresses.get(row[ADDRESS])
     if address is None:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()

@@ -18,6 +18,8 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.sequences import filter_of
 from daybook.engine.state import Consumer, State
 from daybook.engine.window import Window
+from daybook.history.audit import rules
+from daybook.history.audit.rules import Wrong
 
 Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
 """An event as a block returns it: LSN, row, detail, headers and body."""
@@ -25,6 +27,7 @@ Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
 STARTS: Final = changing({BROKER}, {BEGINS})
 BARE: Final = Window(1000, 1 << 40, with_content=False)
 """How many entries come from the index at a time."""
+NOT_REQUESTED: Final = "no administrator's request covers it"
 _PLAIN: Final = details.RoutedDetail()
 
 
@@ -129,6 +132,11 @@ class Scene:
                 if row[KIND] == events.ADMINISTERED
             ]
         return any(first <= self.lsn <= last for first, last in self._requests)
+
+    def unrequested(self, *messages: int) -> Wrong | None:
+        """Return what is wrong if no administrator's request covers the event, with messages as
+        proof; None if one does."""
+        return None if self.is_requested() else (rules.REQUESTED, NOT_REQUESTED, messages)
 
     def dropped_at(self) -> set[int]:
         """Return the addresses that dropped the message of this Routed for their own queues."""
