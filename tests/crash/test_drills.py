@@ -1,6 +1,8 @@
 """The campaigns of `daybook drill` on real brokers: sound ones pass, planted mistakes are found.
 
-A plant is Python that is carried out in the process of the broker before it serves.
+A plant is Python that is carried out in the process of the broker before it serves. It must do
+harm that does not depend on where a kill happens: one block less may be one that nobody was told
+of, eight blocks are not.
 """
 
 import os
@@ -97,7 +99,9 @@ def find_tail(segment, *given, **named):
     def block_at(offset, **flags):
         block = found(offset, **flags)
         if offset > segment.first_offset:
-            found(offset + block.header.block_bytes, **flags)
+            after = offset
+            for _ in range(8):
+                after += found(after, **flags).header.block_bytes
         return block
     segment.block_at = block_at
     return real(segment, *given, **named)

@@ -6,7 +6,8 @@ must agree. A `Hardship` says what is special: how the broker ends, and what bec
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -198,16 +199,14 @@ class Campaign:
         self.hardship.before_start(self.data)
         self._start()
         try:
-            client = StompClient(self.broker.port)
-            for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
-                client.subscribe(destination, str(number), 1000)
-            self._drain(client, self._take)
-            client.cut()
+            with _customer(self.broker.port) as client:
+                for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
+                    client.subscribe(destination, str(number), 1000)
+                self._drain(client, self._take)
             # A dead letter has the destination that it was sent to: it needs a client of its own.
-            undertaker = StompClient(self.broker.port)
-            undertaker.subscribe(DEAD, "1", 1000)
-            self._drain(undertaker, self._bury)
-            undertaker.cut()
+            with _customer(self.broker.port) as undertaker:
+                undertaker.subscribe(DEAD, "1", 1000)
+                self._drain(undertaker, self._bury)
         except Gone as gone:
             raise Wrong(
                 "P1", f"the broker was gone while it was drained: {self.broker.last_words()}"
@@ -278,3 +277,13 @@ class Campaign:
     def end(self) -> None:
         """Leave no process behind."""
         self.broker.kill()
+
+
+@contextmanager
+def _customer(port: int) -> Iterator[Client]:
+    """Connect, and drop the connection at the end. Raises Gone."""
+    client = StompClient(port)
+    try:
+        yield client
+    finally:
+        client.cut()
