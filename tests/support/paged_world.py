@@ -28,14 +28,15 @@ def strip(state: State, store: MemoryStore) -> State:
 
 
 def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
-    for number, level in enumerate(queue.levels[:PRIORITIES]):
+    for number, level in enumerate(queue.levels):
         if level is None:
             continue
         ready = list(level.ready())
         queue.levels[number] = None
         queue.occupied &= ~(1 << number)
         if ready:
-            queue.occupied |= 1 << number
+            if number < PRIORITIES:
+                queue.occupied |= 1 << number
             gap = queue.level(number).open_gap(0, indexed_lsn)
             for entry in ready:
                 gap.add(entry.message)
