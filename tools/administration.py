@@ -142,9 +142,12 @@ def look_at_all(
 
 def on_host(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Return the rows of the virtual host that the command names, all if it names none; `key` is
-    where a row has a full name."""
+    where a row has a full name. If there are none, a note says so."""
     host = virtual_host()
-    return [row for row in rows if host in (None, host_and_name(row[key])[0])]
+    found = [row for row in rows if host in (None, host_and_name(row[key])[0])]
+    if rows and not found:
+        click.echo(f"nothing on virtual host '{host}': other virtual hosts have some", err=True)
+    return found
 
 
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:

@@ -397,6 +397,12 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "us::x" in done.stderr
+    done = subprocess.run(
+        [DAYBOOK, "queue", "list", "--virtual-host", "us", "--data", str(hosts.data)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "nothing on virtual host 'us'" in done.stderr
 
 
 def test_programs_name_the_host_in_the_url(hosts: BrokerProcess) -> None:
