@@ -55,9 +55,7 @@ def changed_facts(queue: Queue, entry: Entry, row: Row) -> Wrong | None:
 
 
 @checks(events.DELIVERED)
-def delivered(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def delivered(scene: Scene, row: Row) -> Wrong | None:
     """Check a delivery."""
     queue, entry = entry_of(scene, row)
     consumer = scene.state.consumers[row[CONSUMER]]
@@ -155,9 +153,7 @@ def _overtaken(entry: Entry, other: Entry) -> Wrong:
 
 
 @checks(events.SHOWN)
-def shown(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def shown(scene: Scene, row: Row) -> Wrong | None:
     """Check that a consumer that only reads was handed a message."""
     queue, entry = entry_of(scene, row)
     consumer = scene.state.consumers[row[CONSUMER]]
@@ -179,9 +175,7 @@ def shown(
 
 
 @checks(events.SEEN)
-def seen(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def seen(scene: Scene, row: Row) -> Wrong | None:
     """Check that a consumer settled what it was shown."""
     consumer = scene.state.consumers[row[CONSUMER]]
     if consumer.queue.id != row[QUEUE] or consumer.connection_id != row[CONNECTION]:

@@ -37,7 +37,7 @@ from daybook.engine.settlements import ENDS as MEANINGS
 from daybook.engine.settling import delay_after, is_lost
 from daybook.history.audit import rules
 from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
-from daybook.history.audit.registry import checks
+from daybook.history.audit.registry import Check, checks
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import NOT_REQUESTED, Folded, Scene, entry_of, routed_detail
 
@@ -71,10 +71,19 @@ def _wrong_count(entry: Entry, row: Row) -> Wrong | None:
     return rules.COUNT, why, (entry.message.id,)
 
 
+def _of_unchanged(check: Callable[[Scene, Row, Queue, Entry], Wrong | None]) -> Check:
+    """Check first that an event repeats what its entry is and how often it was delivered."""
+
+    def checked(scene: Scene, row: Row) -> Wrong | None:
+        queue, entry = entry_of(scene, row)
+        wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
+        return wrong or check(scene, row, queue, entry)
+
+    return checked
+
+
 @checks(events.ACKNOWLEDGED)
-def acknowledged(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def acknowledged(scene: Scene, row: Row) -> Wrong | None:
     """Check an acknowledgement."""
     queue, entry = entry_of(scene, row)
     wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
@@ -100,9 +109,7 @@ def acknowledged(
 
 
 @checks(events.RETURNED)
-def returned(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def returned(scene: Scene, row: Row) -> Wrong | None:
     """Check a delivery that failed or was given back, and what must follow it."""
     queue, entry = entry_of(scene, row)
     wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
@@ -160,14 +167,9 @@ def _is_replaced(event: Folded | None) -> bool:
 
 
 @checks(events.DEAD_LETTERED)
-def dead_lettered(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def dead_lettered(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message had its last attempt, and that its copy is right."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     if entry.state != IN_FLIGHT and not entry.held:
         return rules.FITS, "the message was neither in flight nor held", (entry.message.id,)
     if not row[REASON] and not is_used_up(scene.core, queue, entry.delivery_count):
@@ -188,14 +190,9 @@ def _must_not_end(entry: Entry) -> Wrong:
 
 
 @checks(events.EXPIRED)
-def expired(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that the time of a message had passed, and that its copy is right."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     if entry.state == IN_FLIGHT:
         return rules.FITS, "the message was in flight", (entry.message.id,)
     if not is_expired(scene.core, queue, entry) and not scene.is_requested():
@@ -280,13 +277,10 @@ def _compare_copy(
 
 
 @checks(events.MOVED)
-def moved(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def moved(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that an administrator moved a message, and that the copy is right."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    wrong = wrong or scene.unrequested(entry.message.id)
+    wrong = scene.unrequested(entry.message.id)
     if wrong is not None:
         return wrong
     following = scene.next
@@ -300,14 +294,9 @@ def moved(
 
 
 @checks(events.REMOVED)
-def removed(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def removed(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that there was the reason for which a message was removed."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     check = _REMOVALS.get(row[REASON])
     why = check(scene, queue, row) if check is not None else ""
     if not why:
@@ -374,14 +363,9 @@ _REMOVALS: Final[dict[int, Callable[[Scene, Queue, Row], str]]] = {
 
 
 @checks(events.HELD)
-def held(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def held(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message had to leave its queue."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     if row[REASON] == reasons.EXPIRY:
         if is_expired(scene.core, queue, entry) or scene.is_requested():
             return None
@@ -394,14 +378,9 @@ def held(
 
 
 @checks(events.RELEASED)
-def released(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def released(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a held message may be delivered again."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     if row[REASON] == reasons.ADMINISTRATION:
         return scene.unrequested(entry.message.id)
     if is_used_up(scene.core, queue, entry.delivery_count):
@@ -410,14 +389,11 @@ def released(
 
 
 @checks(events.SCHEDULED)
-def scheduled(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def scheduled(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message has a reason to wait."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None or row[REASON] != reasons.REDELIVERY_DELAY:
-        return wrong
+    if row[REASON] != reasons.REDELIVERY_DELAY:
+        return None
     before = scene.previous
     if before is None or before[1][KIND] != events.RETURNED or before[1][MESSAGE] != row[MESSAGE]:
         return rules.ENDING, "no delivery failed before", (entry.message.id,)
@@ -425,14 +401,9 @@ def scheduled(
 
 
 @checks(events.DUE)
-def due(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+@_of_unchanged
+def due(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that the time of a scheduled message has come."""
-    queue, entry = entry_of(scene, row)
-    wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-    if wrong is not None:
-        return wrong
     if row[REASON] == reasons.ADMINISTRATION:
         return scene.unrequested(entry.message.id)
     if entry.due * 1000 > row[TIME]:

@@ -46,12 +46,10 @@ TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE
 
 
 @checks(events.ROUTED)
-def routed(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def routed(scene: Scene, row: Row) -> Wrong | None:
     """Check a message that entered queues."""
     state = scene.state
-    if not detail and row[REASON] == reasons.SENT and row[MESSAGE] == lsn:
+    if not scene.detail and row[REASON] == reasons.SENT and row[MESSAGE] == scene.lsn:
         queue = state.queues[row[QUEUE]]
         address = queue.address
         core = scene.core
@@ -65,16 +63,14 @@ def routed(
             and not (core.wildcards.count or core.diverts.count or state.settings.keeps_history)
         ):
             return _wrong_expiry(scene, row, address, 0)
-    return _routed_with_care(scene, lsn, row, detail, headers, body)
+    return _routed_with_care(scene, row)
 
 
-def _routed_with_care(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
-    decoded = routed_detail(detail)
+def _routed_with_care(scene: Scene, row: Row) -> Wrong | None:
+    decoded = routed_detail(scene.detail)
     chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
-    wrong = _wrong_columns(scene, lsn, row) or _wrong_sender(scene, row)
-    wrong = wrong or _wrong_original(scene, row, body)
+    wrong = _wrong_columns(scene, row) or _wrong_sender(scene, row)
+    wrong = wrong or _wrong_original(scene, row)
     if row[REASON] in OF_SENDERS:
         # Copies share the chunks of their original.
         wrong = wrong or wrong_chunks(scene, decoded)
@@ -86,23 +82,25 @@ def _routed_with_care(
     address = scene.state.addresses.get(row[ADDRESS])
     if address is None:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    message = _message_of(lsn, row, decoded, headers, body)
+    message = _message_of(scene, row, decoded)
     wrong = _wrong_expiry(scene, row, address, decoded.expires)
     return wrong or _wrong_queues(scene, row, address, message, chosen)
 
 
-def _message_of(
-    lsn: int, row: Row, decoded: details.RoutedDetail, headers: bytes, body: bytes
-) -> Message:
-    message = Message(lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body)
+def _message_of(scene: Scene, row: Row, decoded: details.RoutedDetail) -> Message:
+    message = Message(
+        scene.lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, scene.headers,
+        scene.body,
+    )  # fmt: skip
     if decoded.chunks:
         message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
     return message
 
 
-def _wrong_columns(scene: Scene, lsn: int, row: Row) -> Wrong | None:
-    if row[MESSAGE] != lsn:
-        return rules.NUMBERED, f"the id of a message is its event, {lsn}, not {row[MESSAGE]}", ()
+def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
+    if row[MESSAGE] != scene.lsn:
+        why = f"the id of a message is its event, {scene.lsn}, not {row[MESSAGE]}"
+        return rules.NUMBERED, why, ()
     if row[PRIORITY] >= PRIORITIES:
         return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
     if row[FLAGS] & PERSISTENT and row[FLAGS] & BODY_OMITTED:
@@ -135,7 +133,7 @@ def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wro
 # ---- what it was made from
 
 
-def _wrong_original(scene: Scene, row: Row, body: bytes) -> Wrong | None:
+def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
     """Check that a message is a copy of what its reason says, or of nothing."""
     reason, original = row[REASON], row[RELATED]
     if reason == reasons.SENT:
@@ -153,7 +151,7 @@ def _wrong_original(scene: Scene, row: Row, body: bytes) -> Wrong | None:
         return rules.COPY, f"its original, message {original}, was not just sent", ()
     _, other, _, _, other_body = scene.events[at]
     is_comparable = other[KIND] == events.ROUTED and not (other[FLAGS] | row[FLAGS]) & BODY_OMITTED
-    if is_comparable and other_body != body:
+    if is_comparable and other_body != scene.body:
         return rules.COPY, f"its body is not that of message {original}", (original,)
     return None
 
@@ -309,11 +307,9 @@ def _wrong_turn(
 
 
 @checks(events.DROPPED)
-def dropped(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def dropped(scene: Scene, row: Row) -> Wrong | None:
     """Check a message that was dropped."""
-    decoded = cast(details.DroppedDetail, events.decode_detail(events.DROPPED, detail))
+    decoded = cast(details.DroppedDetail, events.decode_detail(events.DROPPED, scene.detail))
     wrong = _wrong_sender(scene, row) if row[CONNECTION] else None
     if wrong is not None:
         return wrong
@@ -325,12 +321,10 @@ def dropped(
 
 
 @checks(events.DIVERTED)
-def diverted(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def diverted(scene: Scene, row: Row) -> Wrong | None:
     """Check a message that only diverts took."""
-    decoded = cast(details.DivertedDetail, events.decode_detail(events.DIVERTED, detail))
-    wrong = _wrong_columns(scene, lsn, row)
+    decoded = cast(details.DivertedDetail, events.decode_detail(events.DIVERTED, scene.detail))
+    wrong = _wrong_columns(scene, row)
     for name in decoded.diverts:
         if name not in scene.state.diverts:
             return rules.ROUTING, f"there is no divert '{name}'", ()
@@ -338,12 +332,10 @@ def diverted(
 
 
 @checks(events.RECALLED)
-def recalled(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def recalled(scene: Scene, row: Row) -> Wrong | None:
     """Check a message of before that a new queue got."""
     queue = scene.state.queues[row[QUEUE]]
-    decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, detail))
+    decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, scene.detail))
     recall = queue.recall
     if recall is None:
         return rules.HISTORY, f"queue '{queue.name}' has all of its history", (row[MESSAGE],)

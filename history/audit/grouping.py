@@ -49,18 +49,18 @@ def check_transaction(scene: Scene, row: Row, name: str) -> Wrong | None:
 
 
 @checks(events.TRANSACTION_COMMITTED)
-def committed(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def committed(scene: Scene, row: Row) -> Wrong | None:
     """Check that a commit covers exactly its events."""
     found = cast(
-        details.TransactionDetail, events.decode_detail(events.TRANSACTION_COMMITTED, detail)
+        details.TransactionDetail, events.decode_detail(events.TRANSACTION_COMMITTED, scene.detail)
     )
     if row[CONNECTION] not in scene.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     begin = scene.at - found.events
-    if found.first + found.events != lsn or begin < 0:
-        why = f"it names {found.events} events from {found.first} on, and is event {lsn} itself"
+    if found.first + found.events != scene.lsn or begin < 0:
+        why = (
+            f"it names {found.events} events from {found.first} on, and is event {scene.lsn} itself"
+        )
         return rules.COMMIT, why, (found.first,)
     for other_lsn, other, other_detail, _, _ in scene.events[begin : scene.at]:
         kind = other[KIND]
@@ -103,9 +103,7 @@ def wrong_chunks(scene: Scene, decoded: details.RoutedDetail) -> Wrong | None:
 
 
 @checks(events.CHUNK_RECEIVED)
-def chunk(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def chunk(scene: Scene, row: Row) -> Wrong | None:
     """Check a piece of a large message."""
     before, connection = row[RELATED], row[CONNECTION]
     if not connection:
@@ -114,16 +112,14 @@ def chunk(
     if connection not in scene.state.connections:
         return rules.SENDER, f"connection {connection} is not open", (connection,)
     length, _ = scene.chunks.get(before, (0, 0))
-    scene.chunks[lsn] = length + len(body), connection
+    scene.chunks[scene.lsn] = length + len(scene.body), connection
     if before > scene.known_from and before not in scene.chunks:
         return rules.CHUNKS, f"event {before} is no chunk", (before,)
     return None
 
 
 @checks(events.SKIPPED)
-def skipped(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def skipped(scene: Scene, row: Row) -> Wrong | None:
     """Check that LSNs are skipped only before a start."""
     following = scene.next
     kind = following[1][KIND] if following is not None else 0
@@ -133,12 +129,10 @@ def skipped(
 
 
 @checks(events.DUPLICATE_ID_RECORDED)
-def recorded(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def recorded(scene: Scene, row: Row) -> Wrong | None:
     """Check that a duplicate id is that of a message which was decided just before."""
-    at = scene.at - (lsn - row[RELATED])
-    if at < 0 and row[RELATED] < lsn:
+    at = scene.at - (scene.lsn - row[RELATED])
+    if at < 0 and row[RELATED] < scene.lsn:
         return None
     if not 0 <= at < scene.at or scene.events[at][1][KIND] not in IN_TRANSACTIONS:
         return rules.FITS, f"event {row[RELATED]} decided no message", (row[RELATED],)
@@ -150,11 +144,9 @@ def recorded(
 
 
 @checks(events.ADMINISTERED)
-def request(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def request(scene: Scene, row: Row) -> Wrong | None:
     """Check that a request covers events of its block."""
-    if scene.events[0][0] <= row[RELATED] < lsn:
+    if scene.events[0][0] <= row[RELATED] < scene.lsn:
         return None
     return rules.REQUESTED, f"it covers events from {row[RELATED]} on, of another block", ()
 
@@ -163,21 +155,17 @@ def request(
 
 
 @checks(events.CONNECTION_OPENED)
-def connected(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def connected(scene: Scene, row: Row) -> Wrong | None:
     """Check the id of a new connection."""
-    if row[CONNECTION] == lsn:
+    if row[CONNECTION] == scene.lsn:
         return None
     return rules.NUMBERED, f"the id of a connection is its event, not {row[CONNECTION]}", ()
 
 
 @checks(events.CONSUMER_ATTACHED)
-def attached(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def attached(scene: Scene, row: Row) -> Wrong | None:
     """Check that a queue takes a new consumer."""
-    if row[CONSUMER] != lsn:
+    if row[CONSUMER] != scene.lsn:
         return rules.NUMBERED, f"the id of a consumer is its event, not {row[CONSUMER]}", ()
     queue = scene.state.queues[row[QUEUE]]
     if row[CONNECTION] not in scene.state.connections:
@@ -185,7 +173,7 @@ def attached(
     if queue.deleting or row[ADDRESS] != queue.address.id:
         return rules.ADMITTED, f"queue '{queue.name}' is not on address {row[ADDRESS]}", ()
     decoded = cast(
-        details.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, detail)
+        details.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, scene.detail)
     )
     asked = Attach(row[CONNECTION], queue.address.name, browses=decoded.browses)
     refusal = check_queue_of(queue, asked)
@@ -193,9 +181,7 @@ def attached(
 
 
 @checks(events.CONSUMER_DETACHED)
-def detached(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def detached(scene: Scene, row: Row) -> Wrong | None:
     """Check that a consumer left the queue that it was attached to."""
     consumer = scene.state.consumers[row[CONSUMER]]
     queue = consumer.queue
@@ -208,21 +194,19 @@ def detached(
 
 
 @checks(events.ADDRESS_CREATED)
-def address_created(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def address_created(scene: Scene, row: Row) -> Wrong | None:
     """Check id and name of a new address."""
-    decoded = cast(details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, detail))
+    decoded = cast(
+        details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, scene.detail)
+    )
     is_there = decoded.name in scene.state.address_by_name
     return _new(scene, row, row[ADDRESS], scene.state.next_address, is_there)
 
 
 @checks(events.QUEUE_CREATED)
-def queue_created(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def queue_created(scene: Scene, row: Row) -> Wrong | None:
     """Check id and name of a new queue."""
-    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, detail))
+    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, scene.detail))
     is_there = decoded.name in scene.state.queue_by_name
     return _new(scene, row, row[QUEUE], scene.state.next_queue, is_there)
 
@@ -238,26 +222,22 @@ def _new(scene: Scene, row: Row, number: int, following: int, is_there: bool) ->
 
 
 @checks(events.PAGING_STARTED)
-def paging_started(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def paging_started(scene: Scene, row: Row) -> Wrong | None:
     """Check that an address did not page before."""
-    return _paging(scene, row, detail, is_expected=False)
+    return _paging(scene, row, is_expected=False)
 
 
 @checks(events.PAGING_STOPPED)
-def paging_stopped(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def paging_stopped(scene: Scene, row: Row) -> Wrong | None:
     """Check that an address paged before."""
-    return _paging(scene, row, detail, is_expected=True)
+    return _paging(scene, row, is_expected=True)
 
 
-def _paging(scene: Scene, row: Row, detail: bytes, *, is_expected: bool) -> Wrong | None:
+def _paging(scene: Scene, row: Row, *, is_expected: bool) -> Wrong | None:
     address = scene.state.addresses[row[ADDRESS]]
     if address.paging != is_expected:
         return rules.PAGING, f"address '{address.name}' does so already", ()
-    decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], detail))
+    decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], scene.detail))
     _, messages = size_of(address)
     if decoded.messages != messages:
         why = f"address '{address.name}' has {messages} messages, and the event says "
@@ -266,9 +246,7 @@ def _paging(scene: Scene, row: Row, detail: bytes, *, is_expected: bool) -> Wron
 
 
 @checks(events.DISPATCH_STARTED)
-def dispatch_started(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def dispatch_started(scene: Scene, row: Row) -> Wrong | None:
     """Check that a queue whose consumers waited may begin to deliver."""
     queue = scene.state.queues[row[QUEUE]]
     reason = why_begin(queue, scene.core.now)
@@ -278,9 +256,7 @@ def dispatch_started(
 
 
 @checks(events.TIME_MARKED)
-def time_marked(
-    scene: Scene, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
-) -> Wrong | None:
+def time_marked(scene: Scene, row: Row) -> Wrong | None:
     """Check that some address keeps its history."""
     if scene.state.settings.keeps_history:
         return None

@@ -124,9 +124,9 @@ class Judge:
         checks, apply, core, clock = CHECKS, APPLY, self.scene.core, self.clock
         scene.begin(found)
         for at, event in enumerate(found):
+            scene.turn(at, event)
             lsn, row, detail, headers, body = event
             kind = row[KIND]
-            scene.at, scene.lsn = at, lsn
             wrong: Wrong | None = None
             if row[TIME] != clock.last:
                 wrong = clock.check(row[TIME])
@@ -134,7 +134,7 @@ class Judge:
             try:
                 check = checks.get(kind)
                 if wrong is None and check is not None:
-                    wrong = check(scene, lsn, row, detail, headers, body)
+                    wrong = check(scene, row)
                 wrong = wrong or _wrong_reason(row)
                 if kind in BEFORE:
                     BEFORE[kind](scene, row)

@@ -10,8 +10,8 @@ from daybook.engine.events import Row
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene
 
-Check: TypeAlias = Callable[[Scene, int, Row, bytes, bytes, bytes], Wrong | None]
-"""Returns why the rules do not allow an event, None if they do; parameters as in `engine.apply`."""
+Check: TypeAlias = Callable[[Scene, Row], Wrong | None]
+"""Returns why the rules do not allow the event at which the scene stands, None if they do."""
 Follow: TypeAlias = Callable[[Scene, Row], None]
 """Does what a broker does beside `apply`."""
 

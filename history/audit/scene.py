@@ -35,7 +35,8 @@ class Scene:
     """The state before an event, and the events around it.
 
     `known_from` is the event whose state the audit began with: what only earlier events tell is
-    unknown. `events` are those of the block, the current one at `at`.
+    unknown. `events` are those of the block; the current one is at `at`, and `lsn`, `detail`,
+    `headers` and `body` are its own.
     """
 
     def __init__(self, state: State, lsn: int, options: Options) -> None:
@@ -45,6 +46,7 @@ class Scene:
         self.events: list[Folded] = []
         self.at = 0
         self.lsn = lsn
+        self.detail = self.headers = self.body = b""
         # By LSN, the length of a large body up to this chunk, and its connection; those of the
         # messages of this block are forgotten at its end.
         self.chunks: dict[int, tuple[int, int]] = {}
@@ -72,6 +74,11 @@ class Scene:
         for lsn in self.used:
             self.chunks.pop(lsn, None)
         self.used.clear()
+
+    def turn(self, at: int, event: Folded) -> None:
+        """Turn to an event of the block."""
+        self.at = at
+        self.lsn, _, self.detail, self.headers, self.body = event
 
     def forget(self, connection: int) -> None:
         """Forget the chunks of a connection that ended."""
