@@ -8,7 +8,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import structlog
@@ -32,6 +32,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _LONG_FIRST: Final = ("pipeline", "crash", "soak", "attack", "interop", "property", "simulation")
 """Folders with tests that take long: begun last, a single file would keep one processor busy while
 the others have nothing left to do."""
+_JVMS_OF_THEIR_OWN: Final = ("test_cluster.py", "test_exactly_once.py")
+"""Files of the pipeline that start Spark themselves, and do not use the session of the others."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each file to one worker, and all that share a session of Spark to the same one.
+
+    A session costs half a minute of a processor until its virtual machine is warm.
+    """
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 (only where xdist runs)
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            _, folder, name = (*file.split("/", 2), "")[:3]
+            shares = folder == "pipeline" and name not in _JVMS_OF_THEIR_OWN
+            return "tests/pipeline" if shares else file
+
+    return Files(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -15,6 +15,22 @@ NO_LIMIT = """
 match = "#"
 max-delivery-attempts = -1
 """
+
+
+OWN_INTERPRETER: Final = (
+    "test_administration_over_network", "test_idle", "test_large_messages", "test_lifecycle",
+    "test_one_process", "test_two_brokers", "test_working_directory",
+)  # fmt: skip
+"""Modules about starts, threads or memory: their brokers are started as users start them, with
+interpreters of their own. All others let a nursery fork them (`tests/support/nursery.py`)."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Say how the brokers of a module are started."""
+    BrokerProcess.is_forked = request.module.__name__.rpartition(".")[2] not in OWN_INTERPRETER
+    yield
+    BrokerProcess.is_forked = False
 
 
 @pytest.fixture

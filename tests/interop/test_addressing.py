@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -48,7 +49,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def run(broker: BrokerProcess, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "daybook", *arguments, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return nursery.run(command, capture_output=True, text=True, check=False)
 
 
 def ready(broker: BrokerProcess) -> dict[str, int]:

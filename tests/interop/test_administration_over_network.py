@@ -16,6 +16,7 @@ import pytest
 
 from tests.interop.test_permissions import login, reload, user
 from tests.interop.using import sent
+from tests.support import nursery
 from tests.support.certificates import Authority
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -62,7 +63,7 @@ def asked(broker: BrokerProcess, name: str, *words: str) -> subprocess.Completed
     """Run a command as a user, over the network, from a folder without a data directory."""
     token = broker.directory.parent / name
     flags = ["--url", f"control://127.0.0.1:{broker.ports[1]}", "--token-file", str(token)]
-    return subprocess.run(
+    return nursery.run(
         [DAYBOOK, *words, *flags], capture_output=True, check=False, text=True, cwd="/"
     )
 
@@ -114,7 +115,7 @@ def recorded(broker: BrokerProcess, kind: str) -> list[dict[str, Any]]:
     """The details of all events of a kind."""
     journal = str(Path(DAYBOOK).with_name("journal"))
     command = [journal, "inspect", str(broker.data), "--kind", kind, "--json"]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = nursery.run(command, capture_output=True, check=True, text=True)
     return [json.loads(line)["detail"] for line in done.stdout.splitlines()]
 
 
@@ -296,9 +297,7 @@ def test_what_cannot_be_reached_or_is_not_safe_is_said_plainly(tmp_path: Path) -
     token.write_text("dbk_x\n")
 
     def says(*flags: str) -> str:
-        done = subprocess.run(
-            [DAYBOOK, "status", *flags], capture_output=True, check=False, text=True
-        )
+        done = nursery.run([DAYBOOK, "status", *flags], capture_output=True, check=False, text=True)
         assert done.returncode in (1, 2)
         assert "Traceback" not in done.stderr
         return done.stderr
@@ -312,7 +311,7 @@ def test_what_cannot_be_reached_or_is_not_safe_is_said_plainly(tmp_path: Path) -
 
 
 def test_others_reach_it_by_tls_only(tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = nursery.run(
         [DAYBOOK, "serve", "--data", str(tmp_path / "d"), "--listen", "control://0.0.0.0:0"],
         capture_output=True, check=False, text=True,
     )  # fmt: skip
@@ -336,7 +335,7 @@ def test_tls(tmp_path: Path) -> None:
         port = broker.ports[1]
 
         def status(scheme: str, host: str, ca: Path) -> tuple[int, str]:
-            done = subprocess.run(
+            done = nursery.run(
                 [
                     DAYBOOK, "status", "--url", f"{scheme}://{host}:{port}", "--token-file",
                     str(tmp_path / "ada"), "--ca-file", str(ca),

@@ -1,6 +1,5 @@
 """Names that nobody uses any more, on a real broker."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import connected
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -35,7 +35,7 @@ default-address-routing-type = "MULTICAST"
 
 def names(broker: BrokerProcess, what: str) -> set[str]:
     command = [DAYBOOK, what, "list", "--json", "--data", str(broker.data)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
+    found = nursery.run(command, capture_output=True, check=True).stdout
     return {row[what] for row in msgspec.json.decode(found, type=list[Any])}
 
 

@@ -1,6 +1,5 @@
 """consumers-before-dispatch, delay-before-dispatch and purge-on-no-consumers on a real broker."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -25,7 +25,7 @@ def figures(broker: BrokerProcess) -> dict[str, Any]:
 def told(broker: BrokerProcess, kind: str) -> str:
     journal = str(Path(sys.executable).with_name("journal"))
     command = [journal, "inspect", str(broker.data), "--kind", kind]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return nursery.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def send(wire: Wire, *bodies: bytes) -> None:

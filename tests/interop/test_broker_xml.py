@@ -11,6 +11,7 @@ import pytest
 
 from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.broker_xml import PIECES, document
 from tests.support.process import BrokerProcess
 
@@ -67,7 +68,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "daybook", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return nursery.run(command, capture_output=True, text=True, check=False)
 
 
 def counts(broker: BrokerProcess) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Who is connected, closing them, and users that are none any more."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -27,7 +27,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 def user(broker: BrokerProcess, *arguments: str, passcode: str = "") -> None:
     """`daybook user`, as an operator would."""
     file = str(broker.directory / "users.toml")
-    subprocess.run(
+    nursery.run(
         [sys.executable, "-m", "daybook", "user", *arguments, "--users-file", file],
         input=passcode.encode() + b"\n",
         check=True,
@@ -45,7 +45,7 @@ def daybook(broker: BrokerProcess, *arguments: str, code: int = 0) -> str:
         "--data",
         str(broker.directory),
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = nursery.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == code, done
     return done.stdout + done.stderr
 

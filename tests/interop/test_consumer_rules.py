@@ -1,10 +1,9 @@
 """Exclusive queues and priorities of consumers on a real broker."""
 
-import subprocess
-
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -26,7 +25,7 @@ def send(wire: Wire, count: int) -> None:
 
 def test_an_exclusive_queue_fails_over(broker: BrokerProcess) -> None:
     command = [DAYBOOK, "queue", "create", "jobs", "--exclusive", "--data", str(broker.data)]
-    subprocess.run(command, check=True, capture_output=True)
+    nursery.run(command, check=True, capture_output=True)
     broker.kill()
     broker.start()
     with Wire(broker.port) as producer, Wire(broker.port) as second:

@@ -1,7 +1,6 @@
 """Dead letters on a real broker: what a client does to their address loses none of them."""
 
 import signal
-import subprocess
 import sys
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.interop.using import connected
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -30,7 +30,7 @@ dead-letter-address = "DLQ"
 
 def daybook(broker: BrokerProcess, *words: str) -> bytes:
     command = [sys.executable, "-m", "daybook", *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+    return nursery.run(command, capture_output=True, check=True).stdout
 
 
 def held_in(broker: BrokerProcess, name: str) -> int:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -97,7 +98,7 @@ def wire(broker: BrokerProcess) -> Iterator[Wire]:
 
 def run(broker: BrokerProcess, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "daybook", *arguments, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return nursery.run(command, capture_output=True, text=True, check=False)
 
 
 def counts(broker: BrokerProcess) -> dict[str, int]:
@@ -236,5 +237,5 @@ def test_diverts_survive_a_kill_and_copies_page(tmp_path: Path) -> None:
         offline = run(broker, "divert", "list", "--json")
         assert "more" in offline.stdout
         verify = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", str(broker.data)]
-        found = subprocess.run(verify, capture_output=True, text=True, check=False)
+        found = nursery.run(verify, capture_output=True, text=True, check=False)
         assert found.returncode == 0, found.stdout + found.stderr

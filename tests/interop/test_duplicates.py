@@ -1,6 +1,5 @@
 """Duplicates on a real broker: what is said to whom, and what a restart knows."""
 
-import subprocess
 import sys
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import connected
 from tests.interop.wire import Frame, Wire, frame
+from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -43,7 +43,7 @@ def listed(broker: BrokerProcess) -> dict[str, Any]:
         sys.executable, "-m", "daybook", "address", "list", "--json", "--data",
         str(broker.data),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, check=True)
+    done = nursery.run(command, capture_output=True, check=True)
     rows = msgspec.json.decode(done.stdout, type=list[dict[str, Any]])
     return next(row for row in rows if row["address"] == "jobs")
 
@@ -87,7 +87,7 @@ def test_a_large_message_that_comes_again_is_not_kept(broker: BrokerProcess) -> 
         assert listed(broker)["messages"] == 1
         wire.send("SUBSCRIBE", destination="/queue/jobs", id=1)
         assert wire.expect("MESSAGE").body == body
-    events = subprocess.run(
+    events = nursery.run(
         [sys.executable, "-m", "daybook.tools.journal_cli", "stat", "--json", str(broker.data)],
         capture_output=True,
         check=True,

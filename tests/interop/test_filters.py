@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -86,7 +87,7 @@ def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
     def create(name: str, text: str) -> "subprocess.CompletedProcess[str]":
         command = [DAYBOOK, "queue", "create", name, "--address", "cars", "--filter", text]
         command += ["--routing-type", "multicast", "--data", str(broker.data)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return nursery.run(command, capture_output=True, text=True, check=False)
 
     wrong = create("light", "weight << 5000")
     assert wrong.returncode == 1
@@ -98,7 +99,7 @@ def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
         subscribe(wire, "cars::light", id="s")
         assert [wire.expect("MESSAGE").body for _ in range(2)] == [b"golf", b"van"]
     journal = str(Path(sys.executable).with_name("journal"))
-    story = subprocess.run(
+    story = nursery.run(
         [journal, "inspect", str(broker.data)], capture_output=True, text=True, check=True
     )
     assert "every filter on the address refused it" in story.stdout

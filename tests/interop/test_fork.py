@@ -1,7 +1,6 @@
 """A fork of a running broker: another broker starts on it and drains exactly what was there."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import arrived, connected, daybook, sent
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -17,7 +17,7 @@ JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 
 
 def journal(*words: str) -> dict[str, Any]:
-    done = subprocess.run([JOURNAL, *words, "--json"], capture_output=True, text=True, check=True)
+    done = nursery.run([JOURNAL, *words, "--json"], capture_output=True, text=True, check=True)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
@@ -78,5 +78,5 @@ def test_a_fork_of_a_running_broker_drains_what_was_there(tmp_path: Path) -> Non
             ]
         assert copy.stop() == 0
     for name in ("data", "now", "then"):
-        verified = subprocess.run([JOURNAL, "verify", "--index", str(tmp_path / name)], check=False)
+        verified = nursery.run([JOURNAL, "verify", "--index", str(tmp_path / name)], check=False)
         assert verified.returncode == 0

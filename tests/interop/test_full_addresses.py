@@ -1,7 +1,6 @@
 """Full addresses and full disks with real clients: producers are held, not fed to memory."""
 
 import contextlib
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import stomp
 
 from daybook.client.control import ask
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -87,7 +87,7 @@ def wait_until_blocked(broker: BrokerProcess, count: int = 1) -> list[dict[str, 
 
 def shows(broker: BrokerProcess, *command: str) -> str:
     """What a command of `daybook` prints."""
-    return subprocess.run(
+    return nursery.run(
         [sys.executable, "-m", "daybook", *command, "--data", str(broker.data)],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip

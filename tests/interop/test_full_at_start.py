@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 MIB = 1 << 20
@@ -61,7 +62,7 @@ def status_of(broker: BrokerProcess) -> dict[str, Any]:
         "--data",
         str(broker.data),
     ]
-    said = subprocess.run(command, capture_output=True, check=False).stdout
+    said = nursery.run(command, capture_output=True, check=False).stdout
     return msgspec.json.decode(said, type=dict[str, Any])
 
 

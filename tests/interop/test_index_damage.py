@@ -29,6 +29,7 @@ from daybook.paging.tables import PAGES, open_for_writing
 from daybook.recovery.readonly import read_state
 from daybook.tools.verification import verify_data
 from tests.interop.wire import Closed, Wire, frame
+from tests.support import nursery
 from tests.support.process import BrokerProcess, NotReady, wait_for
 from tests.support.stored_rows import flip as flip_row
 
@@ -361,7 +362,7 @@ def status(broker: BrokerProcess) -> dict[str, Any]:
     command = [sys.executable, "-m", "daybook", "status", "--json"]
     command += ["--data", str(broker.directory)]
     # The exit code says how the broker is, and it may be in any state here.
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = nursery.run(command, capture_output=True, text=True, check=False)
     found: dict[str, Any] = msgspec.json.decode(done.stdout)
     return found
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -23,7 +24,7 @@ dead-letter-address = "DLQ"
 
 def daybook(broker: BrokerProcess, *words: str) -> subprocess.CompletedProcess[str]:
     command = [DAYBOOK, "settings", *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=False, text=True)
+    return nursery.run(command, capture_output=True, check=False, text=True)
 
 
 def setting(broker: BrokerProcess, address: str, key: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Who is let in: users of the file, and the guest until there is one."""
 
-import subprocess
 import sys
 
 import pytest
@@ -8,6 +7,7 @@ import stomp  # type: ignore[import-untyped]
 from stomp.exception import ConnectFailedException  # type: ignore[import-untyped]
 
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -68,7 +68,7 @@ def test_a_client_library_is_told_why(broker: BrokerProcess) -> None:
 
 def add_user(broker: BrokerProcess, name: str, passcode: str) -> None:
     """`daybook user add`, as an operator would."""
-    subprocess.run(
+    nursery.run(
         [
             sys.executable, "-m", "daybook", "user", "add", name, "--passcode-stdin",
             "--users-file", str(broker.directory / "users.toml"),

@@ -1,6 +1,5 @@
 """A broker in one process: the same promises, the same files, and nothing beside it."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from daybook.client.control import ask
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert process.stop() == 0, process.log_text()
         assert "Traceback" not in process.log_text()
         command = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", "--index"]
-        done = subprocess.run(
+        done = nursery.run(
             [*command, str(process.data)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import stomp  # type: ignore[import-untyped]
 
 from tests.interop.using import sent
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -56,7 +56,7 @@ def user(broker: BrokerProcess, *words: str, text: str = "") -> str:
     """Run `daybook user` on the users file of a broker; return what it printed."""
     command = [DAYBOOK, "user", *words, "--users-file", f"{broker.directory}/users.toml"]
     command += ["--data", str(broker.data)]
-    done = subprocess.run(command, input=text, capture_output=True, check=False, text=True)
+    done = nursery.run(command, input=text, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -96,7 +96,7 @@ def denials(broker: BrokerProcess) -> list[dict[str, Any]]:
     """The details of all PermissionRefused."""
     command = ["journal", "inspect", str(broker.data), "--kind", "PermissionRefused", "--json"]
     command[0] = str(Path(DAYBOOK).with_name("journal"))
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = nursery.run(command, capture_output=True, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -162,7 +162,7 @@ def test_creation_needs_permissions_of_its_own(broker: BrokerProcess) -> None:
 
 
 def test_a_user_may_be_named_and_a_queue_too(broker: BrokerProcess) -> None:
-    subprocess.run(
+    nursery.run(
         [DAYBOOK, "queue", "create", "orders.list::vip", "--data", str(broker.data)], check=True
     )
     error = refused(broker, "will", "SUBSCRIBE", id="s", destination="/queue/orders.list::vip")
@@ -265,7 +265,7 @@ def test_a_user_that_is_refused_again_and_again_does_not_fill_the_journal(tmp_pa
             refused(broker, "will", "SEND", destination="/queue/orders.eu")
         for number in range(200):
             refused(broker, "will", "SEND", destination=f"/queue/orders.{number}")
-        status = subprocess.run(
+        status = nursery.run(
             [DAYBOOK, "status", "--json", "--data", str(broker.data)],
             capture_output=True, check=True,
         )  # fmt: skip
@@ -302,7 +302,7 @@ def test_an_address_without_a_rule_is_closed_and_what_follows_from_a_message_is_
             sam.send("NACK", id=sam.expect("MESSAGE").headers["ack"], receipt="n")
             sam.expect("RECEIPT")
         listed = [DAYBOOK, "queue", "list", "--json", "--data", str(broker.data)]
-        done = subprocess.run(listed, capture_output=True, check=True)
+        done = nursery.run(listed, capture_output=True, check=True)
         assert {row["queue"]: row["ready"] for row in json.loads(done.stdout)}["dead"] == 1
 
 
@@ -342,7 +342,7 @@ def test_a_broker_xml(tmp_path: Path) -> None:
       </security-setting></security-settings></core></configuration>"""
     file = tmp_path / "broker.xml"
     file.write_text(xml)
-    converted = subprocess.run(
+    converted = nursery.run(
         [DAYBOOK, "config", "convert", str(file)], capture_output=True, check=True, text=True
     )
     assert "'view' in security-setting '#' is not supported" in converted.stderr + converted.stdout

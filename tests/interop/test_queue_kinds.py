@@ -1,6 +1,5 @@
 """Kinds of queues on a real broker: non-destructive, last value, ring, exclusive."""
 
-import subprocess
 import time
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import daybook
 from tests.interop.wire import Closed, Frame, Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -163,7 +163,7 @@ def nothing_comes(wire: Wire) -> None:
 
 def figures(broker: BrokerProcess, queue: str) -> dict[str, Any]:
     command = [DAYBOOK, "queue", "list", "--json", "--data", str(broker.data)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
+    found = nursery.run(command, capture_output=True, check=True).stdout
     return next(row for row in msgspec.json.decode(found, type=list[Any]) if row["queue"] == queue)
 
 
@@ -174,7 +174,7 @@ def audit_is_clean(broker: BrokerProcess) -> None:
         run = [*command[:-1], command[-1], "--data", str(broker.data)]
         if command[0] == "journal":
             run[0] = str(DAYBOOK).replace("daybook", "journal")
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        done = nursery.run(run, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -231,7 +231,7 @@ def test_expiry_and_purge_remove_from_it(kinds: BrokerProcess) -> None:
         subscribe(second, "board")
         assert bodies(second, 1) == [b"long"]
     command = [DAYBOOK, "queue", "purge", "board", "--data", str(kinds.data)]
-    subprocess.run(command, capture_output=True, check=True)
+    nursery.run(command, capture_output=True, check=True)
     with Wire(kinds.port) as third:
         subscribe(third, "board")
         nothing_comes(third)
@@ -480,7 +480,7 @@ def test_a_smaller_ring_shrinks_with_what_is_consumed(kinds: BrokerProcess) -> N
         wire.connect()
         send(wire, "ring", b"A", b"B", b"C")
         command = [DAYBOOK, "queue", "update", "ring", "--ring-size", "1"]
-        subprocess.run([*command, "--data", str(kinds.data)], check=True, capture_output=True)
+        nursery.run([*command, "--data", str(kinds.data)], check=True, capture_output=True)
         assert figures(kinds, "ring")["ready"] == 3
         send(wire, "ring", b"D")
         assert figures(kinds, "ring")["ready"] == 3

@@ -1,6 +1,5 @@
 """What administrators do with messages of a real broker, and what clients and history see of it."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import connected, daybook
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -85,7 +85,7 @@ def test_dead_letters_are_retried_and_history_links_them(tmp_path: Path) -> None
         trail = [JOURNAL, "trail", str(broker.data), str(again["message"])]
 
         def told() -> str:
-            return subprocess.run(trail, capture_output=True, check=False, text=True).stdout
+            return nursery.run(trail, capture_output=True, check=False, text=True).stdout
 
         wait_for(lambda: f"went on as message {again['message']}" in told(), "the trail")
         assert f"made from message {letter['message']}" in told()
@@ -132,6 +132,6 @@ def test_what_is_wrong_is_refused(broker: BrokerProcess) -> None:
         (("expire", "q", "--filter", "a = 1", "--message", "3"), "exclude each other"),
     ):
         command = [DAYBOOK, "queue", *words, "--data", str(broker.data)]
-        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        done = nursery.run(command, capture_output=True, check=False, text=True)
         assert done.returncode
         assert why in done.stderr

@@ -1,6 +1,5 @@
 """redelivery-delay on a real broker: what failed waits, also over a kill, and the rest goes on."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -25,7 +25,7 @@ redelivery-delay = {DELAY_MS}
 def figures(broker: BrokerProcess) -> dict[str, Any]:
     command = [sys.executable, "-m", "daybook", "queue", "list", "--json"]
     command += ["--data", str(broker.data)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
+    found = nursery.run(command, capture_output=True, check=True).stdout
     (row,) = msgspec.json.decode(found, type=list[Any])
     return row
 
@@ -82,5 +82,5 @@ def test_what_failed_comes_later(delaying: BrokerProcess, is_killed: bool) -> No
     assert time.monotonic() - begun >= DELAY_MS / 1000
     assert figures(delaying)["messages"] == 0
     command = [str(Path(sys.executable).with_name("journal")), "inspect", str(delaying.data)]
-    story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    story = nursery.run(command, capture_output=True, check=True, text=True).stdout
     assert story.index("Returned") < story.index("Scheduled") < story.index("Due")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -65,7 +66,7 @@ def command(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[s
 
 def replay(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[str, Any]:
     asked = command(source, home, port, *words, "--json")
-    done = subprocess.run(asked.pop("args"), check=False, **asked)
+    done = nursery.run(asked.pop("args"), check=False, **asked)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -130,7 +131,7 @@ def test_each_is_sent_once_though_the_broker_is_killed(
         # The trail of a replayed message says what it is.
         first = frames[0].headers["message-id"]
         words = [JOURNAL, "trail", str(target.data), first]
-        trail = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        trail = nursery.run(words, capture_output=True, text=True, check=True).stdout
         assert (
             f"a replay of message {frames[0].headers['x-daybook-replay-of'].split('@')[0]}" in trail
         )

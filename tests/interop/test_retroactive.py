@@ -11,6 +11,7 @@ import pytest
 
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -221,4 +222,4 @@ def test_the_seam_under_a_running_producer_and_a_kill(broker: BrokerProcess, pag
         assert len(numbers) >= 3000
     journal = str(Path(sys.executable).with_name("journal"))
     broker.stop()
-    subprocess.run([journal, "verify", str(broker.data)], check=True, capture_output=True)
+    nursery.run([journal, "verify", str(broker.data)], check=True, capture_output=True)

@@ -1,6 +1,5 @@
 """Scheduled messages on a real broker, by the headers that Artemis reads."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -117,7 +117,7 @@ def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
     command = [journal, "inspect", str(broker.data)]
 
     def told() -> str:
-        story = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        story = nursery.run(command, capture_output=True, check=True, text=True).stdout
         return story if "Delivered" in story else ""
 
     story = wait_for(told, "the journal")

@@ -1,6 +1,5 @@
 """Worked examples of the manuals on expiry and redelivery over STOMP, as the journal has them."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -73,7 +73,7 @@ def events(broker: BrokerProcess, kind: str, count: int) -> list[dict[str, Any]]
     command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]
 
     def found() -> list[bytes]:
-        lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+        lines = nursery.run(command, capture_output=True, check=True).stdout.splitlines()
         return lines[:count] if len(lines) >= count else []
 
     return [msgspec.json.decode(line) for line in wait_for(found, "the journal")]
@@ -98,7 +98,7 @@ def attempts(broker: BrokerProcess, queue: str, count: int) -> list[int]:
             wire.send("NACK", id=message.headers["ack"], receipt="n")
             wire.expect("RECEIPT")
             command = [DAYBOOK, "queue", "deliver-scheduled", queue, "--data", str(broker.data)]
-            subprocess.run(command, check=True, capture_output=True)
+            nursery.run(command, check=True, capture_output=True)
     return [
         round(event["detail"]["due"] - event["time"] / 1000)
         for event in events(broker, "Scheduled", count)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from daybook.tools.proving import Proof, anchors_in
 from daybook.tools.verification import Verdict, verify_data
 from tests.interop.test_flow import status
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 
@@ -143,5 +143,5 @@ def test_a_broker_imports_no_cryptography() -> None:
         "import sys, daybook.tools.daybook, daybook.server.service, daybook.tools.journal_cli, "
         "daybook.tools.verifying; print([m for m in sys.modules if m.startswith('cryptography')])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    found = nursery.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert found.stdout.strip() == b"[]"

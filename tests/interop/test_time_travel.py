@@ -1,13 +1,13 @@
 """The broker as it was: asked while it serves, after kills, from snapshots that it took."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.using import connected, daybook, sent
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -22,7 +22,7 @@ FIGURES = ("queue", "messages", "ready", "in_flight", "added", "acknowledged", "
 
 def journal(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
     command = [JOURNAL, *words, "--data", str(broker.data), "--json"]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    done = nursery.run(command, capture_output=True, check=True, text=True)
     assert done.stderr == ""
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -88,6 +88,6 @@ def test_what_was_shown_then_is_what_is_told_later(tmp_path: Any) -> None:
         for lsn, rows in remembered:
             assert queues_at(broker, lsn) == rows
         verify = [JOURNAL, "verify", "--index", str(broker.data)]
-        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+        done = nursery.run(verify, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
         assert "snapshots: " in done.stdout

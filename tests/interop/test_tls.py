@@ -3,7 +3,6 @@
 import signal
 import socket
 import ssl
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from daybook.paging.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
 from tests.interop.test_logins import add_user
 from tests.interop.wire import Closed, Wire, frame
+from tests.support import nursery
 from tests.support.certificates import Authority
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -95,7 +95,7 @@ def test_older_versions_are_refused(broker: BrokerProcess) -> None:
 def openssl(port: int, *flags: str, said: bytes = b"") -> str:
     """What `openssl s_client` prints."""
     command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *flags]
-    done = subprocess.run(command, input=said, capture_output=True, check=False, timeout=60)
+    done = nursery.run(command, input=said, capture_output=True, check=False, timeout=60)
     return (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
@@ -367,7 +367,7 @@ def test_commands_connect_with_tls(tmp_path: Path, authority: Authority) -> None
 
 def command(*words: str) -> str:
     """What a command prints."""
-    done = subprocess.run([DAYBOOK, *words], capture_output=True, check=False, text=True)
+    done = nursery.run([DAYBOOK, *words], capture_output=True, check=False, text=True)
     return done.stdout + done.stderr
 
 

@@ -1,7 +1,6 @@
 """Changes of queues and addresses of a real broker, by command and by configuration."""
 
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.interop.using import connected, daybook, sent
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -29,7 +29,7 @@ def row_of(broker: BrokerProcess, name: str) -> dict[str, Any]:
 def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
     """Who asked for what, according to the journal, as far as it is known to be durable."""
     command = [JOURNAL, "inspect", str(broker.data), "--kind", "Administered", "--json"]
-    lines = subprocess.run(command, capture_output=True, check=True).stdout.splitlines()
+    lines = nursery.run(command, capture_output=True, check=True).stdout.splitlines()
     return [msgspec.json.decode(line)["detail"] for line in lines]
 
 

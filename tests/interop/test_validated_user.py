@@ -1,7 +1,6 @@
 """`_AMQ_VALIDATED_USER`: the broker alone says who sent a message, and the journal keeps it."""
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tests.interop.test_permissions import login, reload, running
 from tests.interop.using import daybook, sent
 from tests.interop.wire import Frame
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -35,7 +35,7 @@ def test_a_delivery_says_who_sent_it_also_after_a_kill(tmp_path: Path) -> None:
         assert first.headers["_AMQ_VALIDATED_USER"] == "sam"
         assert second.headers["_AMQ_VALIDATED_USER"] == "sam"
         journal = str(Path(DAYBOOK).with_name("journal"))
-        trail = subprocess.run(
+        trail = nursery.run(
             [journal, "trail", str(broker.data), first.headers["message-id"]],
             capture_output=True, check=True, text=True,
         ).stdout  # fmt: skip

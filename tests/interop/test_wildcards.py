@@ -1,6 +1,5 @@
 """Subscriptions with wildcards on a real broker: what they get, over a kill, and how they end."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -19,7 +19,7 @@ TOPICS = ("PRICE.STOCK.NASDAQ.IBM", "PRICE.STOCK.NYSE.IBM", "PRICE.BOND.X", "WEA
 
 def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-m", "daybook", what, "list", "--json", "--data", str(broker.data)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
+    found = nursery.run(command, capture_output=True, check=True).stdout
     return {row[what]: row for row in msgspec.json.decode(found, type=list[Any])}
 
 
@@ -95,7 +95,7 @@ def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess)
     assert "PRICE.*" in rows(broker, "address")
     assert broker.stop() == 0
     command = [str(Path(sys.executable).with_name("journal")), "verify", str(broker.data)]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert nursery.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def seed_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProc
 def test_settings_match_by_other_characters(seed_broker: BrokerProcess) -> None:
     command = [sys.executable, "-m", "daybook", "settings", "news,europe", "--json"]
     command += ["--data", str(seed_broker.data)]
-    found = subprocess.run(command, capture_output=True, check=True).stdout
+    found = nursery.run(command, capture_output=True, check=True).stdout
     settings = {row["key"]: row for row in msgspec.json.decode(found)["settings"]}
     assert settings["max-delivery-attempts"]["value"] == 3
     assert settings["max-delivery-attempts"]["match"] == "news,@"
@@ -213,7 +213,7 @@ max-delivery-attempts = 5
         for name, attempts in (("orders.eu", 3), ("a.#", 5), ("a.b", 10)):
             command = [sys.executable, "-m", "daybook", "settings", name, "--json"]
             command += ["--data", str(broker.data)]
-            found = subprocess.run(command, capture_output=True, check=True).stdout
+            found = nursery.run(command, capture_output=True, check=True).stdout
             settings = {row["key"]: row["value"] for row in msgspec.json.decode(found)["settings"]}
             assert settings["max-delivery-attempts"] == attempts, name
         with Wire(broker.port) as wire:

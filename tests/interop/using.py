@@ -1,8 +1,7 @@
 """What tests on a real broker do again and again: connect, send, run a command."""
 
-import subprocess
-
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 
@@ -16,7 +15,7 @@ def connected(broker: BrokerProcess) -> Wire:
 def daybook(broker: BrokerProcess, *words: str) -> str:
     """Run a command on the data directory of a broker; return what it printed."""
     command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return nursery.run(command, capture_output=True, check=True, text=True).stdout
 
 
 def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:

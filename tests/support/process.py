@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
+
+from tests.support.nursery import Nursling, nursery
 
 DAYBOOK: Final = str(Path(sys.executable).with_name("daybook"))
 """The installed script, as users start it: unlike `python -m`, it imports nothing from where it is
@@ -57,6 +59,9 @@ def _is_indexer(pid: int) -> bool:
 class BrokerProcess:
     """One data directory and the broker process on it, started, killed and started again."""
 
+    is_forked: ClassVar = False
+    """Whether brokers are forked by the nursery instead of starting an interpreter."""
+
     def __init__(
         self,
         directory: Path,
@@ -88,7 +93,7 @@ class BrokerProcess:
         self.output: Final = directory.with_name(f"{directory.name}.out")
         self.log: Final = directory.with_name(f"{directory.name}.log")
         self.ports: list[int] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Nursling | None = None
         self.configure(config)
 
     def configure(self, config: str) -> None:
@@ -108,6 +113,10 @@ class BrokerProcess:
             command += ["--set", setting]
         self.ports = []
         with self.output.open("wb") as output, self.log.open("ab") as log:
+            place = nursery() if self._may_be_forked() else None
+            if place is not None:
+                self._process = place.start(command, stdout=output, stderr=log, cwd=self.folder)
+                return
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -121,6 +130,10 @@ class BrokerProcess:
         if self.open_files_limits is not None:
             # Before it has looked: an interpreter takes longer to start than this.
             resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, self.open_files_limits)
+
+    def _may_be_forked(self) -> bool:
+        """Whether nothing was asked for that an interpreter or a loader sees when it starts."""
+        return self.is_forked and not self.environment and self.open_files_limits is None
 
     def start(self) -> "BrokerProcess":
         """Start the process and wait for its `ready` line; raises NotReady."""
@@ -152,7 +165,7 @@ class BrokerProcess:
         return said
 
     @property
-    def process(self) -> "subprocess.Popen[bytes]":
+    def process(self) -> "subprocess.Popen[bytes] | Nursling":
         """The process that runs."""
         assert self._process is not None, "it does not run"
         return self._process

@@ -1,10 +1,9 @@
 """The section "Connecting" of the Apollo manual, sentence by sentence; more in virtual hosts."""
 
-import subprocess
-
 import pytest
 
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -27,7 +26,7 @@ def test_the_example_connects_once_there_is_an_admin_with_that_password(
     """'CONNECT login:admin passcode:password'"""
     command = [DAYBOOK, "user", "add", "admin", "--passcode-stdin", "--data", str(broker.data)]
     command += ["--users-file", f"{broker.directory}/users.toml"]
-    subprocess.run(command, input="password\n", text=True, check=True, capture_output=True)
+    nursery.run(command, input="password\n", text=True, check=True, capture_output=True)
     broker.send_signal(1)
     wait_for(lambda: "configuration reloaded" in broker.log_text(), "the reload")
     with Wire(broker.port) as wire:

@@ -1,6 +1,5 @@
 """Apollo's manual, "Stomp Protocol Options": each option of an acceptor, with hyphens here."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from tests.interop.using import connected, sent
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -195,7 +195,7 @@ def test_the_example_of_a_connector_is_served_as_it_stands(tmp_path: Path) -> No
         (tmp_path / "data").mkdir()
         command = [DAYBOOK, "user", "add", "alice", "--passcode-stdin", "--role", "sales"]
         command += ["--role", "admins", "--users-file", f"{broker.directory}/users.toml"]
-        subprocess.run(command, input="secret\n", text=True, check=True, capture_output=True)
+        nursery.run(command, input="secret\n", text=True, check=True, capture_output=True)
         broker.start()
         with Wire(broker.port) as wire:
             login = {"login": "alice", "passcode": "secret", "host": "localhost"}

@@ -5,7 +5,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.interop.wire import Frame, Wire
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -96,14 +96,14 @@ def refused(broker: BrokerProcess, **headers: Any) -> Frame:
 
 def cli(broker: BrokerProcess, *words: str) -> Any:
     command = [DAYBOOK, *words, "--data", str(broker.data)]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    done = nursery.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if "--json" in words else done.stdout
 
 
 def journal(broker: BrokerProcess, *words: str) -> str:
     command = [str(Path(DAYBOOK).with_name("journal")), *words, "--data", str(broker.data)]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    done = nursery.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -250,7 +250,7 @@ def test_a_user_may_be_limited_to_some_hosts(hosts: BrokerProcess) -> None:
     users = ["--users-file", f"{hosts.directory}/users.toml", "--data", str(hosts.data)]
 
     def user(*words: str) -> None:
-        done = subprocess.run(
+        done = nursery.run(
             [DAYBOOK, "user", *words, *users], input="pass\n", text=True, capture_output=True,
             check=False,
         )  # fmt: skip
@@ -391,7 +391,7 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
     cli(hosts, "queue", "delete", "eu::other")
     names = {row["queue"]: row["messages"] for row in cli(hosts, "queue", "list", "--json")}
     assert names == {"q": 1, "eu::q": 0}
-    done = subprocess.run(
+    done = nursery.run(
         [DAYBOOK, "queue", "create", "x", "--virtual-host", "us", "--data", str(hosts.data)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -408,7 +408,7 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
 def test_programs_name_the_host_in_the_url(hosts: BrokerProcess) -> None:
     url = f"stomp://127.0.0.1:{hosts.port}?virtual-host=eu"
     for words in (["send", "/queue/q", "hello"], ["receive", "/queue/q", "--count", "1"]):
-        done = subprocess.run(
+        done = nursery.run(
             [DAYBOOK, *words, "--url", url], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr

@@ -1,0 +1,252 @@
+"""Run the installed commands without the start of an interpreter for each of them.
+
+Loading the broker costs half a second of a processor, and the tests start it a thousand times. A
+nursery is one process that has imported the commands and does nothing else. It forks for each
+command: the child is a process with a session, files, a folder and signals of its own, and runs the
+entry point that the installed script runs. What is not proved like this is the start of an
+interpreter, the script itself and the imports; modules of tests about those do without a nursery
+(`OWN_INTERPRETER` in `tests/interop/conftest.py`).
+
+The nursery is the parent of what it forks, so it says how a child ended. When the process of the
+tests ends, it reads the end of its socket, kills what still runs, and ends too.
+"""
+
+import atexit
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final
+
+DESCRIPTORS: Final = 3
+MESSAGE_BYTES: Final = 1 << 17
+MODULES: Final = {"daybook": "daybook", "daybook.tools.journal_cli": "journal"}
+"""The installed scripts of modules that `python -m` runs."""
+KNOWN: Final = {"capture_output", "check", "text", "input", "cwd", "timeout"}
+CHANGES_ALWAYS: Final = "PYTEST_CURRENT_TEST"
+"""A variable that is another in each test."""
+
+
+class Nursling:
+    """A command that a nursery runs: what tests use of `subprocess.Popen`."""
+
+    def __init__(self, nursery: "Nursery", pid: int) -> None:
+        self._nursery = nursery
+        self.pid: Final = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return how it ended as Popen does: the exit code, or the signal as a negative number."""
+        if self.returncode is None:
+            self.returncode = self._nursery.ask({"pid": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises TimeoutExpired."""
+        if self.poll() is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                poll = select.poll()
+                poll.register(descriptor, select.POLLIN)
+                if not poll.poll(None if timeout is None else timeout * 1000):
+                    raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            finally:
+                os.close(descriptor)
+            self.poll()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it is known to have ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Nursery:
+    """The process that forks, as the tests see it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._environment = _environment()
+        self._door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self.pid: Final = self._process.pid
+        atexit.register(self.close)
+
+    def fits(self) -> bool:
+        """Return whether the environment is the one that the nursery was started with."""
+        return self._environment == _environment()
+
+    def close(self) -> None:
+        """End the process."""
+        atexit.unregister(self.close)
+        self._door.close()
+        self._process.wait()
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: IO[bytes] | None = None,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cwd: str | Path | None = None,
+    ) -> Nursling:
+        """Run a command in a session of its own."""
+        request = {"command": list(command), "folder": str(cwd or Path.cwd())}
+        with Path(os.devnull).open("rb") as nothing:
+            files = [file.fileno() for file in (stdin or nothing, stdout, stderr)]
+            pid = self.ask(request, files)
+        assert pid is not None
+        return Nursling(self, pid)
+
+    def ask(self, request: dict[str, Any], files: Sequence[int] = ()) -> int | None:
+        """Send a request and return the answer to it."""
+        with self._lock:
+            socket.send_fds(self._door, [json.dumps(request).encode()], list(files))
+            answer = self._door.recv(MESSAGE_BYTES)
+        assert answer, "the nursery ended"
+        found: int | None = json.loads(answer)
+        return found
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != CHANGES_ALWAYS}
+
+
+_nurseries: Final[dict[int, Nursery]] = {}
+
+
+def nursery() -> Nursery | None:
+    """Return the nursery of this process; None if the environment is another by now."""
+    pid = os.getpid()
+    if pid not in _nurseries:
+        _nurseries[pid] = Nursery()
+    found = _nurseries[pid]
+    return found if found.fits() else None
+
+
+def _as_installed(command: Sequence[str]) -> list[str] | None:
+    """Return the command by its script, also for `python -m`; None if it is none of ours."""
+    words = [str(word) for word in command]
+    if words[:2] == [sys.executable, "-m"] and words[2] in MODULES:
+        words[:3] = [str(Path(sys.executable).with_name(MODULES[words[2]]))]
+    path = Path(words[0])
+    ours = path.parent == Path(sys.executable).parent and path.name in MODULES.values()
+    return words if ours else None
+
+
+def run(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[Any]":
+    """Run `daybook` or `journal` as `subprocess.run` does, and anything else by that."""
+    words = _as_installed(command)
+    place = nursery() if words is not None and how.keys() <= KNOWN else None
+    if place is None or words is None or not how.get("capture_output"):
+        return subprocess.run(command, check=how.pop("check", False), **how)
+    said = how.get("input") or b""
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        stdin.write(said.encode() if isinstance(said, str) else said)
+        stdin.seek(0)
+        child = place.start(words, stdin=stdin, stdout=stdout, stderr=stderr, cwd=how.get("cwd"))
+        try:
+            code = child.wait(how.get("timeout"))
+        finally:
+            child.kill()
+        heard = [_whole(file, is_text=how.get("text", False)) for file in (stdout, stderr)]
+    done = subprocess.CompletedProcess[Any](words, code, *heard)
+    if how.get("check"):
+        done.check_returncode()
+    return done
+
+
+def _whole(file: IO[bytes], *, is_text: bool) -> str | bytes:
+    file.seek(0)
+    return file.read().decode() if is_text else file.read()
+
+
+# ---- the process itself
+
+
+def _ended(pid: int) -> int | None:
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _become(request: dict[str, Any], files: Sequence[int]) -> None:
+    """Make a forked process what a started one would be."""
+    os.setsid()
+    for number, descriptor in enumerate(files):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(request["folder"])
+    sys.argv[:] = request["command"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _serve(door: socket.socket) -> None:
+    """Answer requests; returns only in a forked process, when it is ready to run its command."""
+    running: set[int] = set()
+    while True:
+        said, files, _, _ = socket.recv_fds(door, MESSAGE_BYTES, DESCRIPTORS)
+        if not said:
+            for child in running:
+                os.kill(child, signal.SIGKILL)
+            os._exit(0)
+        request = json.loads(said)
+        if "pid" in request:
+            code = _ended(request["pid"])
+            if code is not None:
+                running.discard(request["pid"])
+            door.send(json.dumps(code).encode())
+            continue
+        if not (pid := os.fork()):
+            door.close()
+            _become(request, files)
+            return
+        for descriptor in files:
+            os.close(descriptor)
+        running.add(pid)
+        door.send(json.dumps(pid).encode())
+
+
+def main() -> None:
+    """Import the commands, then fork for each one that is asked for, and run it."""
+    # An installed script has its own folder there.
+    sys.path[0] = str(Path(sys.executable).parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from daybook.tools import daybook as commands  # noqa: PLC0415 (only in the nursery)
+    from daybook.tools import entry, journal_cli  # noqa: PLC0415 (only in the nursery)
+
+    places = {*commands.PLACES.values(), *journal_cli.PLACES.values()}
+    for name in ("daybook.server.service", *(place.partition(":")[0] for place in places)):
+        importlib.import_module(name)
+
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    getattr(entry, Path(sys.argv[0]).name)()
+
+
+if __name__ == "__main__":
+    main()
