@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.preload import NoCompiler, compile_library
+from daybook.client.control import ask
 from daybook.journal.data_directory import JOURNAL
 from daybook.server.health import problems
 from tests.crash.power import SOURCE
@@ -28,7 +29,7 @@ SETTINGS = (
     "journal.checkpoint-period=500",
 )
 COUNT = 1_000
-STOP_SECONDS = 8.0
+STOP_SECONDS = 20.0
 """How long a stop may be seen to take whose limit is 4 s: the machine has other things to do."""
 
 
@@ -190,15 +191,32 @@ def send_one(producer: Wire, size: int, receipt: str) -> None:
     producer.send("SEND", bytes(size), destination="/queue/a", persistent="true", receipt=receipt)
 
 
-def let_a_sync_hang(broker: BrokerProcess, producer: Wire, size: int, stuck: Path) -> None:
-    """Send messages until all is by the way of this size, then one whose sync hangs."""
+def written_near(broker: BrokerProcess) -> int:
+    answer = ask(broker.data, {"do": "status"})
+    assert answer is not None
+    return int(answer["blocks_written_near"])
+
+
+def let_a_sync_hang(broker: BrokerProcess, producer: Wire, size: int, stuck: Path) -> int:
+    """Send messages until all is by the way of this size, then one whose sync hangs.
+
+    Return how many were sent. How soon small messages are written by the broker's process depends
+    on how quickly this disk syncs.
+    """
     producer.connect()
-    before = status(broker)
-    for number in range(20):
-        send_one(producer, size, str(number))
-        assert producer.read().headers == {"receipt-id": str(number)}
-    near = status(broker)["blocks_written_near"] - before["blocks_written_near"]
-    assert near >= 10 if size == SMALL else near <= 10
+    count = 0
+
+    def is_by_its_way() -> bool:
+        nonlocal count
+        before = written_near(broker)
+        for _ in range(20):
+            send_one(producer, size, str(count))
+            assert producer.read().headers == {"receipt-id": str(count)}
+            count += 1
+        near = written_near(broker) - before
+        return near >= 10 if size == SMALL else near <= 10
+
+    wait_for(is_by_its_way, "blocks that are written by the way of this size", 240)
     stuck.touch()
     send_one(producer, size, "late")
     wait_for(
@@ -210,6 +228,7 @@ def let_a_sync_hang(broker: BrokerProcess, producer: Wire, size: int, stuck: Pat
     # Others are served meanwhile, as far as nothing needs the disk.
     with Wire(broker.port) as another:
         assert another.connect("9.9").command == "ERROR"
+    return count + 1
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
@@ -218,7 +237,7 @@ def test_a_sync_that_hangs_for_a_while_loses_nothing(
 ) -> None:
     broker = broker_on_a_bad_disk
     with Wire(broker.port) as producer:
-        let_a_sync_hang(broker, producer, size, stuck)
+        count = let_a_sync_hang(broker, producer, size, stuck)
         send_one(producer, size, "behind it")
         stuck.unlink()
         assert producer.read().headers == {"receipt-id": "late"}
@@ -229,7 +248,7 @@ def test_a_sync_that_hangs_for_a_while_loses_nothing(
             assert producer.read().headers == {"receipt-id": str(number)}
     assert broker.stop() == 0
     broker.start()
-    assert status(broker)["messages_ready"] == 42
+    assert status(broker)["messages_ready"] == count + 1 + 20
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
@@ -238,14 +257,14 @@ def test_a_stop_does_not_wait_for_a_sync_that_hangs(
 ) -> None:
     broker = broker_on_a_bad_disk
     with Wire(broker.port) as producer:
-        let_a_sync_hang(broker, producer, size, stuck)
+        count = let_a_sync_hang(broker, producer, size, stuck)
         begun = time.monotonic()
         assert broker.stop() == 1
         assert time.monotonic() - begun < STOP_SECONDS
     assert "are not durable, and were not confirmed to any client" in broker.log_text()
     stuck.unlink()
     broker.start()
-    assert status(broker)["messages_ready"] >= 20
+    assert status(broker)["messages_ready"] >= count - 1
     assert broker.stop() == 0
 
 
