@@ -39,7 +39,8 @@ FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/
 ARGS ?=
 COMPILE ?=
 PYTEST_ARGS ?=
-JOBS ?= 2
+# Tests wait for clients, disks and other processes for a third of their time.
+JOBS ?= $(shell expr `nproc 2>/dev/null || echo 2` + 1)
 BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
@@ -134,7 +135,7 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 
 # Tests start brokers hundreds of times. Where PYTHONDONTWRITEBYTECODE is set, as in many containers,
 # each of them would compile every module again.
-test: $(TEST) ## run the test suite, two files at a time or JOBS=n (PYTEST_ARGS="-k name -x")
+test: $(TEST) ## run the test suite, a file for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 

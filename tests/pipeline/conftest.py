@@ -1,7 +1,7 @@
 """What the tests of the pipeline share: one Spark for all of them, and none without Java.
 
-Tests that ask for `spark` or `java` are marked `spark`; under pytest-xdist with
-`--dist loadgroup` one worker gets them all, so that one JVM is started.
+Tests that ask for `spark` or `java` are marked `spark`; under pytest-xdist one worker gets them
+all, so that one JVM is started (`tests/conftest.py`).
 """
 
 import os
@@ -21,11 +21,9 @@ NO_JAVA = "no Java: Spark tests are skipped; install a JRE 17"
 NEEDING_JAVA = {"java", "spark"}
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in filter(needs_java, items):
         item.add_marker(pytest.mark.spark)
-        if config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
