@@ -113,7 +113,9 @@ class Nursery:
         cwd: str | Path | None = None,
     ) -> Nursling:
         """Run a command in a session of its own."""
-        request = {"command": list(command), "folder": str(cwd or Path.cwd())}
+        folder = Path(cwd or Path.cwd())
+        assert folder.is_dir(), f"{folder} is no folder"
+        request = {"command": list(command), "folder": str(folder)}
         with Path(os.devnull).open("rb") as nothing:
             files = [file.fileno() for file in (stdin or nothing, stdout, stderr)]
             pid = self.ask(request, files)
@@ -196,7 +198,7 @@ def _ended(pid: int) -> int | None:
 
 
 def _become(request: dict[str, Any], files: Sequence[int]) -> None:
-    """Make a forked process what a started one would be."""
+    """Make a forked process what a started one would be; its folder exists."""
     os.setsid()
     for number, descriptor in enumerate(files):
         os.dup2(descriptor, number)
@@ -222,14 +224,17 @@ def _serve(door: socket.socket) -> None:
                 running.discard(request["pid"])
             door.send(json.dumps(code).encode())
             continue
-        if not (pid := os.fork()):
-            door.close()
-            _become(request, files)
-            return
-        for descriptor in files:
-            os.close(descriptor)
-        running.add(pid)
-        door.send(json.dumps(pid).encode())
+        pid = os.fork()
+        if pid:
+            running.add(pid)
+            for descriptor in files:
+                os.close(descriptor)
+            continue
+        # The child answers: whoever has heard of it may signal its session.
+        _become(request, files)
+        door.send(json.dumps(os.getpid()).encode())
+        door.close()
+        return
 
 
 def main() -> None:
