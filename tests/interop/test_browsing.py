@@ -351,7 +351,7 @@ def test_durable_topics_by_browsers_resume_after_a_kill(tmp_path_factory: Any) -
 
 
 def test_durable_topics_by_browsers_with_messages_that_expire(broker: BrokerProcess) -> None:
-    fill(broker, "/queue/expire", b"a", ttl="500")
+    fill(broker, "/queue/expire", b"a", ttl="3000")
     with connected(broker) as wire:
         subscribe(wire, "/queue/expire", from_seq="0", include_seq="seq", **LISTENING)
         assert wire.expect("MESSAGE").body == b"a"

@@ -313,14 +313,17 @@ def test_a_slow_disk_slows_producers_and_costs_no_memory(
     wait_for(lambda: _status(broker)["producers_slowed_ms"] > 0, "producers that are slowed")
     wait_for(lambda: _status(broker)["sync_ms_running"] > 50, "a sync that runs for long")
     before = broker.rss_bytes()
-    slowed = 0
-    for _ in range(20):
+
+    def bounded() -> dict[str, Any]:
         status = _status(broker)
         assert status["pending_bytes"] < 1 << 20
-        slowed += status["peers_paused"] > 0
+        return status
+
+    wait_for(lambda: bounded()["peers_paused"], "producers that are paused")
+    wait_for(lambda: bounded()["sync_ms_last"] > 190, "a slow sync that ended")
+    for _ in range(20):
+        bounded()
         time.sleep(0.05)
-    assert slowed
-    assert status["sync_ms_last"] > 190
     # What is queued is in memory as long as nothing pages; what waits for the disk is not more.
     assert broker.rss_bytes() - before < 8 << 20
     fault.unlink()

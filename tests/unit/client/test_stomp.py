@@ -146,32 +146,37 @@ def test_a_body_longer_than_memory_waits_in_a_file() -> None:
 
 
 def test_a_long_body_may_take_longer_than_one_waits_for_a_message() -> None:
+    begun = threading.Event()
+
     def dribble(connection: socket.socket) -> None:
         connection.sendall(b"MESSAGE\nmessage-id:1\ncontent-length:4\n\n")
+        begun.set()
         for byte in b"body\0":
             time.sleep(0.02)
             connection.sendall(bytes([byte]))
 
     with peer(CONNECTED, then=dribble) as endpoint, StompClient(endpoint) as client:
-        time.sleep(0.01)
+        assert begun.wait(60)
         message = client.message(0.06)
         assert message is not None
         assert message.body == b"body"
 
 
 def test_silence_in_the_middle_of_a_body() -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
 
     def stop_sending(connection: socket.socket) -> None:
         connection.sendall(b"MESSAGE\nmessage-id:1\ncontent-length:4\n\nbo")
+        begun.set()
         release.wait(30)
 
     with peer(CONNECTED, then=stop_sending) as endpoint:
-        with (
-            StompClient(endpoint, timeout=0.1) as client,
-            pytest.raises(StompError, match="stopped sending"),
-        ):
-            client.message(10)
+        with StompClient(endpoint) as client:
+            assert begun.wait(60)
+            # What may take long is the whole body, not the silence within it.
+            client._timeout = 0.1
+            with pytest.raises(StompError, match="stopped sending"):
+                client.message(0.05)
         release.set()
 
 
