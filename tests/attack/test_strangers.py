@@ -24,6 +24,8 @@ from tests.support.process import BrokerProcess, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KIB = 1024
+LOGIN_SECONDS = 10.0
+"""Whoever waited for strangers would wait for minutes; a hash alone takes part of a second."""
 SECRET = "correct-horse-battery-staple"
 
 
@@ -94,12 +96,12 @@ def test_a_flood_of_logins_keeps_nobody_out_who_was_in(beside: Beside, scale: in
         for number in range(300 * scale):
             wire = stack.enter_context(Wire(broker.port))
             wire.write(connect_frame(login="joe", passcode=f"guess{number}"))
-        assert max(log_in(broker) for _ in range(5)) < 2
+        assert max(log_in(broker) for _ in range(5)) < LOGIN_SECONDS
         found = status(broker)
         assert found["logins_waiting"] <= 250
         assert found["logins_turned_away"] >= 300 * scale - 260
     # Nothing is hashed for peers that have gone.
-    wait_for(lambda: status(broker)["logins_waiting"] == 0, "the end of the queue", 20)
+    wait_for(lambda: status(broker)["logins_waiting"] == 0, "the end of the queue")
     assert broker.stop() == 0
 
 
@@ -133,7 +135,7 @@ def test_refused_logins_do_not_fill_the_journal(beside: Beside, scale: int) -> N
         with Wire(broker.port) as wire:
             wire.write(frame("CONNECT", accept_version="9", login=SECRET))
             assert wire.read().command == "ERROR"
-    wait_for(lambda: status(broker)["logins_waiting"] == 0, "the end of the queue", 30)
+    wait_for(lambda: status(broker)["logins_waiting"] == 0, "the end of the queue")
     refused = status(broker)["refusals"]
     assert refused >= 100
     assert broker.stop() == 0
@@ -170,7 +172,7 @@ def test_an_unfinished_connect_costs_little(beside: Beside, scale: int, size: in
             with suppress(OSError):
                 stranger.sendall(begun)
         time.sleep(0.2)
-        assert log_in(broker) < 10
+        assert log_in(broker) < LOGIN_SECONDS
         assert (broker.rss_bytes() - before) / count < 64 * KIB
 
 
@@ -203,7 +205,7 @@ def test_sockets_that_say_nothing_make_room(beside: Beside) -> None:
             for _ in range(400)
         ]
         wait_for(lambda: status(broker)["connections_dismissed"] >= 140, "those that made room")
-        assert log_in(broker) < 2
+        assert log_in(broker) < LOGIN_SECONDS
         idle[0].settimeout(10)
         assert b"have not logged in" in idle[0].recv(4096)
 

@@ -261,7 +261,7 @@ def test_an_administrator_that_does_not_read_holds_up_nobody(tmp_path: Path) -> 
         def is_closed() -> bool:
             return "the answers are not read" in broker.log_text() or not connected(hangs)
 
-        wait_for(is_closed, "the end of the connection", 20)
+        wait_for(is_closed, "the end of the connection")
         hangs.__exit__()
 
 

@@ -28,7 +28,7 @@ NAME = 'quote"\\£€😀'
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    settings = ("broker.disk-scan-period=100ms", "broker.stop-timeout=6s")
+    settings = ("broker.disk-scan-period=100ms", "broker.stop-timeout=40s")
     with BrokerProcess(tmp_path / "data", settings=settings, listen=LISTEN) as process:
         yield process.start()
 
@@ -171,7 +171,7 @@ def test_a_stop_is_seen_until_its_end(broker: BrokerProcess) -> None:
         wire.send("CONNECT", accept_version="1.2", host="h")
         time.sleep(0.2)
         broker.send_signal(signal.SIGTERM)
-        wait_for(lambda: get(broker, "/live")[0] == 503, "the stop to begin", 4)
+        wait_for(lambda: get(broker, "/live")[0] == 503, "the stop to begin", 30)
         assert get(broker, "/live")[:2] == (503, "not live: stopping\n")
         assert ready(broker) == (503, "not ready: stopping\n")
     broker.wait()

@@ -397,7 +397,7 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "us::x" in done.stderr
-    done = subprocess.run(
+    done = nursery.run(
         [DAYBOOK, "queue", "list", "--virtual-host", "us", "--data", str(hosts.data)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
