@@ -25,7 +25,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
 
-# Nothing here multiplies matrices, and the threads for it are a quarter of the start of each process.
+# Nothing here multiplies matrices; threads for that are a quarter of the start of each process.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
