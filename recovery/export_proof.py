@@ -13,10 +13,12 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from daybook.engine.details import KeyChangeDetail
 from daybook.errors import DaybookError
 from daybook.recovery.statements import Statement
 
-FORMAT: Final = 1
+FORMATS: Final = (1, 2)
+"""Format 2 has changes of the key; an export without any has format 1, for earlier releases."""
 PROOF: Final = "proof.jsonl"
 REDACTABLE: Final = ("bodies", "headers")
 
@@ -33,6 +35,27 @@ class Head(msgspec.Struct, frozen=True, tag="export", forbid_unknown_fields=True
     from_lsn: int
     to_lsn: int
     redacted: list[str] = []
+
+
+class Changed(msgspec.Struct, frozen=True, tag="change", forbid_unknown_fields=True):
+    """A change of the signing key, wherever in the journal it is. All come before the statements.
+
+    The fields are those of the detail of its event, whose LSN is `lsn`.
+    """
+
+    lsn: int
+    old: str
+    new: str
+    time: int
+    signature_old: str
+    signature_new: str
+
+    def detail(self) -> KeyChangeDetail:
+        """Return the detail of the event."""
+        return KeyChangeDetail(
+            old=self.old, new=self.new, time=self.time,
+            signature_old=self.signature_old, signature_new=self.signature_new,
+        )  # fmt: skip
 
 
 class Covered(msgspec.Struct, frozen=True, tag="statement", forbid_unknown_fields=True):
@@ -71,7 +94,7 @@ class Tail(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):
     sha256: str
 
 
-Line = Head | Covered | LeftOut | Shown | Unsigned | Tail
+Line = Head | Changed | Covered | LeftOut | Shown | Unsigned | Tail
 _DECODER: Final = msgspec.json.Decoder(Line)
 HASH_DIGITS: Final = 64
 
@@ -160,6 +183,7 @@ def read_proof(path: Path) -> Iterator[Line]:
     Nothing may be concluded from a line before all were read.
     """
     digest = hashlib.sha256()
+    may_change = True
     with path.open("rb") as file:
         for number, packed in enumerate(file, 1):
             try:
@@ -170,7 +194,9 @@ def read_proof(path: Path) -> Iterator[Line]:
                 if line.sha256 != digest.hexdigest() or file.read(1):
                     raise ExportError(f"{path} is damaged: its SHA-256 is another one")
                 return
-            if (number == 1) != isinstance(line, Head):
+            is_change = isinstance(line, Changed)
+            may_change = number == 1 or (may_change and is_change)
+            if (number == 1) != isinstance(line, Head) or (is_change and not may_change):
                 raise ExportError(f"{path}, line {number} is damaged: it does not belong there")
             digest.update(packed)
             yield line

@@ -28,6 +28,8 @@ Modules:
 - `export_descriptions`: Checking the files of an export that describe it: the id of the data
   directory, and the manifest of each segment. Nobody signs them, so they have to say what the
   segments say. Changes nothing.
+- `export_keys`: The changes of the signing key that an export takes along, so that one key of its
+  journal proves it, whichever was in use in its range (ADR 66).
 - `export_verification`: Verifying an export: that it is what it was, and what proves that it is a
   part of a history (ADR 66).
 - `exporting`: Running `journal export`: copies a range of history with its proof (ADR 66).
@@ -95,6 +97,8 @@ Modules:
 - `trail_command`: The command `journal trail`: which message is asked for, and in which form.
 - `trailing`: Running `journal trail`: finds the messages that are asked for, and prints their
   history.
+- `trusted_keys`: The public keys that a verification trusts: the given ones, and those that are
+  linked with them by changes of the key that both keys have signed (ADR 66).
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.

@@ -7,12 +7,13 @@ what is there, and from the hashes of what is not. Changes nothing.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from daybook.engine.details import KeyChangeDetail
 from daybook.journal.block import Block, BlockCodec
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -27,9 +28,10 @@ from daybook.journal.segment import data_id_of
 from daybook.journal.verify import Report, verify
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.export_proof import (
-    FORMAT,
+    FORMATS,
     PROOF,
     REDACTABLE,
+    Changed,
     Covered,
     ExportError,
     Head,
@@ -50,16 +52,21 @@ from daybook.recovery.leaves import (
     leaf_of,
     string_hashes,
 )
-from daybook.recovery.statements import Statement, key_id
+from daybook.recovery.statements import Statement
 from daybook.tools.export_descriptions import wrong_descriptions
 from daybook.tools.proving import Anchors
+from daybook.tools.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
 
 
 class ExportVerdict(msgspec.Struct):
     """The result. `proven` are ranges of events that a signature or an anchor proves.
 
-    `wrong` are contradictions; `unproven` is set if keys or anchors were given and there are events
-    that they do not prove.
+    `keys` are the ids of all keys that were trusted in the end. `anchors` match a block;
+    `anchors_unsigned` of them are unsigned, and the signatures of `anchors_unchecked` were not
+    checked, because no key was given. `anchors_redacted` match blocks that have parts left out,
+    which an anchor cannot prove; `anchors_outside` are about other events. `wrong` are
+    contradictions; `unproven` is set if keys or anchors were given and there are events that they
+    do not prove.
     """
 
     report: Report
@@ -67,6 +74,10 @@ class ExportVerdict(msgspec.Struct):
     statements: int = 0
     anchors: int = 0
     anchors_unsigned: int = 0
+    anchors_unchecked: int = 0
+    anchors_redacted: int = 0
+    anchors_outside: int = 0
+    keys: list[str] = []
     proven: list[tuple[int, int]] = []
     wrong: list[str] = []
     unproven: bool = False
@@ -119,8 +130,9 @@ class _Check:
         self._verdict: Final = verdict
         self._data_id: Final = data_id_of(disk)
         self._codec: Final = BlockCodec(LAYOUT, self._data_id)
-        self._keys: Final[Mapping[str, bytes]] = {key_id(key): key for key in keys}
-        self._anchors: Final = {each.lsn: each for each in anchors}
+        self._keys: Final = TrustedKeys(keys)
+        self._given: Final = anchors
+        self._anchors: Final[dict[int, list[Statement]]] = {}
         self._blocks: Final[Iterator[Block]] = (
             block for block in read_blocks(disk, LAYOUT) if block.count
         )
@@ -135,7 +147,14 @@ class _Check:
         head = next(lines)
         assert isinstance(head, Head)
         self._begin(head)
+        changes: list[tuple[str, KeyChangeDetail]] = []
         for line in lines:
+            if isinstance(line, Changed):
+                changes.append((f"event {line.lsn}", line.detail()))
+                continue
+            if changes:
+                self._verdict.wrong += self._keys.link(self._data_id.hex(), changes)
+                changes = []
             if isinstance(line, Shown):
                 self._show(line)
             elif isinstance(line, LeftOut):
@@ -147,14 +166,20 @@ class _Check:
         if next(self._blocks, None) is not None:
             raise ExportError("the proof does not mention all blocks of the export")
         self._verdict.proven = _merged(self._ends)
+        self._verdict.keys = self._keys.ids
+        self._verdict.wrong += self._keys.unknown()
+        self._verdict.wrong += [
+            f"the anchor of event {lsn}: no block of the export ends there"
+            for lsn in sorted(self._anchors)
+        ]
 
     def _begin(self, head: Head) -> None:
         report = self._verdict.report
         self._verdict.redacted = head.redacted
-        if head.format != FORMAT:
+        if head.format not in FORMATS:
             raise ExportError(
-                f"the export has format {head.format}, this release reads {FORMAT}: use the "
-                "release that wrote it, or a later one"
+                f"the export has format {head.format}, this release reads {FORMATS[0]} to "
+                f"{FORMATS[-1]}: use the release that wrote it, or a later one"
             )
         if not set(head.redacted) <= set(REDACTABLE):
             raise ExportError("the proof says that something unknown is left out")
@@ -165,6 +190,15 @@ class _Check:
                 f"the proof is of events {head.from_lsn} to {head.to_lsn}, and the export has "
                 f"{report.first_lsn} to {report.last_lsn}"
             )
+        for each in self._given:
+            if each.data_id != head.data_id:
+                self._verdict.wrong.append(
+                    f"the anchor of event {each.lsn} is of another data directory ({each.data_id})"
+                )
+            elif head.from_lsn <= each.lsn <= head.to_lsn:
+                self._anchors.setdefault(each.lsn, []).append(each)
+            else:
+                self._verdict.anchors_outside += 1
 
     def _show(self, line: Shown) -> None:
         block = next(self._blocks, None)
@@ -222,16 +256,9 @@ class _Check:
             self._ends += [(first, last) for first, last, _ in shown]
             proven_to = max((last for _, last, _ in shown), default=0)
         for _, last, block_hash in shown:
-            anchor = self._anchors.get(last)
-            if anchor is None or self._verdict.redacted:
-                # Of a block that has parts left out, an anchor alone proves nothing.
-                continue
-            if (anchor.data_id, anchor.block_hash) != (self._data_id.hex(), block_hash.hex()):
-                self._verdict.wrong.append(f"the anchor of event {last} is of another history")
-            elif not self._keys or anchor.is_unsigned or not self._wrong_with(anchor):
-                self._verdict.anchors += 1
-                self._verdict.anchors_unsigned += anchor.is_unsigned
-                proven_to = max(proven_to, last)
+            for anchor in self._anchors.pop(last, ()):
+                if self._matches(anchor, block_hash):
+                    proven_to = max(proven_to, last)
         if proven_to and not self._verdict.redacted:
             # The chain proves everything before a proven block.
             self._ends.append((self._verdict.report.first_lsn, proven_to))
@@ -244,23 +271,38 @@ class _Check:
         elif statement.contents != contents:
             wrong = "the events are not those that were signed"
         elif self._keys:
-            wrong = self._wrong_with(statement)
+            if not self._keys.knows(statement, SIGNATURES):
+                return False
+            if not self._keys.has_signed(statement):
+                wrong = "it is not what the key signed"
         if wrong:
             self._verdict.wrong.append(f"the signature up to event {statement.lsn}: {wrong}")
             return False
         self._verdict.statements += bool(self._keys)
         return bool(self._keys)
 
-    def _wrong_with(self, statement: Statement) -> str:
-        # Slow to load, and only needed with a key.
-        from daybook.recovery.signing_keys import is_signed  # noqa: PLC0415
-
-        public = self._keys.get(statement.key)
-        if public is None:
-            return f"it is by the key {statement.key or '(none)'}, which was not given"
-        if not is_signed(public, statement.signature, statement.message()):
-            return "it is not what the key signed"
-        return ""
+    def _matches(self, anchor: Statement, block_hash: bytes) -> bool:
+        """Return whether an anchor proves a block; notes what is wrong with it."""
+        verdict = self._verdict
+        if anchor.block_hash != block_hash.hex():
+            verdict.wrong.append(f"the anchor of event {anchor.lsn} is of another history")
+            return False
+        if self._keys and not anchor.is_unsigned:
+            if not self._keys.knows(anchor, ANCHORS):
+                return False
+            if not self._keys.has_signed(anchor):
+                verdict.wrong.append(
+                    f"the anchor of event {anchor.lsn}: it is not what the key signed"
+                )
+                return False
+        if verdict.redacted:
+            # The hash of a block cannot be made again without what was left out.
+            verdict.anchors_redacted += 1
+            return False
+        verdict.anchors += 1
+        verdict.anchors_unsigned += anchor.is_unsigned
+        verdict.anchors_unchecked += not (anchor.is_unsigned or self._keys)
+        return True
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

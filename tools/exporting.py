@@ -38,7 +38,7 @@ from daybook.journal.segment import data_id_of, open_segment
 from daybook.journal.summaries import summary_of_block
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.export_proof import (
-    FORMAT,
+    FORMATS,
     PROOF,
     Covered,
     Head,
@@ -58,6 +58,7 @@ from daybook.recovery.leaves import (
     string_hashes,
 )
 from daybook.recovery.statements import Statement, statement_of
+from daybook.tools.export_keys import changes_of_key
 from daybook.tools.failures import Failure
 
 HEAP_OF: Final = {"headers": HEADERS, "bodies": BODIES}
@@ -80,9 +81,12 @@ def export(
     to_lsn: int,
     redacted: Sequence[str],
     extra: Sequence[Statement],
+    *,
+    note: Callable[[str], None],
     progress: Callable[[int], None],
 ) -> Exported:
-    """Write an export. `extra` are statements that are not in the journal.
+    """Write an export. `extra` are statements that are not in the journal. `note` is called with
+    sentences about what is not in it, though it should be.
 
     Raises JournalError, Failure and OSError.
     """
@@ -94,7 +98,7 @@ def export(
     try:
         with naming(target):
             (partial / JOURNAL).mkdir(mode=0o700, parents=True)
-            done = _Export(disk, partial, redacted, progress).write(from_lsn, to_lsn, extra)
+            done = _Export(disk, partial, redacted, note, progress).write(from_lsn, to_lsn, extra)
             partial.rename(target)
     except BaseException:
         with suppress(OSError):
@@ -107,12 +111,18 @@ class _Export:
     """One export, being written to a directory."""
 
     def __init__(
-        self, disk: Disk, path: Path, redacted: Sequence[str], progress: Callable[[int], None]
+        self,
+        disk: Disk,
+        path: Path,
+        redacted: Sequence[str],
+        note: Callable[[str], None],
+        progress: Callable[[int], None],
     ) -> None:
         self._disk = disk
         self._path = path
         self._redacted = sorted(HEAP_OF[each] for each in redacted)
         self._names = sorted(redacted)
+        self._note = note
         self._progress = progress
         self._data_id = data_id_of(disk)
         self._codec = BlockCodec(LAYOUT, self._data_id)
@@ -128,9 +138,15 @@ class _Export:
             self._write_segment(file, first, last)
         with (self._path / PROOF).open("wb") as file:
             self._proof = ProofWriter(file)
+            changes = list(changes_of_key(self._disk, self._note))
             self._proof.put(
-                Head(FORMAT, self._data_id.hex(), first.first_lsn, last.last_lsn, self._names)
-            )
+                Head(
+                    FORMATS[-1] if changes else FORMATS[0],
+                    self._data_id.hex(), first.first_lsn, last.last_lsn, self._names,
+                )
+            )  # fmt: skip
+            for change in changes:
+                self._proof.put(change)
             self._write_proof(statements, last.last_lsn)
             self._proof.end()
         self._write_manifest(segment)

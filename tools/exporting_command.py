@@ -39,7 +39,10 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
     noted = noted_in(path / NOTARY)
     extra = [noted.statement] if noted is not None else []
     with progress("exporting", 3 * total) as advance:
-        done = export(disk, target, first, last, flags["redacted"], extra, adding_up(advance))
+        done = export(
+            disk, target, first, last, flags["redacted"], extra,
+            note=lambda text: click.echo(f"note: {text}", err=True), progress=adding_up(advance),
+        )  # fmt: skip
     if flags["as_json"]:
         show_json(done._asdict() | {"target": str(target), "left_out": left_out})
         return
@@ -120,6 +123,14 @@ def unsigned(anchors: int) -> str:
     )
 
 
+def unchecked(anchors: int) -> str:
+    """Say what signed anchors prove without a key."""
+    return (
+        f"signed, matches: {anchors} of the anchors; who signed them was not checked, because no "
+        "--public-key was given"
+    )
+
+
 def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
     report = verdict.report
     without = f", without {' and '.join(verdict.redacted)}" if verdict.redacted else ""
@@ -135,6 +146,18 @@ def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
         click.echo(f"events {first} to {last} are proven to be what the broker journaled")
     if verdict.anchors_unsigned:
         click.echo(unsigned(verdict.anchors_unsigned))
+    if verdict.anchors_unchecked:
+        click.echo(unchecked(verdict.anchors_unchecked))
+    if verdict.anchors_redacted:
+        click.echo(
+            f"matches, but proves nothing: {verdict.anchors_redacted} of the anchors, because parts"
+            " of their blocks were left out; a signature proves them: --public-key"
+        )
+    if verdict.anchors_outside:
+        click.echo(
+            f"not compared: {verdict.anchors_outside} of the anchors, which are about events that "
+            "are not in the export"
+        )
     if verdict.unproven:
         click.secho("NOT PROVEN not all of its events are proven by what was given", fg="red")
     elif verdict.ok and not has_proof:

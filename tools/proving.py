@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.details import KeyChangeDetail
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.reader import read_blocks
@@ -20,13 +19,12 @@ from daybook.journal.verify import Report
 from daybook.recovery.statements import (
     Statement,
     StatementError,
-    change_message,
-    key_id,
     noted_in,
     read_anchors,
     statement_of,
 )
-from daybook.tools.verify_work import CheckedSegment, SeenChange, SeenStatement
+from daybook.tools.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
+from daybook.tools.verify_work import CheckedSegment, SeenStatement
 
 UNSIGNED_CHECKPOINTS: Final = 3
 """So many checkpoints may follow the last signature: a notary may have just died with the
@@ -39,7 +37,8 @@ BAD_LINES_SHOWN: Final = 10
 class Proven(msgspec.Struct):
     """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
     `anchored_lsn`; 0 if it is not, or if that was not asked. `anchors_unsigned` of the anchors that
-    match are unsigned."""
+    match are unsigned; the signatures of `anchors_unchecked` were not checked, because no key was
+    given."""
 
     signatures: int = 0
     signed_lsn: int = 0
@@ -50,6 +49,7 @@ class Proven(msgspec.Struct):
     anchored_lsn: int = 0
     anchors_before: int = 0
     anchors_unsigned: int = 0
+    anchors_unchecked: int = 0
     wrong: list[str] = []
 
 
@@ -70,7 +70,7 @@ class Proof:
     """
 
     def __init__(self, keys: Sequence[bytes], anchors: Anchors, kept: Path) -> None:
-        self._trusted: Final = {key_id(key): key for key in keys}
+        self._trusted: Final = TrustedKeys(keys)
         self._anchors: Final = anchors.statements
         self._kept: Final = kept
         self._last_of_notary: Statement | None = None
@@ -108,7 +108,10 @@ class Proof:
         hashes = {lsn: found for each in checks for lsn, found in each.hashes.items()}
         data_id = data_id_of(disk).hex()
         if self.has_keys:
-            self._link(data_id, [change for each in checks for change in each.changes])
+            changes = (change for each in checks for change in each.changes)
+            self._found.wrong += self._trusted.link(
+                data_id, ((f"event {each.said_at}", each.detail) for each in changes)
+            )
             statements = [said for each in checks for said in each.statements]
             self._judge_signatures(disk, report, data_id, statements, hashes)
             checkpoints = [
@@ -117,25 +120,9 @@ class Proof:
             ]  # fmt: skip
             self._judge_end(report, len(checkpoints))
         self._judge_anchors(report, data_id, hashes)
-        self._found.keys = sorted(self._trusted)
+        self._found.wrong += self._trusted.unknown()
+        self._found.keys = self._trusted.ids
         return self._found
-
-    def _link(self, data_id: str, changes: Iterable[SeenChange]) -> None:
-        """Trust the keys that are linked with trusted ones, forwards and backwards."""
-        sound = []
-        for each in changes:
-            if _is_mutual(data_id, each.detail):
-                sound.append((bytes.fromhex(each.detail.old), bytes.fromhex(each.detail.new)))
-            else:
-                self._wrong(f"event {each.said_at}: the change of the key is not signed by both")
-        grows = True
-        while grows:
-            grows = False
-            for old, new in sound:
-                linked = {key_id(old): old, key_id(new): new}
-                if 0 < len(self._trusted.keys() & linked.keys()) < len(linked):
-                    self._trusted.update(linked)
-                    grows = True
 
     def _judge_signatures(
         self,
@@ -168,8 +155,12 @@ class Proof:
 
     def _judge(self, where: str, statement: Statement, found_hash: str) -> None:
         """Judge a signed statement, given the hash of the block that it is about."""
-        wrong = self._wrong_with_signature(statement)
-        if not wrong and statement.block_hash != found_hash:
+        if not self._trusted.knows(statement, SIGNATURES):
+            return
+        wrong = ""
+        if not self._trusted.has_signed(statement):
+            wrong = "it is not what the key signed"
+        elif statement.block_hash != found_hash:
             wrong = (
                 "the journal up to there is not the one that was signed"
                 if found_hash
@@ -183,20 +174,6 @@ class Proof:
         if statement.lsn > found.signed_lsn:
             found.signed_lsn, found.signed_at = statement.lsn, statement.time
             found.signed_by = statement.key
-
-    def _wrong_with_signature(self, statement: Statement) -> str:
-        # Slow to load, and only needed with a key.
-        from daybook.recovery.signing_keys import is_signed  # noqa: PLC0415
-
-        public = self._trusted.get(statement.key)
-        if public is None:
-            return (
-                f"it is by the key {statement.key or '(none)'}, which no signed change links with"
-                " the given one"
-            )
-        if not is_signed(public, statement.signature, statement.message()):
-            return "it is not what the key signed"
-        return ""
 
     def _judge_end(self, report: Report, unsigned: int) -> None:
         found = self._found
@@ -218,7 +195,9 @@ class Proof:
             elif each.lsn > report.last_lsn:
                 wrong = f"the journal ends with event {report.last_lsn}: its end was removed"
             elif self.has_keys and not each.is_unsigned:
-                wrong = self._wrong_with_signature(each)
+                if not self._trusted.knows(each, ANCHORS):
+                    continue
+                wrong = "" if self._trusted.has_signed(each) else "it is not what the key signed"
             if not wrong and each.lsn < report.first_lsn:
                 found.anchors_before += 1
                 continue
@@ -229,22 +208,8 @@ class Proof:
             else:
                 found.anchors += 1
                 found.anchors_unsigned += each.is_unsigned
+                found.anchors_unchecked += not (each.is_unsigned or self.has_keys)
                 found.anchored_lsn = max(found.anchored_lsn, each.lsn)
-
-
-def _is_mutual(data_id: str, change: KeyChangeDetail) -> bool:
-    """Return whether both keys have signed the change."""
-    # Slow to load, and only needed with a key.
-    from daybook.recovery.signing_keys import is_signed  # noqa: PLC0415
-
-    message = change_message(data_id, change)
-    try:
-        old, new = bytes.fromhex(change.old), bytes.fromhex(change.new)
-    except ValueError:
-        return False
-    return is_signed(old, change.signature_old, message) and is_signed(
-        new, change.signature_new, message
-    )
 
 
 def _hash_at(disk: Disk, lsn: int) -> str:

@@ -160,6 +160,8 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
         )
     if proven.anchors_unsigned and proven.keys:
         click.echo(exporting_command.unsigned(proven.anchors_unsigned))
+    if proven.anchors_unchecked:
+        click.echo(exporting_command.unchecked(proven.anchors_unchecked))
     if proven.anchors_before:
         click.echo(
             f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "
