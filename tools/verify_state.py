@@ -2,15 +2,15 @@
 
 A segment that was found sound is remembered with the SHA-256 of its whole file, a range of the
 fold with the hashes of the blocks at its ends: what has changed since is verified again. Nothing
-wrong is remembered. Fault model: the file may be missing, torn, damaged, of another journal or of
-another version; then all is verified, and `note` says why. A file that does not begin as a state
+wrong is remembered. Fault model: the file may be missing, unreadable, torn, damaged, of another
+journal or of another version; then all is verified, and `note` says why. It may be impossible to
+write; then the verdict is the same, and `keep` says why. A file that does not begin as a state
 is something else, and is left alone. It lies outside of the data directory.
 """
 
 import hashlib
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +39,13 @@ class Verified(msgspec.Struct):
 
 
 def default_path(data_id: str) -> Path:
-    """Return where the state of a journal is kept unless a file is named."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    """Return where the state of a journal is kept unless a file is named. Raises UsageError."""
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    except RuntimeError as error:
+        raise click.UsageError(
+            "this user has no home directory to keep the state in; name a file with --state"
+        ) from error
     return Path(cache) / "daybook" / f"verify-{data_id}.state"
 
 
@@ -55,8 +60,8 @@ class VerifyState:
     """The file of one journal. `note` says why an existing one is not used, "" if it is."""
 
     def __init__(self, path: Path, data: Path, data_id: str) -> None:
-        """Read the file if there is one. Raises OSError, and UsageError if it lies in `data` or is
-        something else."""
+        """Read the file if there is one. Raises UsageError if it lies in `data` or is something
+        else."""
         if path.resolve().is_relative_to(data.resolve()):
             raise click.UsageError(
                 f"the state must not lie in the directory that is verified: {path}; name a file "
@@ -66,8 +71,15 @@ class VerifyState:
         self.note = ""
         self._saved = time.monotonic()
         self._kept = Verified(FORMAT, VERSION, data_id)
-        with suppress(FileNotFoundError):
+        try:
             self._read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.note = (
+                f"the state in {path} cannot be read ({error.strerror}); everything is verified "
+                "again"
+            )
 
     def _read(self) -> None:
         if not self.path.is_file() and self.path.exists():
@@ -124,7 +136,20 @@ class VerifyState:
 
     def _save_now_and_then(self) -> None:
         if time.monotonic() - self._saved >= SAVE_SECONDS:
+            # The verdict does not depend on it; the last attempt is reported.
+            self.keep()
+
+    def keep(self) -> str:
+        """Write the file, whole or not at all; return why that failed, "" if it did not."""
+        try:
             self.save()
+        except OSError as error:
+            self._saved = time.monotonic()
+            return (
+                f"what was verified could not be kept for the next time: {self.path}: "
+                f"{error.strerror}"
+            )
+        return ""
 
     def save(self) -> None:
         """Write the file, whole or not at all. Raises OSError."""

@@ -53,11 +53,14 @@ def run(
                 )  # fmt: skip
         except KeyboardInterrupt:
             if state is not None:
-                click.echo(f"interrupted; --state {state.path} resumes from here", err=True)
+                not_kept = state.keep()
+                resumes = f"--state {state.path} resumes from here"
+                click.echo(f"interrupted; {not_kept or resumes}", err=True)
             raise
-        finally:
-            if state is not None:
-                state.save()
+        except BaseException:
+            _keep(state)
+            raise
+        _keep(state)
     if with_index and verdict.report.ok:
         for wrong in wrong_catalogs(path, disk):
             verdict.catalogs_compared += 1
@@ -70,6 +73,13 @@ def run(
         _show_verdict(verdict)
     if not verdict.ok:
         sys.exit(EXIT_WRONG)
+
+
+def _keep(state: VerifyState | None) -> None:
+    """Write the state if there is one. A failure is said, and is no fault of the journal."""
+    not_kept = state.keep() if state is not None else ""
+    if not_kept:
+        click.echo(f"note: {not_kept}", err=True)
 
 
 def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:

@@ -25,7 +25,7 @@ from daybook.paging import snapshots
 from daybook.paging.batches import batches
 from daybook.paging.index import Index
 from daybook.paging.snapshots import Snapshots, known_snapshots
-from daybook.tools import workers
+from daybook.tools import verify_state, verifying, workers
 from daybook.tools.failures import Failure
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.journal_cli import cli
@@ -309,3 +309,73 @@ def test_a_full_disk_is_named(data: Path, tmp_path: Path) -> None:
     with no_file_above(100), pytest.raises(OSError, match=str(file)):
         state.save()
     assert not list(tmp_path.glob("state*"))
+
+
+@pytest.fixture
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the state be all that finds no room: the fold needs some, too."""
+    save = VerifyState.save
+
+    def on_a_full_disk(state: VerifyState) -> None:
+        with no_file_above(100):
+            save(state)
+
+    monkeypatch.setattr(VerifyState, "save", on_a_full_disk)
+    monkeypatch.setattr(verify_state, "SAVE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_full_disk")
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_state_that_cannot_be_written_hides_no_verdict(
+    data: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "state"
+    done = CliRunner().invoke(cli, ["verify", str(data), "--state", str(file), *words])
+    assert done.exit_code == 0, done.output
+    assert f"could not be kept for the next time: {file}: File too large" in done.stderr
+    assert json.loads(done.stdout)["ok"] if words else done.stdout.endswith("intact\n")
+    assert not list(tmp_path.glob("state*"))
+    # What is wrong is wrong with or without a state.
+    newest = sorted((data / JOURNAL).glob("*.seg"))[1]
+    spoilt = bytearray(newest.read_bytes())
+    spoilt[5000] ^= 1
+    newest.write_bytes(spoilt)
+    done = CliRunner().invoke(cli, ["verify", str(data), "--state", str(file), *words])
+    assert done.exit_code == 1
+    assert newest.name in done.stdout
+    assert "could not be kept" in done.stderr
+
+
+def test_a_state_that_cannot_be_reached_hides_no_verdict(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    words = ["verify", str(data), "--state", str(tmp_path / "file" / "state")]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert "cannot be read (Not a directory); everything is verified again" in done.stderr
+    assert f"could not be kept for the next time: {tmp_path / 'file' / 'state'}" in done.stderr
+    assert "intact" in done.stdout
+
+
+def test_an_interrupted_verification_says_what_was_not_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verifying, "verify_data", interrupt)
+    words = ["verify", str(data), "--state", str(tmp_path / "state")]
+    with no_file_above(100):
+        done = CliRunner().invoke(cli, words)
+    assert "interrupted; what was verified could not be kept" in done.output
+    assert "resumes from here" in CliRunner().invoke(cli, words).output
+
+
+def test_a_user_without_a_home_names_a_file(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def expand(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", expand)
+    done = CliRunner().invoke(cli, ["verify", str(data), "--resume"])
+    assert done.exit_code == 2
+    assert "name a file with --state" in done.output
