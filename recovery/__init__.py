@@ -22,6 +22,8 @@ Modules:
   a lock.
 - `restoring`: Making a data directory from an archive alone, that a broker can start on.
 - `salvage`: Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
+- `salvage_archive`: Segments of an archive that stand in for damaged or missing ones in a salvage
+  (ADR 67).
 - `salvage_report`: What a salvage found: the report, and the gaps in it as people read of them (ADR
   67).
 - `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports

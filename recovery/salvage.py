@@ -1,6 +1,7 @@
 """Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
 
-Data flow: sound blocks are found by their own crcs; the newest sound state is looked for (index,
+Data flow: sound blocks are found by their own crcs; an archive, if one is named, lends segments for
+what is missing (`recovery.salvage_archive`); the newest sound state is looked for (index,
 snapshots, base); all sound blocks are copied under a new data id, each event with its LSN, gaps
 filled with `Lost`; events behind a gap that no state covers are made to fit
 (`recovery.fitting`); the index is made of that, and messages whose content is missing are removed
@@ -24,6 +25,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
 from daybook.errors import DaybookError
+from daybook.journal.archive.archive import Archive
 from daybook.journal.block import Block
 from daybook.journal.copying import CopyDisk, JournalCopy
 from daybook.journal.data_directory import (
@@ -37,7 +39,7 @@ from daybook.journal.data_directory import (
     TABLES_LOCK,
     USERS,
 )
-from daybook.journal.disk import RealDisk
+from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import DiskFull, JournalError
 from daybook.journal.format import DATA_ID_BYTES, Damage
 from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
@@ -61,6 +63,7 @@ from daybook.paging.tables import (
 from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
 from daybook.recovery.fold import fold_block
 from daybook.recovery.fork import made
+from daybook.recovery.salvage_archive import Evidence, Lender, Needs
 from daybook.recovery.salvage_report import Report, described, skipped_in
 
 FILL_EVENTS: Final = 1 << 16
@@ -70,6 +73,7 @@ LISTED_MAX: Final = 10_000
 FREE_MIN: Final = 1 << 16
 """With less free space a copy that fails says nothing about what was copied."""
 _KNOWN: Final = "known"
+_BASE: Final = "the base"
 
 
 class SalvageError(DaybookError):
@@ -96,23 +100,26 @@ class _Scan(msgspec.Struct):
     events: int = 0
     blocks: int = 0
     hashes: dict[int, bytes] = {}
+    ends: dict[int, bytes] = {}
 
 
 def salvage(
     source: Path,
     target: Path,
     *,
+    archive: Archive | None = None,
     note: Callable[[str], None],
     progress: Callable[[int], None] | None = None,
 ) -> Report:
     """Make a data directory of what is sound in another one; return what is missing.
 
-    `progress` is called with the number of bytes read, each byte being read two or three times.
-    Raises SalvageError, ForkError about the target, JournalError and OSError.
+    What is damaged or missing, and whole in `archive`, is taken from there. `progress` is called
+    with the number of bytes read, each byte being read two or three times. Raises SalvageError,
+    ForkError about the target, JournalError and OSError.
     """
     try:
         with made(target, source, "unfinished") as work:
-            return _Salvage(source, target, work, note, progress).run()
+            return _Salvage(source, target, work, note, progress).run(archive)
     except (DiskFull, OSError) as error:
         if not _is_full(error):
             raise
@@ -133,7 +140,7 @@ class _Salvage:
     ) -> None:
         self._source: Final = source
         self._work: Final = work
-        self._disk: Final = RealDisk(source / JOURNAL)
+        self._disk: Disk = RealDisk(source / JOURNAL)
         self._made_disk: Final = RealDisk(work / JOURNAL)
         self._note: Final = note
         self._progress: Final = progress
@@ -148,12 +155,15 @@ class _Salvage:
         self._made: dict[int, list[Fact]] = {}
         self.report: Final = Report(str(target), self._id.hex(), self._source_id.hex())
 
-    def run(self) -> Report:
+    def run(self, archive: Archive | None) -> Report:
         """Do all of it."""
+        scan = self._scan()
+        states = list(self._states())
+        if archive is not None and self._borrow(archive, scan, states):
+            scan = self._scan()
         for text in _doubts(self._source, self._disk, self._source_id):
             self._say(text)
-        scan = self._scan()
-        known = self._known_state(scan)
+        known = self._known_state(scan, states)
         # Gaps that the state does not cover: only there events are made to fit.
         after = [gap for gap in scan.gaps if gap.last_lsn > max(known.lsn, gap.first_lsn - 1)]
         store = _opened(known, self._disk)
@@ -187,7 +197,12 @@ class _Salvage:
 
     def _scan(self) -> _Scan:
         scan = _Scan()
+        segment, end = "", (0, b"")
         for piece in self._pieces():
+            if isinstance(piece, Gap) or (isinstance(piece, Block) and piece.segment != segment):
+                scan.ends[end[0]] = end[1]
+            if isinstance(piece, Block):
+                segment, end = piece.segment, (piece.last_lsn + 1, piece.hash)
             if isinstance(piece, Gap):
                 scan.gaps.append(piece)
             elif isinstance(piece, Broken):
@@ -200,17 +215,38 @@ class _Salvage:
                     scan.hashes[piece.last_lsn] = piece.hash
                     scan.events += piece.count
                     scan.blocks += 1
+        scan.ends[end[0]] = end[1]
         if not scan.events:
             raise SalvageError(
-                f"there is no sound block in {self._disk.path}: nothing can be salvaged from it. "
-                "An archive or a backup may have what was there"
+                f"there is no sound block in {self._source / JOURNAL}: nothing can be salvaged "
+                "from it. An archive or a backup may have what was there"
             )
         return scan
 
-    def _known_state(self, scan: _Scan) -> _State:
+    def _borrow(self, archive: Archive, scan: _Scan, states: list[_State]) -> bool:
+        """Take segments from an archive in place of what is damaged or missing; return whether."""
+        source = RealDisk(self._source / JOURNAL)
+        folder = self._work / f"{_KNOWN}-archive"
+        folder.mkdir(mode=0o700)
+        lender = Lender(archive, self._source_id.hex(), source, folder, self._say)
+        needs = Needs(
+            scan.gaps,
+            frozenset(broken.segment for broken in scan.broken),
+            frozenset(name for name, _ in _bad_headers(source)),
+            max((state.lsn for state in states if state.name == _BASE), default=0),
+            scan.first_lsn,
+        )
+        known = {state.lsn: state.block_hash for state in states}
+        evidence = Evidence(scan.hashes, scan.ends, known)
+        self.report.archive = archive.url
+        self._disk, taken = lender.borrow(needs, evidence, self._progress or (lambda _: None))
+        self.report.from_archive = taken
+        return bool(taken)
+
+    def _known_state(self, scan: _Scan, states: list[_State]) -> _State:
         """Find a sound state to begin with: the newest if anything is missing, else the oldest."""
         nothing = _State(Path(), 0, b"", "the first event")
-        found = [state for state in self._states() if self._fits(state, scan)]
+        found = [state for state in states if self._fits(state, scan)]
         if not scan.gaps and scan.first_lsn == 1:
             return nothing
         if scan.first_lsn > self._left_until + 1:
@@ -245,7 +281,7 @@ class _Salvage:
             return
         if described is not None:
             self._left_until = described.lsn
-            yield from self._one("the base", lambda path: _restored(base, described, path))
+            yield from self._one(_BASE, lambda path: _restored(base, described, path))
 
     def _one(self, name: str, bring: Callable[[Path], None]) -> Iterator[_State]:
         """Bring tables to a folder, read all of them, and yield them if they are sound."""
@@ -508,7 +544,7 @@ def _is_full(error: BaseException | None) -> bool:
     return False
 
 
-def _id_of(source: Path, disk: RealDisk) -> bytes:
+def _id_of(source: Path, disk: Disk) -> bytes:
     """Return the id of a damaged data directory: of its newest sound segment, else of the file.
 
     Empty if neither says it.
@@ -521,13 +557,19 @@ def _id_of(source: Path, disk: RealDisk) -> bytes:
     return b""
 
 
-def _doubts(source: Path, disk: RealDisk, data_id: bytes) -> Iterator[str]:
-    """Yield sentences about headers and an id that are damaged, and do no harm by that."""
+def _bad_headers(disk: Disk) -> Iterator[tuple[str, str]]:
+    """Yield the segments whose headers are damaged, and why."""
     for name in segment_names(disk):
         try:
             open_segment(disk, name).close()
         except (Damage, JournalError, OSError) as error:
-            yield f"the header of {name} cannot be used: {error}"
+            yield name, str(error)
+
+
+def _doubts(source: Path, disk: Disk, data_id: bytes) -> Iterator[str]:
+    """Yield sentences about headers and an id that are damaged, and do no harm by that."""
+    for name, why in _bad_headers(disk):
+        yield f"the header of {name} cannot be used: {why}"
     with suppress(OSError):
         said = (source / DATA_ID).read_text("ascii", "replace").strip()
         if said != data_id.hex():
@@ -542,7 +584,7 @@ def _restored(folder: Path, known: Any, path: Path) -> None:
         raise IndexDamaged(wrong)
 
 
-def _opened(known: _State, disk: RealDisk) -> IndexStore | None:
+def _opened(known: _State, disk: Disk) -> IndexStore | None:
     if not known.lsn:
         return None
     return IndexStore(open_for_reading(known.path), disk, map_bytes=0)

@@ -31,6 +31,17 @@ class Missing(msgspec.Struct, frozen=True):
     skipped: int = 0
 
 
+class Borrowed(msgspec.Struct, frozen=True):
+    """A segment that was taken from the archive: why, and what proves that it is the right one."""
+
+    segment: str
+    first_lsn: int
+    last_lsn: int
+    bytes: int
+    why: str
+    proof: str
+
+
 class Report(msgspec.Struct):
     """What was salvaged, and what was not.
 
@@ -39,7 +50,8 @@ class Report(msgspec.Struct):
     could not be used. `replaced` counts events, by kind, that do not fit what is left. `uncertain`
     are messages that were queued before a gap that no state covers: they may come twice.
     `without_content` are messages, as (queue, id), whose content is lost; `unknown` those that
-    events behind a gap name, and of which nothing else is known.
+    events behind a gap name, and of which nothing else is known. `archive` is the archive that was
+    named, and `from_archive` the segments that were taken from it.
     """
 
     directory: str
@@ -64,6 +76,8 @@ class Report(msgspec.Struct):
     without_content_count: int = 0
     unknown: list[tuple[str, int]] = []
     unknown_count: int = 0
+    archive: str = ""
+    from_archive: list[Borrowed] = []
 
     @property
     def is_whole(self) -> bool:

@@ -11,6 +11,8 @@ import click
 
 from daybook.tools.failures import Commands, run
 from daybook.tools.history_options import (
+    archive_option,
+    config_option,
     data_argument,
     data_option,
     history_options,
@@ -149,17 +151,26 @@ def fork_command(
 @cli.command("salvage")
 @click.argument("source", type=DIRECTORY, metavar="SRC")
 @click.argument("target", type=DIRECTORY, metavar="DST")
+@archive_option
+@config_option
+@click.option(
+    "--with-archive", is_flag=True,
+    help="Take damaged and missing segments from the archive if they are whole there; so do "
+    "--archive and --config.",
+)  # fmt: skip
 @json_option
-def salvage_command(source: Path, target: Path, **flags: Any) -> None:
+@click.pass_context
+def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: Any) -> None:
     """Make a data directory DST of all that is sound in the damaged directory SRC.
 
     Reports what is missing: events, the place on the disk, queues and messages as far as anything
     left tells. SRC is not changed. DST must not exist, or be an empty folder. Exit code 1 if
-    anything is missing, also though DST was made.
+    anything is missing, also though DST was made. With an archive, segments are taken from there
+    that hashes prove to be of the same history; it is not changed either.
     """
     from daybook.tools import salvaging  # noqa: PLC0415 (slow to import)
 
-    salvaging.run(source, target, flags)
+    salvaging.run(ctx, source, target, flags)
 
 
 @cli.command()

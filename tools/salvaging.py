@@ -9,13 +9,21 @@ import msgspec
 
 from daybook.client.control import is_running
 from daybook.engine.queues import StoreError
+from daybook.journal.archive.archive import Archive
+from daybook.journal.errors import ArchiveError
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
 from daybook.recovery.salvage import salvage
 from daybook.recovery.salvage_report import Missing, Report
 from daybook.tools.failures import EXIT_WRONG, Failure
-from daybook.tools.opening import opened, refuse_redacted, used_bytes
+from daybook.tools.opening import (
+    opened,
+    opened_archive,
+    refuse_redacted,
+    used_bytes,
+    wants_archive,
+)
 from daybook.tools.printing import adding_up, progress, show_json
 from daybook.tools.texts import moment, printable
 
@@ -23,9 +31,10 @@ SHOWN_MAX = 100
 """How many of a list people are shown; JSON has more."""
 
 
-def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
+def run(ctx: click.Context, source: Path, target: Path, flags: dict[str, Any]) -> None:
     """Salvage, print the report, and exit with 1 if anything is missing. Raises Failure."""
     total = used_bytes(opened(source))
+    archive = _archive(ctx, source, flags)
     refuse_redacted(source, "what is salvaged would have empty messages")
     if is_running(source):
         raise Failure(
@@ -37,8 +46,8 @@ def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
         click.echo(f"note: {text}", err=True)
 
     try:
-        with progress("salvaging", 3 * total) as told:
-            report = salvage(source, target, note=note, progress=adding_up(told))
+        with progress("salvaging", (4 if archive else 3) * total) as told:
+            report = salvage(source, target, archive=archive, note=note, progress=adding_up(told))
     except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
         raise Failure(f"{error}. There is no {target}") from error
     if flags["as_json"]:
@@ -47,6 +56,17 @@ def run(source: Path, target: Path, flags: dict[str, Any]) -> None:
         _show(report)
     if not report.is_whole:
         sys.exit(EXIT_WRONG)
+
+
+def _archive(ctx: click.Context, source: Path, flags: dict[str, Any]) -> Archive | None:
+    """Return the archive to take segments from, None if none was asked for. Raises ArchiveError."""
+    if not wants_archive(ctx, flags):
+        return None
+    archive = opened_archive(source, flags["url"], flags["config_file"])
+    entries, faults = archive.listed()
+    if not entries and not faults:
+        raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
+    return archive
 
 
 def _show(report: Report) -> None:
@@ -60,6 +80,13 @@ def _show(report: Report) -> None:
         )
     if report.first_lsn > 1:
         click.echo(f"its history begins with event {report.first_lsn:,}")
+    for each in report.from_archive:
+        click.echo(
+            f"FROM THE ARCHIVE {each.segment} (LSN {each.first_lsn} to {each.last_lsn}, "
+            f"{each.bytes:,} bytes): in the source, {each.why}; {each.proof}"
+        )
+    if report.archive and not report.from_archive:
+        click.echo(f"nothing was taken from the archive {report.archive}")
     for gap in report.gaps:
         click.secho(_gap_line(gap), fg="red")
     for broken in report.broken_chain:

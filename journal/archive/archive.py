@@ -125,6 +125,17 @@ class Archive:
             raise ArchiveError(faults[0].url, faults[0].what)
         return entries
 
+    def listed(self) -> tuple[tuple[ArchiveEntry, ...], list[ArchiveFault]]:
+        """Return the archived segments whose manifests are sound, oldest first, and the faults.
+
+        Raises ArchiveError if the archive cannot be listed.
+        """
+        return self._read_entries(self._store.sizes())
+
+    def pieces(self, entry: ArchiveEntry) -> Iterator[bytes]:
+        """Read a segment in pieces; raises ArchiveError, at the end if its content changed."""
+        return pieces_of(self._store, entry)
+
     def segment_bytes(self) -> int:
         """Return the size of all archived segments in bytes, for progress; raises ArchiveError."""
         sizes = self._store.sizes()

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.journal.archive.archive import Archive
+from daybook.journal.disk import RealDisk
+from daybook.journal.segment import segment_names
 from daybook.tools import salvaging
 from daybook.tools.journal_cli import cli
 
@@ -73,3 +76,32 @@ def test_the_directory_of_a_running_broker_is_not_salvaged(
     assert done.exit_code == 1
     assert "a broker runs on" in done.output
     assert not list(tmp_path.iterdir())
+
+
+def test_a_salvage_with_an_archive(
+    history: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(history.data, data)
+    disk = RealDisk(data / "journal")
+    for name in segment_names(disk)[:-1]:
+        Archive(str(tmp_path / "archive")).put(disk, name, now=1)
+    path = sorted((data / "journal").glob("*.seg"))[2]
+    changed = bytearray(path.read_bytes())
+    changed[5000] ^= 1
+    path.write_bytes(changed)
+    words = "salvage", data, tmp_path / "made", "--archive", tmp_path / "archive"
+    done = journal(*words)
+    assert done.exit_code == 0, done.output
+    assert f"FROM THE ARCHIVE {path.name} (LSN" in done.output
+    assert "nothing is missing" in done.output
+    assert journal("verify", tmp_path / "made").exit_code == 0
+    told = json.loads(journal("salvage", data, tmp_path / "two", *words[3:], "--json").stdout)
+    assert [each["segment"] for each in told["from_archive"]] == [path.name]
+    nowhere = journal("salvage", data, tmp_path / "three", "--archive", tmp_path / "nowhere")
+    assert nowhere.exit_code == 1
+    assert "no segment is archived here" in nowhere.output
+    assert not (tmp_path / "three").exists()
+    # An archive that is not asked for is not read.
+    monkeypatch.setenv("DAYBOOK_ARCHIVE", str(tmp_path / "archive"))
+    assert "FROM THE ARCHIVE" not in journal("salvage", data, tmp_path / "four").output
