@@ -31,6 +31,7 @@ from daybook.history.names import LEARNED, Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.disk import Disk
 from daybook.recovery.export_proof import redacted_in
+from daybook.recovery.redaction import Redaction
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -95,7 +96,7 @@ def choose(
     that history does not have. Raises ValueError for a filter that cannot be read, JournalError,
     ExportError, BaseDamaged, IndexDamaged, StoreError and OSError.
     """
-    search = _Search(request, excluded, is_redacted=bool(redacted_in(directory)))
+    search = _Search(request, excluded, redacted=redacted_in(directory))
     begun = beginning(directory, disk, until=request.from_lsn - 1, note=note)
     for event in begun.events:
         search.names.learn(event.row, event.detail)
@@ -120,10 +121,10 @@ def choose(
 
 class _Search:
     def __init__(
-        self, request: Request, excluded: "array[int] | None", *, is_redacted: bool
+        self, request: Request, excluded: "array[int] | None", *, redacted: Redaction
     ) -> None:
         self._request: Final = request
-        self._is_redacted: Final = is_redacted
+        self._redacted: Final = redacted
         self._excluded: Final = excluded or array("Q")
         self._wanted: Final = frozenset(request.messages)
         self.names: Final = Names()
@@ -196,10 +197,10 @@ class _Search:
         if row[FLAGS] & events.BODY_OMITTED:
             self._chosen.unjournaled += 1
             return
-        if self._is_redacted:
+        is_large = bool(row[FLAGS] & events.LARGE)
+        if self._redacted.of(row[ADDRESS], is_large=is_large):
             self._chosen.redacted += 1
             return
-        is_large = bool(row[FLAGS] & events.LARGE)
         size = detail.body_bytes if is_large else event.body_bytes
         persistent = bool(row[FLAGS] & events.PERSISTENT)
         known = _Open(address, size, is_large, persistent, len(queues))

@@ -20,6 +20,8 @@ Modules:
   (ADR 63).
 - `readonly`: The state of a data directory for other processes than its broker: read-only, without
   a lock.
+- `redaction`: Which parts of messages an export is without, and whose messages have them all the
+  same (ADR 66).
 - `restoring`: Making a data directory from an archive alone, that a broker can start on.
 - `salvage`: Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
 - `salvage_archive`: Segments of an archive that stand in for damaged or missing ones in a salvage

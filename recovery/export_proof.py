@@ -15,26 +15,37 @@ import msgspec
 
 from daybook.engine.details import KeyChangeDetail
 from daybook.errors import DaybookError
+from daybook.recovery.redaction import NOTHING, REDACTABLE, Redaction
 from daybook.recovery.statements import Statement
 
 FORMATS: Final = (1, 2)
-"""Format 2 has changes of the key; an export without any has format 1, for earlier releases."""
+"""Format 2 has changes of the key, or content of some addresses only; an export with neither has
+format 1, for earlier releases."""
 PROOF: Final = "proof.jsonl"
-REDACTABLE: Final = ("bodies", "headers")
 
 
 class ExportError(DaybookError):
     """An export cannot be read, or something in it is damaged."""
 
 
-class Head(msgspec.Struct, frozen=True, tag="export", forbid_unknown_fields=True):
-    """The first line: the events of the export, and what is left out of it."""
+class Head(
+    msgspec.Struct, frozen=True, tag="export", forbid_unknown_fields=True, omit_defaults=True
+):
+    """The first line: the events of the export, what is left out of it, and the addresses whose
+    messages have it all the same, by their ids."""
 
     format: int
     data_id: str
     from_lsn: int
     to_lsn: int
     redacted: list[str] = []
+    shown: dict[int, str] = {}
+
+    def redaction(self) -> Redaction:
+        """Return what is left out."""
+        found = Redaction(self.redacted)
+        found.shown = tuple(sorted(self.shown.items()))
+        return found
 
 
 class Changed(msgspec.Struct, frozen=True, tag="change", forbid_unknown_fields=True):
@@ -120,13 +131,13 @@ def head_of(directory: Path) -> Head | None:
     return line
 
 
-def redacted_in(directory: Path) -> tuple[str, ...]:
-    """Return which of REDACTABLE an export is without; nothing for any other directory.
+def redacted_in(directory: Path) -> Redaction:
+    """Return what an export is without; nothing for any other directory.
 
     Raises ExportError and OSError.
     """
     head = head_of(directory)
-    return tuple(head.redacted) if head is not None else ()
+    return head.redaction() if head is not None else NOTHING
 
 
 def range_of(directory: Path) -> str:

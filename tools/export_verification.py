@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from daybook.engine.details import KeyChangeDetail
+from daybook.engine.events import ADDRESS
 from daybook.journal.block import Block, BlockCodec
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -30,7 +31,6 @@ from daybook.paging.layout import LAYOUT
 from daybook.recovery.export_proof import (
     FORMATS,
     PROOF,
-    REDACTABLE,
     Changed,
     Covered,
     ExportError,
@@ -52,6 +52,7 @@ from daybook.recovery.leaves import (
     leaf_of,
     string_hashes,
 )
+from daybook.recovery.redaction import NOTHING, REDACTABLE, Redaction
 from daybook.recovery.statements import Statement
 from daybook.tools.export_descriptions import wrong_descriptions
 from daybook.tools.proving import Anchors
@@ -61,7 +62,8 @@ from daybook.tools.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
 class ExportVerdict(msgspec.Struct):
     """The result. `proven` are ranges of events that a signature or an anchor proves.
 
-    `keys` are the ids of all keys that were trusted in the end. `anchors` match a block;
+    `shown` are the addresses, by their ids, of which nothing is left out. `keys` are the ids of all
+    keys that were trusted in the end. `anchors` match a block;
     `anchors_unsigned` of them are unsigned, and the signatures of `anchors_unchecked` were not
     checked, because no key was given. `anchors_redacted` match blocks that have parts left out,
     which an anchor cannot prove; `anchors_outside` are about other events. `wrong` are
@@ -71,6 +73,7 @@ class ExportVerdict(msgspec.Struct):
 
     report: Report
     redacted: list[str] = []
+    shown: dict[int, str] = {}
     statements: int = 0
     anchors: int = 0
     anchors_unsigned: int = 0
@@ -136,6 +139,7 @@ class _Check:
         self._blocks: Final[Iterator[Block]] = (
             block for block in read_blocks(disk, LAYOUT) if block.count
         )
+        self._redaction: Redaction = NOTHING
         self._statement: Statement | None = None
         self._contents = Contents()
         self._shown: list[tuple[int, int, bytes]] = []
@@ -176,6 +180,8 @@ class _Check:
     def _begin(self, head: Head) -> None:
         report = self._verdict.report
         self._verdict.redacted = head.redacted
+        self._verdict.shown = head.shown
+        self._redaction = head.redaction()
         if head.format not in FORMATS:
             raise ExportError(
                 f"the export has format {head.format}, this release reads {FORMATS[0]} to "
@@ -233,18 +239,39 @@ class _Check:
             if given is None:
                 lists[heap] = list(string_hashes(block, heap))
                 continue
-            lists[heap] = divided(given)
-            if any(present[lengths + heap]):
-                raise ExportError(f"{where}: its {name} should not be here")
+            try:
+                lists[heap] = self._hashes(block, heap, original[lengths + heap], divided(given))
+            except ExportError as error:
+                raise ExportError(f"{where}, {name}: {error}") from error
             present[lengths + heap] = original[lengths + heap]
-            if len(lists[heap]) != sum(map(bool, original[lengths + heap])):
-                raise ExportError(f"{where}: there are not as many hashes as {name}")
         if original != present:
             raise ExportError(f"{where}: its events are not those that were signed")
         return Leaf(
             block_hash, hash_of(frame), hash_of(block.heaps()[DETAILS]),
             hash_of_all(lists[HEADERS]), hash_of_all(lists[BODIES]),
         )  # fmt: skip
+
+    def _hashes(
+        self, block: Block, heap: int, lengths: Sequence[int], given: Sequence[bytes]
+    ) -> list[bytes]:
+        """Return the hashes of the strings that a heap had: of those that are left out as given.
+
+        Every string of a shown address must be there, and no other. Raises ExportError.
+        """
+        hashes, rest = [], iter(given)
+        addresses = block.columns()[ADDRESS].tolist()
+        for address, text, length in zip(addresses, block.strings(heap), lengths, strict=True):
+            if not self._redaction.of(address):
+                if len(text) != length:
+                    raise ExportError(f"what address {address} had is not all here")
+                hashes += [hash_of(text)] if length else []
+            elif text:
+                raise ExportError("something should not be here")
+            elif length:
+                hashes += [each for each in (next(rest, b""),) if each]
+        if len(hashes) != sum(map(bool, lengths)) or next(rest, None) is not None:
+            raise ExportError("there are not as many hashes as were left out")
+        return hashes
 
     def _conclude(self) -> None:
         """Judge the blocks since the last statement began."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from daybook.engine import details, events
-from daybook.engine.events import KIND, RELATED, Row
+from daybook.engine.events import ADDRESS, KIND, RELATED, Row
 from daybook.engine.kinds import SIGNING
 from daybook.engine.rows import pack_wide
 from daybook.journal.archive.manifest import describe, encode_manifest
@@ -53,10 +53,11 @@ from daybook.recovery.leaves import (
     BODIES,
     HEADERS,
     blocks_between,
+    hash_of,
     leaf_of,
     packed_header,
-    string_hashes,
 )
+from daybook.recovery.redaction import Redaction
 from daybook.recovery.statements import Statement, statement_of
 from daybook.tools.export_keys import changes_of_key
 from daybook.tools.failures import Failure
@@ -79,7 +80,7 @@ def export(
     target: Path,
     from_lsn: int,
     to_lsn: int,
-    redacted: Sequence[str],
+    redacted: Redaction,
     extra: Sequence[Statement],
     *,
     note: Callable[[str], None],
@@ -114,14 +115,14 @@ class _Export:
         self,
         disk: Disk,
         path: Path,
-        redacted: Sequence[str],
+        redacted: Redaction,
         note: Callable[[str], None],
         progress: Callable[[int], None],
     ) -> None:
         self._disk = disk
         self._path = path
         self._redacted = sorted(HEAP_OF[each] for each in redacted)
-        self._names = sorted(redacted)
+        self._redaction = redacted
         self._note = note
         self._progress = progress
         self._data_id = data_id_of(disk)
@@ -139,10 +140,12 @@ class _Export:
         with (self._path / PROOF).open("wb") as file:
             self._proof = ProofWriter(file)
             changes = list(changes_of_key(self._disk, self._note))
+            shown = dict(self._redaction.shown)
             self._proof.put(
                 Head(
-                    FORMATS[-1] if changes else FORMATS[0],
-                    self._data_id.hex(), first.first_lsn, last.last_lsn, self._names,
+                    FORMATS[-1] if changes or shown else FORMATS[0],
+                    self._data_id.hex(), first.first_lsn, last.last_lsn,
+                    sorted(self._redaction), shown,
                 )
             )  # fmt: skip
             for change in changes:
@@ -235,7 +238,8 @@ class _Export:
         rows, heaps = [], [list[bytes](), list[bytes](), list[bytes]()]
         for event in block.events():
             _, row, *strings = cast(tuple[int, Row, bytes, bytes, bytes], event)
-            kept = [b"" if heap in self._redacted else text for heap, text in enumerate(strings)]
+            left_out = self._redacted if self._redaction.of(row[ADDRESS]) else ()
+            kept = [b"" if heap in left_out else text for heap, text in enumerate(strings)]
             rows.append(pack_wide(row, len(kept[0]), len(kept[1]), len(kept[2])))
             for heap, text in enumerate(kept):
                 if text:
@@ -269,7 +273,17 @@ class _Export:
         if not self._redacted:
             self._proof.put(Shown(block.first_lsn))
             return
-        hashes = {heap: joined(list(string_hashes(block, heap))) for heap in self._redacted}
+        addresses = block.columns()[ADDRESS].tolist()
+        hashes = {
+            heap: joined(
+                [
+                    hash_of(text)
+                    for address, text in zip(addresses, block.strings(heap), strict=True)
+                    if text and self._redaction.of(address)
+                ]
+            )
+            for heap in self._redacted
+        }
         frame = packed_header(block) + block.rows_frame
         self._proof.put(
             Shown(

@@ -8,11 +8,17 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.engine.events import KIND
+from daybook.engine.kinds import NAMING
+from daybook.history.beginning import beginning
 from daybook.history.moments import last_lsn, lsn_at
+from daybook.history.names import Names
+from daybook.history.scan import events_of, kinds_mask, wanted_blocks
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
 from daybook.journal.format import manifest_name
 from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.recovery.redaction import Redaction
 from daybook.recovery.statements import noted_in
 from daybook.tools.export_verification import ExportVerdict, verify_export
 from daybook.tools.exporting import Exported, export
@@ -21,10 +27,13 @@ from daybook.tools.moments import Moment
 from daybook.tools.opening import history, opened, refuse_redacted
 from daybook.tools.printing import adding_up, progress, show_json
 from daybook.tools.proving import Anchors
+from daybook.tools.texts import printable
 
 
 def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:
     """Write an export. Raises JournalError, Failure, OSError and UsageError."""
+    if flags["shown"] and not flags["redacted"]:
+        raise click.UsageError("--redact-except needs --redact: nothing is left out without it")
     if target.resolve().is_relative_to(path.resolve()):
         raise click.UsageError(f"{target} lies in the data directory; name a directory elsewhere")
     refuse_redacted(path, "a part of it could not be proven")
@@ -36,11 +45,14 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
         first += 1
     if not 0 < first <= last:
         raise click.UsageError(f"from event {first} to event {last} is no range{_why(left_out)}")
+    redacted = Redaction(flags["redacted"])
+    if flags["shown"]:
+        redacted.shown = _addresses(path, disk, flags["shown"], last)
     noted = noted_in(path / NOTARY)
     extra = [noted.statement] if noted is not None else []
     with progress("exporting", 3 * total) as advance:
         done = export(
-            disk, target, first, last, flags["redacted"], extra,
+            disk, target, first, last, redacted, extra,
             note=lambda text: click.echo(f"note: {text}", err=True), progress=adding_up(advance),
         )  # fmt: skip
     if flags["as_json"]:
@@ -55,6 +67,28 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
             "what no statement covers cannot be proven without what was left out; export it again"
             " when it is signed"
         )
+
+
+def _addresses(
+    path: Path, disk: Disk, wanted: Sequence[str], last: int
+) -> tuple[tuple[int, str], ...]:
+    """Return the ids that addresses of these names had up to an event: one that was deleted and
+    created again has several. Raises JournalError, Failure and OSError."""
+    names = Names()
+    begun = beginning(path, disk)
+    for event in begun.events:
+        names.learn(event.row, event.detail)
+    mask = kinds_mask(NAMING)
+    for block in wanted_blocks(
+        disk, lambda entry: bool(entry.kinds & mask), from_lsn=begun.lsn + 1, to_lsn=last
+    ):
+        for event in events_of(block, lambda _, row: row[KIND] in NAMING):
+            names.learn(event.row, event.detail)
+    found = names.addresses
+    for name in wanted:
+        if name not in found.values():
+            raise Failure(f"there was no address {printable(name)} up to event {last}")
+    return tuple(sorted((known, name) for known, name in found.items() if name in wanted))
 
 
 def _signed(done: Exported) -> str:
@@ -134,9 +168,11 @@ def unchecked(anchors: int) -> str:
 def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
     report = verdict.report
     without = f", without {' and '.join(verdict.redacted)}" if verdict.redacted else ""
+    names = ", ".join(f"{printable(name)} (id {known})" for known, name in verdict.shown.items())
+    but = f", but with those of {names}" if names else ""
     click.echo(
         f"an export of {report.events:,} events (LSN {report.first_lsn} to {report.last_lsn})"
-        f"{without}"
+        f"{without}{but}"
     )
     for fault in report.faults:
         click.secho(f"DAMAGED {fault.segment}, offset {fault.offset}: {fault.what}", fg="red")

@@ -286,6 +286,11 @@ def audit_command(
     "--redact", "redacted", multiple=True, type=click.Choice(["bodies", "headers"]),
     help="Leave out bodies, or headers; may be repeated. Their hashes remain.",
 )  # fmt: skip
+@click.option(
+    "--redact-except", "shown", multiple=True, metavar="ADDRESS",
+    help="Leave them out of messages of all other addresses only; may be repeated. Bodies of large "
+    "messages are left out in any case.",
+)  # fmt: skip
 @history_options
 @json_option
 @click.pass_context

@@ -15,6 +15,7 @@ from daybook.recovery.export_proof import redacted_in
 from daybook.recovery.readonly import journal_disk
 from daybook.server.toml_source import TomlError, read_toml
 from daybook.tools.failures import Failure
+from daybook.tools.texts import printable
 
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"
@@ -80,8 +81,10 @@ def note_redaction(path: Path) -> None:
     """Say on standard error what was left out of an export. Raises ExportError and OSError."""
     redacted = redacted_in(path)
     if redacted:
+        names = ", ".join(printable(name) for _, name in redacted.shown)
+        but = f", but for messages of {names} that are not large" if names else ""
         click.echo(
-            f"note: {' and '.join(redacted)} were left out of this export; it has only their "
+            f"note: {' and '.join(redacted)} were left out of this export{but}; it has only their "
             "hashes",
             err=True,
         )

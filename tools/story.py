@@ -38,6 +38,7 @@ from daybook.engine.message import DEFAULT_PRIORITY
 from daybook.engine.reasons import REASONS
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.recovery.redaction import NOTHING, Redaction
 from daybook.tools.texts import body_fields, moment, printable, without_redacted
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
@@ -85,10 +86,10 @@ def detail_of(event: Event) -> dict[str, Any]:
     return fields
 
 
-def sentence(event: Event, names: Names, redacted: Collection[str] = ()) -> str:
+def sentence(event: Event, names: Names, redacted: Redaction = NOTHING) -> str:
     """Return what happened as a sentence, without LSN, time and kind.
 
-    `redacted` has names of what an export is without: bodies, headers.
+    `redacted` says what an export is without.
     """
     row = event.row
     detail = detail_of(event)
@@ -135,7 +136,7 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
     return parts
 
 
-def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Collection[str]) -> list[str]:
+def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction) -> list[str]:
     """Describe the heaps: sizes, and the fields of the detail."""
     parts = []
     if row[KIND] in WITH_CHUNKS:
@@ -145,7 +146,7 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Collection
         if row[PRIORITY] != DEFAULT_PRIORITY:
             parts.append(f"priority {row[PRIORITY]}")
     if row[KIND] == events.CHUNK_RECEIVED:
-        redacted_body = "bodies" in redacted
+        redacted_body = "bodies" in _left_out(event, redacted)
         parts.append("body redacted" if redacted_body else f"{event.body_bytes} bytes")
     if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
@@ -161,22 +162,24 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Collection
     return parts
 
 
-def _size(event: Event, detail: dict[str, Any], redacted: Collection[str]) -> str:
+def _size(event: Event, detail: dict[str, Any], redacted: Redaction) -> str:
     """Describe the size of headers and body, or what is known of it."""
     body_bytes = detail.get("body_bytes", event.body_bytes)
-    if not _is_redacted(event, redacted):
+    left_out = _left_out(event, redacted)
+    if not left_out:
         return f"{len(event.headers) + body_bytes} bytes"
-    known = "bodies" not in redacted or "body_bytes" in detail
+    known = "bodies" not in left_out or "body_bytes" in detail
     size = f"a body of {body_bytes} bytes, " if known else ""
-    return f"{size}{' and '.join(sorted(redacted))} redacted"
+    return f"{size}{' and '.join(sorted(left_out))} redacted"
 
 
-def _is_redacted(event: Event, redacted: Collection[str]) -> bool:
-    """Return whether an event had content that an export may be without."""
-    kind = event.row[KIND]
-    if event.row[FLAGS] & events.BODY_OMITTED:
-        return False
-    return bool(redacted) and (kind in WITH_CHUNKS or kind == events.CHUNK_RECEIVED)
+def _left_out(event: Event, redacted: Redaction) -> Collection[str]:
+    """Return what an export is without of the content that an event had."""
+    row = event.row
+    has_content = row[KIND] in WITH_CHUNKS or row[KIND] == events.CHUNK_RECEIVED
+    if row[FLAGS] & events.BODY_OMITTED or not has_content:
+        return ()
+    return redacted.of(row[ADDRESS], is_large=bool(row[FLAGS] & events.LARGE))
 
 
 def _format(flags: int) -> str:
@@ -219,14 +222,14 @@ def _field(name: str, value: Any) -> str:
     return f"{label} '{value}'" if isinstance(value, str) else f"{label} {value}"
 
 
-def line(event: Event, names: Names, redacted: Collection[str] = ()) -> str:
+def line(event: Event, names: Names, redacted: Redaction = NOTHING) -> str:
     """Return the line of the story for an event; `redacted` as for `sentence`."""
     kind = f"{kind_name(event.row[KIND]):<21}"
     text = sentence(event, names, redacted)
     return f"{event.lsn:>8}  {moment(event.row[TIME])}  {kind} {text}".rstrip()
 
 
-def as_object(event: Event, names: Names, redacted: Collection[str] = ()) -> dict[str, Any]:
+def as_object(event: Event, names: Names, redacted: Redaction = NOTHING) -> dict[str, Any]:
     """Return everything about an event, for programs; `redacted` as for `sentence`."""
     row = event.row
     columns: dict[str, Any] = {
@@ -244,4 +247,4 @@ def as_object(event: Event, names: Names, redacted: Collection[str] = ()) -> dic
     told["body_bytes"] = told["detail"].get("body_bytes", event.body_bytes)
     if event.body is not None:
         told |= body_fields(event.body)
-    return without_redacted(told, redacted if _is_redacted(event, redacted) else ())
+    return without_redacted(told, _left_out(event, redacted))

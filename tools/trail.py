@@ -27,6 +27,7 @@ from daybook.journal.format import FooterEntry
 from daybook.journal.segment import first_lsn_of
 from daybook.paging.catalog_file import CatalogFile
 from daybook.paging.catalog_keys import MESSAGES, subject_of
+from daybook.recovery.redaction import NOTHING, Redaction
 from daybook.tools.origins import replay_of
 from daybook.tools.story import as_object, kind_name, reason_name, sentence
 
@@ -88,7 +89,7 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     teller = _Teller(root) if topology is None else _Asking(root, catalogs, topology)
     exported = _head_of(directory)
     if exported is not None:
-        teller.redacted = tuple(exported.redacted)
+        teller.redacted = exported.redaction()
     is_whole = first_lsn_of(disk) == 1
     if missing:
         start = _beginning(directory, disk, root)
@@ -196,7 +197,7 @@ class _Teller:
         self.queue_ids: dict[int, None] = {}
         self.folded_lsn = 0
         self.folds = True
-        self.redacted: tuple[str, ...] = ()
+        self.redacted: Redaction = NOTHING
 
     def begin(self, start: "Beginning") -> None:
         """Apply the state from before the journal begins."""

@@ -73,6 +73,7 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
     "signatures": (
         Alone("tests/unit/tools/test_proving.py", "found|foreign|refused|flipped|links_nothing"),
         Alone("tests/unit/tools/test_exporting.py", "_not_|no_|found|proves_nothing"),
+        Alone("tests/unit/tools/test_export_addresses.py", "found"),
         Alone("tests/unit/tools/test_export_keys.py", "must_be|forged|_not_|compared|nowhere"),
     ),
     "drills": (
