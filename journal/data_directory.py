@@ -21,7 +21,7 @@ JOURNAL: Final = "journal"
 """Folder of the segments."""
 SEGMENT_SUFFIX: Final = ".seg"
 MANIFEST_SUFFIX: Final = ".json"
-"""Suffix of a segment's manifest in an archive, after the name of the segment."""
+"""Suffix of a manifest in an archive, after the name of its segment or snapshot."""
 
 PINS: Final = "pins"
 """Folder of the pins and leases of readers."""
@@ -40,6 +40,8 @@ BASE_DESCRIPTION: Final = "base.json"
 
 SNAPSHOTS: Final = "snapshots"
 """Folder of copies of the tables at earlier events."""
+SNAPSHOT_SUFFIX: Final = ".snapshot.zst"
+"""Suffix of such a copy in an archive; it has a manifest like a segment."""
 
 CATALOGS: Final = "catalogs"
 """Folder of catalogs: what is where in each segment."""

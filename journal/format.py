@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from daybook.errors import DaybookError
-from daybook.journal.data_directory import MANIFEST_SUFFIX, SEGMENT_SUFFIX
+from daybook.journal.data_directory import MANIFEST_SUFFIX, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX
 
 FORMAT_VERSION: Final = 1
 RESERVE_NAME: Final = "next.reserve"
@@ -244,15 +244,30 @@ def segment_name(first_lsn: int) -> str:
 
 def segment_first_lsn(name: str) -> int | None:
     """Return the first LSN of the segment with this name; None if it is not a segment's name."""
+    return _lsn_in(name, SEGMENT_SUFFIX)
+
+
+def snapshot_name(lsn: int) -> str:
+    """Return the name that the snapshot at this LSN has in an archive."""
+    assert lsn >= FIRST_LSN
+    return f"{lsn:0{NAME_DIGITS}d}{SNAPSHOT_SUFFIX}"
+
+
+def snapshot_lsn(name: str) -> int | None:
+    """Return the LSN of the archived snapshot with this name; None if it is not such a name."""
+    return _lsn_in(name, SNAPSHOT_SUFFIX)
+
+
+def _lsn_in(name: str, wanted: str) -> int | None:
     digits, suffix = name[:NAME_DIGITS], name[NAME_DIGITS:]
-    if suffix != SEGMENT_SUFFIX or not (digits.isascii() and digits.isdigit()):
+    if suffix != wanted or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits) or None
 
 
-def manifest_name(segment: str) -> str:
-    """Return the name of the manifest of a segment in an archive."""
-    return segment + MANIFEST_SUFFIX
+def manifest_name(archived: str) -> str:
+    """Return the name of the manifest of a segment or a snapshot in an archive."""
+    return archived + MANIFEST_SUFFIX
 
 
 def header_salt(data_id: bytes) -> int:

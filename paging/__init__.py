@@ -4,6 +4,9 @@ Modules:
 
 - `agreeing`: Checks that the journal contains what the tables refer to: carried content, and chunks
   of bodies.
+- `archived`: Archived snapshots, restored from the Disk that has the archived segments (ADR 70).
+- `archiving`: Putting the snapshots of a data directory into its archive, before their segments
+  leave (ADR 70).
 - `base`: The base: the state before the first live event, kept when retention takes segments away.
 - `batches`: Reading a journal in batches that are each worth a commit of an index.
 - `carrying`: Where carried content is: keeping and reading the tables that record it.

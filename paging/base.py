@@ -111,14 +111,20 @@ def restore_copy(directory: Path, base: Base, index: Path) -> str:
     if found != base.sha256 or size != base.bytes:
         partial.unlink()
         return "its SHA-256 is not that of the description"
+    return adopt(partial, index, bytes.fromhex(base.data_id), base.lsn)
+
+
+def adopt(partial: Path, index: Path, data_id: bytes, told_lsn: int) -> str:
+    """Make a copy, which must end with an event, the tables of a new index; return what is wrong
+    with it, empty if nothing is. Raises OSError."""
     partial.replace(index / TABLES)
     try:
         # An older release may have written it.
         upgrade(index)
-        lsn = _lsn_of(index, bytes.fromhex(base.data_id))
+        lsn = _lsn_of(index, data_id)
     except IndexDamaged as damage:
         return str(damage)
-    return "" if lsn == base.lsn else f"it ends with event {lsn}, and its description says another"
+    return "" if lsn == told_lsn else f"it ends with event {lsn}, and its description says another"
 
 
 def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: Path) -> str:

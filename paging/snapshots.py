@@ -18,7 +18,9 @@ import msgspec
 
 from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import Disk
+from daybook.journal.format import snapshot_name
 from daybook.journal.segment import first_lsn_of
+from daybook.paging.archived import archived_lsns, restore_archived
 from daybook.paging.base import Base, name_of, restore_copy, sha256_of
 from daybook.paging.index import Index
 from daybook.paging.judging import why_not_of
@@ -149,21 +151,37 @@ def restore_nearest(
 ) -> int:
     """Copy the newest sound snapshot at or before an event to the path of a new index.
 
-    Return its LSN, 0 if there is none. `note` is called with a sentence about each that is damaged.
+    It may be in the directory, or archived on the disk. Return its LSN, 0 if there is none. `note`
+    is called with a sentence about each that is damaged.
     Raises JournalError, IndexUnwritable and OSError.
     """
-    for known in known_snapshots(directory, data_id):
-        if known.lsn > lsn or known.lsn < first_lsn_of(disk) - 1:
+    first = first_lsn_of(disk)
+    local = {known.lsn: known for known in known_snapshots(directory, data_id)}
+    for place in sorted({*local, *archived_lsns(disk)}, reverse=True):
+        if not first - 1 <= place <= lsn:
             continue
+        for what, wrong in _restored(directory, disk, data_id, place, local.get(place), index):
+            if not wrong:
+                return place
+            shutil.rmtree(index, ignore_errors=True)
+            note(f"{what} is passed over: {wrong}")
+    return 0
+
+
+def _restored(
+    directory: Path, disk: Disk, data_id: bytes, lsn: int, known: Snapshot | None, index: Path
+) -> Iterator[tuple[str, str]]:
+    """Restore the snapshots at an event, one after the other; yield the name of each, and what is
+    wrong with it."""
+    if known is not None:
         wrong = _why_not_of(disk, known)
         if not wrong:
             index.mkdir(mode=0o700, parents=True, exist_ok=True)
             wrong = restore_copy(directory, known, index)
-            if not wrong:
-                return known.lsn
-            shutil.rmtree(index, ignore_errors=True)
-        note(f"the snapshot {directory / known.file} is passed over: {wrong}")
-    return 0
+        yield f"the snapshot {directory / known.file}", wrong
+    if lsn in archived_lsns(disk):
+        wrong = restore_archived(disk, lsn, data_id, index)
+        yield f"the archived snapshot {snapshot_name(lsn)}", wrong
 
 
 def remove_before(directory: Path, lsn: int) -> None:

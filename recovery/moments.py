@@ -1,9 +1,9 @@
 """The state of a data directory at any event of its history: for readers, without a lock (ADR 63).
 
-Data flow: the newest sound snapshot that is not behind the event is copied, or the base, or nothing
-if the journal has its first event; the indexer's fold advances the copy over all whole blocks;
-`apply` does the events of the last block up to the event. Works while a broker runs on the
-directory. Writes only to a temporary directory.
+Data flow: the newest sound snapshot that is not behind the event is copied, from the directory or
+its archive, or the base, or nothing if the journal has its first event; the indexer's fold advances
+the copy over all whole blocks; `apply` does the events of the last block up to the event. Works
+while a broker runs on the directory. Writes only to a temporary directory.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ from daybook.journal.block import Block
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
+from daybook.journal.format import FIRST_LSN
 from daybook.journal.segment import data_id_of, first_lsn_of
 from daybook.paging.base import describe, restore
 from daybook.paging.batches import batches
@@ -114,6 +115,9 @@ def begin_index(
     base = describe(directory / BASE, data_id) if _has_base(directory) else None
     if base is not None and base.lsn <= lsn and base.lsn + 1 >= first_lsn:
         restore(directory / BASE, data_id, path, first_lsn)
+    elif first_lsn == FIRST_LSN:
+        # All of history is here, maybe because the archive is: the fold begins with nothing.
+        return
     elif base is not None and lsn >= first_lsn - 1:
         # Retention leaves a base that ends where the journal begins.
         raise NoJournal(
@@ -122,7 +126,7 @@ def begin_index(
             f"Name a moment from there on, or ask the directory that this one was made from about "
             f"event {lsn}"
         )
-    elif first_lsn > 1:
+    else:
         exported = range_of(directory)
         if exported:
             raise NoJournal(f"{exported}: ask the journal that it was made from")

@@ -42,14 +42,7 @@ from daybook.server.config_source import (
     read_flags,
 )
 from daybook.server.divert_config import new_faults
-from daybook.server.host_config import (
-    KEY,
-    VirtualHost,
-    host_in,
-    hosts_of,
-    match_on,
-    on_host,
-)
+from daybook.server.host_config import KEY, VirtualHost, host_in, hosts_of, match_on, on_host
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
 from daybook.server.security_config import SecurityRules, rules_of
@@ -127,6 +120,7 @@ class JournalConfig(msgspec.Struct, frozen=True):
     archive_directory: str
     checkpoint_period: int  # milliseconds
     snapshot_every: int
+    archive_snapshot_every: int
     catalogs: bool
     catalog_headers: str
     signing_key: str

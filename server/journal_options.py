@@ -103,6 +103,15 @@ JOURNAL: Final = (
         live=True,
     ),
     Option(
+        "archive-snapshot-every",
+        size(0, 1024 * GIB),
+        "64MiB",
+        "How many bytes of archived segments have one snapshot beside them, from which questions"
+        " about archived moments begin; 0: none are archived. Together they take at most a tenth of"
+        " the archive.",
+        live=True,
+    ),
+    Option(
         "catalogs",
         FLAG,
         True,

@@ -25,7 +25,7 @@ from daybook.journal.retention import SegmentTable, choose, remove_unpinned
 from daybook.paging import leaving as steps
 from daybook.paging.content import ContentReader
 from daybook.paging.layout import LAYOUT
-from daybook.paging.retiring import FIND, RETIRE, WEIGH, command
+from daybook.paging.retiring import FIND, RETIRE, WEIGH, Order, command
 from daybook.paging.store import IndexStore
 from daybook.paging.surveying import Place, Weight
 from daybook.server import logs
@@ -55,14 +55,15 @@ class Performer:
     """Executes the steps of one round on a data directory."""
 
     def __init__(
-        self, hub: Hub, path: Path, store: IndexStore, segments: SegmentTable, archive: str
+        self, hub: Hub, path: Path, store: IndexStore, segments: SegmentTable, order: Order
     ) -> None:
-        """Execute one round; `archive` is the URL, with its password. Must be closed."""
+        """Execute one round; `order` has the URL of the archive, with its password. Must be
+        closed."""
         self._hub: Final = hub
         self._path: Final = path
         self._store: Final = store
         self._segments: Final = segments
-        self._archive: Final = archive
+        self._order: Final = order
         self._disk: Final = RealDisk(path / JOURNAL)
         self._pace: Final = Pace()
         self._reader: Final = ContentReader(
@@ -103,7 +104,8 @@ class Performer:
             case steps.FindResident():
                 await self._find_resident(step)
             case steps.Retire():
-                step.left = int(await self._ask(RETIRE, step.last_lsn, self._archive))
+                told = msgspec.json.encode(self._order).decode()
+                step.left = int(await self._ask(RETIRE, step.last_lsn, told))
             case steps.AskFirstChunk():
                 step.lsn = self._hub.first_chunk() or steps.NO_CHUNK
             case steps.Remove():
@@ -234,8 +236,8 @@ class Performer:
         last = said.rpartition("\n")[2]
         if code != 0:
             raise StepError(last or f"the process that was to {work} ended with code {code}")
-        if last:
-            log.warning(last)
+        for note in filter(None, said.split("\n")):
+            log.warning(note)
 
 
 def _now() -> int:

@@ -20,6 +20,7 @@ from daybook.journal.format import segment_first_lsn
 from daybook.journal.retention import Limits, SegmentTable
 from daybook.journal.segment import segment_names
 from daybook.paging.leaving import Rounds
+from daybook.paging.retiring import Order
 from daybook.paging.store import IndexStore
 from daybook.server import logs
 from daybook.server.config import JournalConfig
@@ -136,7 +137,8 @@ class Retention:
         if store is None:
             return False
         archive = self.config.archive_directory
-        performer = Performer(self._hub, self._path, store, self._segments, archive)
+        order = Order(archive, self.config.archive_snapshot_every)
+        performer = Performer(self._hub, self._path, store, self._segments, order)
         try:
             for step in self._rounds.round(self.limits, without_password(archive)):
                 await performer.perform(step)

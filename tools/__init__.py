@@ -83,8 +83,8 @@ Modules:
   reports.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `signing`: The commands `journal keygen` and `journal anchor`.
-- `snapshot_verification`: Verifying the snapshots of a data directory against the fold of the
-  journal at their events.
+- `snapshot_verification`: Verifying the snapshots of a data directory and its archive against the
+  fold of the journal.
 - `sql`: The command `journal sql`.
 - `story`: Describing an event: as a line for people, as an object for programs.
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for

@@ -1,19 +1,26 @@
 """Running `journal archive`: listing an archive, verifying it, and fetching from it."""
 
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import msgspec
 
-from daybook.journal.archive.archive import Archive, ArchiveReport
+from daybook.journal.archive.archive import Archive, ArchiveFault, ArchiveReport
 from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.archive.snapshots import snapshots_in
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.errors import ArchiveError
+from daybook.journal.errors import ArchiveError, JournalError
+from daybook.journal.format import snapshot_name
 from daybook.journal.pins import Pin
+from daybook.paging.archived import archived_lsns, restore_archived
+from daybook.paging.structure import check_structure
+from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.restoring import restore_archive
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.opening import opened, opened_archive, used_bytes
@@ -28,10 +35,13 @@ def list_segments(path: Path, flags: dict[str, Any]) -> None:
     if not entries and not archive.exists():
         raise ArchiveError(archive.url, "there is no archive here; name the archive with --archive")
     missing = gaps(entries)
+    sizes = archive.snapshot_sizes()
+    snapshots = [{"lsn": lsn, "bytes": sizes[snapshot_name(lsn)]} for lsn in snapshots_in(sizes)]
     if flags["as_json"]:
-        show_json({"url": archive.url, "segments": entries, "gaps": missing})
+        told = {"segments": entries, "snapshots": snapshots[::-1], "gaps": missing}
+        show_json({"url": archive.url, **told})
     else:
-        _show_entries(archive, entries)
+        _show_entries(archive, entries, sizes)
         for first, last in missing:
             click.secho(f"MISSING LSN {first} to {last}", fg="red")
     if missing:
@@ -49,6 +59,10 @@ def verify(ctx: click.Context, path: Path, flags: dict[str, Any], *, with_live: 
         total += used_bytes(live)
     with progress("verifying", total) as told:
         report = archive.verify(live, progress=adding_up(told))
+    with progress("verifying snapshots", report.snapshots) as told:
+        for done, fault in enumerate(_verified_snapshots(archive, report), 1):
+            report.faults += [fault] if fault is not None else []
+            told(done)
     if not report.archived and not report.faults:
         raise Failure(f"{archive.url}: no segment is archived here")
     if flags["as_json"]:
@@ -57,6 +71,23 @@ def verify(ctx: click.Context, path: Path, flags: dict[str, Any], *, with_live: 
         _show_report(report, with_live=with_live)
     if not report.ok:
         sys.exit(EXIT_WRONG)
+
+
+def _verified_snapshots(archive: Archive, report: ArchiveReport) -> Iterator[ArchiveFault | None]:
+    """Restore each archived snapshot and compare its block with the segments; yield what is
+    wrong."""
+    disk = archive.listed_ranges()
+    for lsn in archived_lsns(disk)[::-1]:
+        with TemporaryDirectory(prefix="daybook-verify-") as folder:
+            try:
+                wrong = restore_archived(disk, lsn, bytes.fromhex(report.owner), Path(folder))
+                if not wrong:
+                    check_structure(Path(folder))
+            except (JournalError, IndexDamaged, IndexUnwritable) as error:
+                wrong = str(error)
+        url = f"{archive.url}/{snapshot_name(lsn)}"
+        what = f"{wrong}. Delete it and its manifest: it is derived, and only saves time"
+        yield ArchiveFault(url, 0, lsn, what) if wrong else None
 
 
 def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
@@ -71,6 +102,8 @@ def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
     disk.create()
     with progress("fetching", total) as told:
         entries = archive.fetch(disk, **wanted, progress=adding_up(told))
+    for wrong in archive.fetch_snapshots(disk, entries):
+        click.echo(f"a snapshot was not fetched, which costs only time: {wrong}", err=True)
     if flags["as_json"]:
         show_json({"url": archive.url, "target": str(target), "segments": entries})
     else:
@@ -105,7 +138,9 @@ def gaps(entries: tuple[ArchiveEntry, ...]) -> list[tuple[int, int]]:
     ]
 
 
-def _show_entries(archive: Archive, entries: tuple[ArchiveEntry, ...]) -> None:
+def _show_entries(
+    archive: Archive, entries: tuple[ArchiveEntry, ...], snapshots: dict[str, int]
+) -> None:
     if not entries:
         click.echo(f"no segment is archived in {archive.url}")
         return
@@ -123,12 +158,15 @@ def _show_entries(archive: Archive, entries: tuple[ArchiveEntry, ...]) -> None:
     )  # fmt: skip
     total = sum(entry.bytes for entry in entries)
     click.echo(f"\n{len(entries):,} segments, {total:,} bytes")
+    if snapshots:
+        count = len(snapshots_in(snapshots))
+        click.echo(f"{count:,} snapshots, {sum(snapshots.values()):,} bytes with their manifests")
 
 
 def _show_report(report: ArchiveReport, *, with_live: bool) -> None:
     click.echo(
         f"{report.archived:,} segments, {report.archived_bytes:,} bytes, LSN {report.first_lsn} to "
-        f"{report.last_lsn} in {report.url}"
+        f"{report.last_lsn} in {report.url}; {report.snapshots:,} snapshots"
     )
     if with_live:
         click.echo(f"followed into the live journal up to LSN {report.report.last_lsn}")

@@ -125,7 +125,7 @@ def verify_data(
     if index is not None and index.wrong:
         verdict.wrong.append(index.wrong)
         index = None
-    taken = SnapshotCheck(snapshots, data_id_of(disk)) if snapshots is not None else None
+    taken = SnapshotCheck(snapshots, disk) if snapshots is not None else None
     verdict.wrong += taken.wrong if taken is not None else []
     _fold(disk, verdict, recorded, advance, one_by_one, known, index, taken)
     return verdict

@@ -28,6 +28,7 @@ from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of
+from daybook.paging.archived import archived_lsns
 from daybook.paging.layout import LAYOUT
 from daybook.paging.snapshots import known_snapshots
 from daybook.paging.tables import IndexDamaged
@@ -93,8 +94,8 @@ def tasks(
     directory: Path, disk: Disk, after: int, last: int, *, processes: int, now: int, tolerance: int
 ) -> list[Task]:
     """Cut a span into pieces that begin at snapshots. Raises JournalError."""
-    known = known_snapshots(directory / SNAPSHOTS, data_id_of(disk))
-    places = sorted(each.lsn for each in known if after < each.lsn < last)
+    known = {each.lsn for each in known_snapshots(directory / SNAPSHOTS, data_id_of(disk))}
+    places = sorted(lsn for lsn in known.union(archived_lsns(disk)) if after < lsn < last)
     least = max((last - after) // (PIECES_PER_PROCESS * processes), PIECE_EVENTS_MIN)
     begins = [after]
     for place in places:

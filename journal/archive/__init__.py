@@ -9,6 +9,8 @@ Modules:
   segment is.
 - `place`: Where an archive may be: outside the data directory whose segments it stores.
 - `ranges`: Archived segments as a Disk that fetches only the parts of an object that are read.
+- `snapshots`: Snapshots in an archive: compressed copies of tables at an event, each with a
+  manifest (ADR 70).
 - `store`: Stores: where the objects of an archive are, on a local file system or behind any fsspec
   URL.
 """

@@ -30,11 +30,18 @@ from daybook.journal.archive.manifest import (
     encode_manifest,
 )
 from daybook.journal.archive.ranges import RangedDisk
+from daybook.journal.archive.snapshots import ArchivedSnapshots, snapshots_in
 from daybook.journal.archive.store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
 from daybook.journal.data_directory import MANIFEST_SUFFIX
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError
-from daybook.journal.format import Damage, manifest_name, segment_first_lsn
+from daybook.journal.format import (
+    Damage,
+    manifest_name,
+    segment_first_lsn,
+    snapshot_lsn,
+    snapshot_name,
+)
 from daybook.journal.segment import data_id_of, open_segment, segment_names
 from daybook.journal.verify import Report, verify, verify_segment
 
@@ -52,8 +59,10 @@ class ArchiveReport(msgspec.Struct):
     """The result of `Archive.verify`.
 
     `archived` and `archived_bytes` count the segments in the archive; `report` is about all blocks,
-    including those of the live journal if one was given. `unlisted` are segments without a
-    manifest: interrupted uploads, which the next attempt completes.
+    including those of the live journal if one was given. `unlisted` are segments and snapshots
+    without a manifest: interrupted uploads, which the next attempt completes. `snapshots` counts
+    the archived snapshots, which only readers of tables can check. `owner` is the id of the data
+    directory whose archive this is.
     """
 
     url: str
@@ -64,6 +73,8 @@ class ArchiveReport(msgspec.Struct):
     report: Report
     faults: list[ArchiveFault] = []
     unlisted: list[str] = []
+    snapshots: int = 0
+    owner: str = ""
 
     @property
     def ok(self) -> bool:
@@ -118,9 +129,22 @@ class Archive:
         """Return whether the archive's folder exists; raises ArchiveError."""
         return self._store.exists()
 
+    @property
+    def snapshots(self) -> ArchivedSnapshots:
+        """The snapshots of the archive, for those who write them."""
+        return ArchivedSnapshots(self._store)
+
+    def snapshot_sizes(self) -> dict[str, int]:
+        """Return the sizes in bytes of all archived snapshots and their manifests, by name; raises
+        ArchiveError."""
+        return _snapshot_sizes(self._store.sizes())
+
     def entries(self) -> tuple[ArchiveEntry, ...]:
         """Return all archived segments, oldest first. Raises ArchiveError."""
-        entries, faults = self._read_entries(self._store.sizes())
+        return self._entries(self._store.sizes())
+
+    def _entries(self, sizes: dict[str, int]) -> tuple[ArchiveEntry, ...]:
+        entries, faults = self._read_entries(sizes)
         if faults:
             raise ArchiveError(faults[0].url, faults[0].what)
         return entries
@@ -143,12 +167,15 @@ class Archive:
 
     @contextmanager
     def reading(self, live: Disk | None = None) -> Iterator[Disk]:
-        """Give the archived segments, continued by those of a live journal, as one Disk.
+        """Give the archived segments, continued by those of a live journal, as one Disk, which has
+        the archived snapshots, too.
 
-        Every object is checked when it is opened. Raises ArchiveError, also when a segment is
+        Every segment is checked when it is opened. Raises ArchiveError, also when a segment is
         opened.
         """
-        archived = ArchiveDisk(self._store, self.entries())
+        sizes = self._store.sizes()
+        snapshots = _snapshot_sizes(sizes)
+        archived = ArchiveDisk(self._store, self._entries(sizes), snapshots=snapshots)
         try:
             if live is None:
                 yield archived
@@ -166,6 +193,15 @@ class Archive:
         if known is None:
             known = {entry.segment: entry.bytes for entry in self.entries()}
         return RangedDisk(self._store, known)
+
+    def listed_ranges(self) -> RangedDisk:
+        """Return the same for all segments, snapshots and manifests by listing alone, which reads
+        no manifest; so damage to some does not hide others. Raises ArchiveError."""
+        sizes = self._store.sizes()
+        segments = {_segment_of(name) for name in sizes} & sizes.keys()
+        return RangedDisk(
+            self._store, {name: sizes[name] for name in segments} | _snapshot_sizes(sizes)
+        )
 
     def verify(
         self, live: Disk | None = None, *, progress: Callable[[int], None] | None = None
@@ -206,6 +242,8 @@ class Archive:
             report,
             faults,
             [name for name in sorted(sizes) if _is_unlisted(name, sizes)],
+            len(snapshots_in(sizes)),
+            entries[-1].owner if entries else "",
         )
 
     def fetch(
@@ -232,6 +270,26 @@ class Archive:
                 target.write(entry.segment, _counted(pieces_of(self._store, entry), progress))
             target.write(manifest_name(entry.segment), iter([encode_manifest(entry)]))
         return entries
+
+    def fetch_snapshots(self, disk: Disk, entries: Sequence[ArchiveEntry]) -> list[str]:
+        """Copy the snapshots at events of fetched segments to the same place; return a sentence for
+        each that cannot be copied.
+
+        Readers check them. Raises ArchiveError if the archive cannot be listed.
+        """
+        target = LocalStore(disk, "the target directory")
+        there, wrong = target.sizes(), list[str]()
+        for name, size in sorted(self.snapshot_sizes().items()):
+            lsn = snapshot_lsn(name) or snapshot_lsn(name.removesuffix(MANIFEST_SUFFIX)) or 0
+            if there.get(name) == size or not any(
+                each.first_lsn - 1 <= lsn <= each.last_lsn for each in entries
+            ):
+                continue
+            try:
+                target.write(name, self._store.read(name))
+            except ArchiveError as error:
+                wrong.append(str(error))
+        return wrong
 
     def chosen(
         self,
@@ -453,7 +511,14 @@ def _first_lsn(segment: str) -> int:
 
 
 def _is_unlisted(name: str, sizes: dict[str, int]) -> bool:
-    return segment_first_lsn(name) is not None and manifest_name(name) not in sizes
+    is_named = segment_first_lsn(name) is not None or snapshot_lsn(name) is not None
+    return is_named and manifest_name(name) not in sizes
+
+
+def _snapshot_sizes(sizes: dict[str, int]) -> dict[str, int]:
+    """Return the sizes of the snapshots that have manifests, and of those, by name."""
+    names = map(snapshot_name, snapshots_in(sizes))
+    return {each: sizes[each] for name in names for each in (name, manifest_name(name))}
 
 
 def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:

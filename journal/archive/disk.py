@@ -14,10 +14,12 @@ import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import IO, Final, Protocol
 
 from daybook.journal.archive.manifest import ArchiveEntry, describe
+from daybook.journal.archive.ranges import RangedFile
 from daybook.journal.archive.store import Store
 from daybook.journal.disk import Disk, File, RealFile
 from daybook.journal.errors import ArchiveError, JournalError
@@ -66,16 +68,22 @@ def difference(entry: ArchiveEntry, count: int, sha256: str) -> str:
 
 
 class ArchiveDisk(ReadOnly):
-    """Archived segments and their manifests by name, for reading only."""
+    """Archived segments and snapshots, and their manifests, by name; for reading only."""
 
     def __init__(
         self,
         store: Store,
         entries: Sequence[ArchiveEntry],
         note: Callable[[str, str], None] | None = None,
+        snapshots: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`note(segment, what)` is called for a faulty object; None raises ArchiveError instead."""
+        """`note(segment, what)` is called for a faulty object; None raises ArchiveError instead.
+
+        `snapshots` are the sizes of snapshots and their manifests by name; readers must check
+        them.
+        """
         self._store: Final = store
+        self._snapshots: Final = snapshots
         self._entries: Final = {entry.segment: entry for entry in entries}
         self._note: Final = note
         self._kept_name = ""
@@ -83,6 +91,8 @@ class ArchiveDisk(ReadOnly):
 
     def open(self, name: str) -> File:
         """Fetch and check a segment; raises FileNotFoundError if it is not archived."""
+        if name in self._snapshots:
+            return RangedFile(self._store, name, self._snapshots[name])
         entry = self._entries.get(name)
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
@@ -130,8 +140,8 @@ class ArchiveDisk(ReadOnly):
             )
 
     def names(self) -> list[str]:
-        """Return the names of all segments and their manifests."""
-        return sorted([*self._entries, *map(manifest_name, self._entries)])
+        """Return the names of all segments and snapshots, and of their manifests."""
+        return sorted([*self._entries, *map(manifest_name, self._entries), *self._snapshots])
 
     def holds(self, name: str) -> bool:
         """Whether a segment is archived."""

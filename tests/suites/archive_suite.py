@@ -1,16 +1,19 @@
 """What an archive must do wherever it is. Mix in, and give a fixture `place`."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Protocol
 
 import msgspec
 import pytest
+import zstandard
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.archive.snapshots import SnapshotEntry, decode_entry, snapshots_in
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError
-from daybook.journal.format import manifest_name, segment_name
+from daybook.journal.format import manifest_name, segment_name, snapshot_name
 from daybook.journal.journal import Journal
 from daybook.journal.retention import remove
 from daybook.journal.segment import segment_names
@@ -141,6 +144,43 @@ class ArchiveSuite:
                 assert report.ok
                 assert not report.archived
                 assert (report.first_lsn, report.last_lsn) == (1, len(everything))
+
+    def test_a_snapshot_is_put_compared_and_read(
+        self, archive: Archive, place: Place, disk: MemoryDisk
+    ) -> None:
+        put_all(archive, disk)
+        entry = SnapshotEntry(
+            1, snapshot_name(7), 7, 0, "", 9, "b" * 64, DATA_ID.hex(), "d" * 32, NOW
+        )
+        pieces = [b"tables " * 9000, bytes(range(256)) * 5000, b""]
+        told = archive.snapshots.put(entry, iter(pieces), lambda: None)
+        packed = place.read(snapshot_name(7))
+        unpacked = zstandard.ZstdDecompressor().stream_reader(packed).read()
+        assert unpacked == b"".join(pieces)
+        assert (told.bytes, told.sha256) == (len(packed), sha256(packed).hexdigest())
+        assert decode_entry(place.read(manifest_name(snapshot_name(7))), 7) == told
+        with archive.reading(disk) as joined:
+            assert snapshots_in(joined.names()) == [7]
+            file = joined.open(snapshot_name(7))
+            assert file.pread(len(packed) + 9, 0) == packed
+            file.close()
+        assert archive.snapshots.due([(7, 1), (8, 1)], 1 << 30) == []
+        # It is no segment, and old readers pass over it.
+        assert len(archive.entries()) == len(segment_names(disk)) - 1
+        report = archive.verify(disk)
+        assert (report.ok, report.snapshots, report.unlisted) == (True, 1, [])
+        target = MemoryDisk()
+        assert archive.fetch_snapshots(target, archive.fetch(target)) == []
+        assert target.files[snapshot_name(7)] == packed
+        # One that is not complete counts for nothing, and is written again.
+        place.remove(manifest_name(snapshot_name(7)))
+        assert archive.snapshots.due([(7, 1)], 1 << 30) == [7]
+        assert archive.verify(disk).unlisted == [snapshot_name(7)]
+        with archive.reading(disk) as joined:
+            assert snapshots_in(joined.names()) == []
+        place.write(snapshot_name(7), packed[:9])
+        assert archive.snapshots.put(entry, iter(pieces), lambda: None) == told
+        assert place.read(snapshot_name(7)) == packed
 
     def test_putting_again_changes_nothing(
         self, archive: Archive, place: Place, disk: MemoryDisk

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.retention import Limits, SealedSegment, SegmentTable, choose
 from daybook.paging.leaving import ROUND_SEGMENTS, worth_leaving
-from daybook.paging.retiring import WEIGH
+from daybook.paging.retiring import WEIGH, Order
 from daybook.paging.surveying import Weight
 from daybook.server.leaving import STEP_SECONDS, Pace, Performer, StepError
 from daybook.server.retention import Retention
@@ -121,7 +121,7 @@ def open_pipes() -> int:
 
 def test_processes_leave_nothing_behind_that_waits_for_the_collector(tmp_path: Path) -> None:
     performer = Performer(
-        cast(Any, None), tmp_path, cast(Any, Mock()), SegmentTable(MemoryDisk()), ""
+        cast(Any, None), tmp_path, cast(Any, Mock()), SegmentTable(MemoryDisk()), Order()
     )
 
     async def ask_often() -> list[int]:
