@@ -230,7 +230,7 @@ def _serve(door: socket.socket) -> None:
             for descriptor in files:
                 os.close(descriptor)
             continue
-        # The child answers: whoever has heard of it may signal its session.
+        # The child answers when it has its session: a signal to that now meets it.
         _become(request, files)
         door.send(json.dumps(os.getpid()).encode())
         door.close()
