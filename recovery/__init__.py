@@ -8,7 +8,8 @@ Modules:
   invariants.
 - `export_proof`: The proof of an export: the statements that cover it, and what stands for the
   parts that were left out (ADR 66).
-- `file_errors`: Errors of files that say which file it is. Must never know what is in a file.
+- `file_errors`: Errors of files: which one it is, and whether the disk is full. Must never know
+  what is in it.
 - `fitting`: Making events behind a gap fit what is left of the history before it (ADR 67).
 - `fold`: Folding blocks of the journal into the state, with the engine's own `apply`.
 - `fork`: Forks: a data directory of its own that continues another one's history (ADR 67).

@@ -116,7 +116,7 @@ def head_of(directory: Path) -> Head | None:
     The rest is not read, so nothing is proven. Raises ExportError and OSError.
     """
     path = directory / PROOF
-    if not path.is_file():
+    if not path.exists():
         return None
     with path.open("rb") as file:
         packed = file.readline()

@@ -27,6 +27,7 @@ from daybook.journal.batch import Batch
 from daybook.journal.copying import CopyDisk, JournalCopy, sync_file
 from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL, TABLES, TABLES_LOCK, USERS
 from daybook.journal.disk import Disk, RealDisk, sync_directory
+from daybook.journal.errors import DiskFull
 from daybook.journal.format import Damage, SegmentHeader, segment_first_lsn
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
@@ -34,7 +35,8 @@ from daybook.paging.base import publish
 from daybook.paging.clustering import forget_clusters
 from daybook.paging.layout import LAYOUT
 from daybook.paging.surveying import Survey
-from daybook.paging.tables import open_for_reading, open_for_writing
+from daybook.paging.tables import IndexUnwritable, open_for_reading, open_for_writing
+from daybook.recovery.file_errors import is_full
 from daybook.recovery.moments import index_at
 
 _CLONE: Final = 0x40049409
@@ -111,6 +113,20 @@ def made(target: Path, source: Path, word: str) -> Iterator[Path]:
     sync_directory(parent)
 
 
+@contextmanager
+def _room(target: Path) -> Iterator[None]:
+    """Turn the errors of a full disk into one that names the target. Raises ForkError."""
+    try:
+        yield
+    except (DiskFull, OSError, IndexUnwritable) as error:
+        if not is_full(error):
+            raise
+        raise ForkError(
+            f"no space is left for {target}: a fork needs room for an index and for a segment, and "
+            "on another file system, or with --copy, for all segments. Nothing was left there"
+        ) from error
+
+
 def fork(
     source: Path,
     disk: Disk,
@@ -128,7 +144,7 @@ def fork(
     microseconds since 1970. With `shares` segments share disk space with the source where that is
     possible. Raises ForkError, JournalError, OSError and what `state_at` raises.
     """
-    with made(target, source, "unfinished") as work:
+    with _room(target), made(target, source, "unfinished") as work:
         journal = CopyDisk(work / JOURNAL)
         journal.create()
         index_at(source, disk, lsn, work / INDEX, note=note, progress=progress)

@@ -60,6 +60,7 @@ from daybook.paging.tables import (
     open_for_reading,
     open_for_writing,
 )
+from daybook.recovery.file_errors import is_full
 from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
 from daybook.recovery.fold import fold_block
 from daybook.recovery.fork import made
@@ -121,7 +122,7 @@ def salvage(
         with made(target, source, "unfinished") as work:
             return _Salvage(source, target, work, note, progress).run(archive)
     except (DiskFull, OSError) as error:
-        if not _is_full(error):
+        if not is_full(error):
             raise
         raise SalvageError(
             f"no space is left for {target}: the salvage needs about as much as the journal in "
@@ -297,7 +298,7 @@ class _Salvage:
         except FileNotFoundError:
             pass
         except (IndexDamaged, IndexUnwritable, StoreError, OSError) as error:
-            if _is_full(error) or shutil.disk_usage(folder).free < FREE_MIN:
+            if is_full(error) or shutil.disk_usage(folder).free < FREE_MIN:
                 # It says nothing about what was to be copied.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
             self._say(f"{name} cannot be used: {error}")
@@ -532,16 +533,6 @@ class _Salvage:
                 (self._work / USERS).chmod(0o600)
         except OSError as error:
             self._say(f"{users} cannot be read: {error.strerror}; create the users again")
-
-
-def _is_full(error: BaseException | None) -> bool:
-    """Return whether an error is, or comes from, a disk without space."""
-    while error is not None:
-        is_named = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if is_named or isinstance(error, DiskFull):
-            return True
-        error = error.__cause__
-    return False
 
 
 def _id_of(source: Path, disk: Disk) -> bytes:

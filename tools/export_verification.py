@@ -93,7 +93,7 @@ class ExportVerdict(msgspec.Struct):
 
 def is_export(path: Path) -> bool:
     """Return whether a directory is an export."""
-    return (path / PROOF).is_file()
+    return (path / PROOF).exists()
 
 
 def verify_export(
@@ -136,6 +136,7 @@ class _Check:
         self._keys: Final = TrustedKeys(keys)
         self._given: Final = anchors
         self._anchors: Final[dict[int, list[Statement]]] = {}
+        self._outside: Final[list[Statement]] = []
         self._blocks: Final[Iterator[Block]] = (
             block for block in read_blocks(disk, LAYOUT) if block.count
         )
@@ -171,6 +172,10 @@ class _Check:
             raise ExportError("the proof does not mention all blocks of the export")
         self._verdict.proven = _merged(self._ends)
         self._verdict.keys = self._keys.ids
+        self._verdict.anchors_outside = len(self._outside)
+        for each in self._outside:
+            if self._keys.has(each) and not self._keys.has_signed(each):
+                self._not_signed(each)
         self._verdict.wrong += self._keys.unknown()
         self._verdict.wrong += [
             f"the anchor of event {lsn}: no block of the export ends there"
@@ -204,7 +209,7 @@ class _Check:
             elif head.from_lsn <= each.lsn <= head.to_lsn:
                 self._anchors.setdefault(each.lsn, []).append(each)
             else:
-                self._verdict.anchors_outside += 1
+                self._outside.append(each)
 
     def _show(self, line: Shown) -> None:
         block = next(self._blocks, None)
@@ -308,6 +313,11 @@ class _Check:
         self._verdict.statements += bool(self._keys)
         return bool(self._keys)
 
+    def _not_signed(self, anchor: Statement) -> None:
+        self._verdict.wrong.append(
+            f"the anchor of event {anchor.lsn}: it is not what the key signed"
+        )
+
     def _matches(self, anchor: Statement, block_hash: bytes) -> bool:
         """Return whether an anchor proves a block; notes what is wrong with it."""
         verdict = self._verdict
@@ -318,9 +328,7 @@ class _Check:
             if not self._keys.knows(anchor, ANCHORS):
                 return False
             if not self._keys.has_signed(anchor):
-                verdict.wrong.append(
-                    f"the anchor of event {anchor.lsn}: it is not what the key signed"
-                )
+                self._not_signed(anchor)
                 return False
         if verdict.redacted:
             # The hash of a block cannot be made again without what was left out.

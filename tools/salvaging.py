@@ -10,6 +10,7 @@ import msgspec
 from daybook.client.control import is_running
 from daybook.engine.queues import StoreError
 from daybook.journal.archive.archive import Archive
+from daybook.journal.archive.place import local_folder
 from daybook.journal.errors import ArchiveError
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
@@ -35,6 +36,8 @@ def run(ctx: click.Context, source: Path, target: Path, flags: dict[str, Any]) -
     """Salvage, print the report, and exit with 1 if anything is missing. Raises Failure."""
     total = used_bytes(opened(source))
     archive = _archive(ctx, source, flags)
+    if archive is not None:
+        _check_apart(target, archive)
     refuse_redacted(source, "what is salvaged would have empty messages")
     if is_running(source):
         raise Failure(
@@ -67,6 +70,13 @@ def _archive(ctx: click.Context, source: Path, flags: dict[str, Any]) -> Archive
     if not entries and not faults:
         raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
     return archive
+
+
+def _check_apart(target: Path, archive: Archive) -> None:
+    """Raise Failure if the target lies in the archive, which is not changed."""
+    folder = local_folder(archive.url)
+    if folder is not None and target.resolve().is_relative_to(folder.resolve()):
+        raise Failure(f"{target} lies in the archive {folder}, which is not changed: name another")
 
 
 def _show(report: Report) -> None:

@@ -24,6 +24,8 @@ def keygen_command(file: Path) -> None:
     )
     from daybook.recovery.statements import key_id  # noqa: PLC0415 (slow to import)
 
+    if not file.name:
+        raise click.UsageError("the name of the file is empty")
     if not file.parent.is_dir():
         raise Failure(f"{file.parent} is no directory, so {file.name} cannot be made in it")
     try:
@@ -53,4 +55,5 @@ def anchor_command(
     from daybook.tools.newest_anchor import newest_anchor  # noqa: PLC0415 (slow to import)
 
     statement = newest_anchor(ctx, chosen(ctx, directory, data), unsigned=unsigned)
-    click.echo(statement.line(), nl=False)
+    # As text: errors of bytes do not name the standard output.
+    click.echo(statement.line().decode(), nl=False)

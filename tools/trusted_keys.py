@@ -51,12 +51,16 @@ class TrustedKeys:
                     grows = True
         return wrong
 
+    def has(self, statement: Statement) -> bool:
+        """Return whether the key of a statement is trusted."""
+        return statement.key in self._keys
+
     def knows(self, statement: Statement, what: str) -> bool:
         """Return whether the key of a statement is trusted; if not, `unknown` counts it.
 
         `what` is SIGNATURES or ANCHORS.
         """
-        if statement.key in self._keys:
+        if self.has(statement):
             return True
         first, last, count = self._unknown.get((what, statement.key), (statement.lsn, 0, 0))
         first, last = min(first, statement.lsn), max(last, statement.lsn)

@@ -317,7 +317,9 @@ def test_what_is_cut_short_leaves_nothing(
         raise error
 
     monkeypatch.setattr(forking, where, fail)
-    with pytest.raises(type(error)):
+    # The error of a full disk names the target.
+    expected = ForkError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected):
         forked(source, 1000, tmp_path / "made")
     assert list(tmp_path.iterdir()) == []
 
@@ -334,3 +336,16 @@ def test_files_that_cannot_be_shared_are_copied(
     assert made.segments[COPIED] == sum(made.segments.values()) > 0
     assert verify(RealDisk(tmp_path / "made" / JOURNAL)).ok
     assert (tmp_path / "made" / DATA_ID).read_text().strip() == made.data_id
+
+
+def test_a_full_disk_is_named_with_the_target(source: Path, tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with (
+        patch.object(forking, "_rewrite", side_effect=full),
+        pytest.raises(ForkError, match=f"no space is left for {tmp_path / 'made'}"),
+    ):
+        forked(source, 200, tmp_path / "made")
+    broken = OSError(errno.EIO, "Input/output error")
+    with patch.object(forking, "_rewrite", side_effect=broken), pytest.raises(OSError, match="put"):
+        forked(source, 200, tmp_path / "made")
+    assert not list(tmp_path.iterdir())

@@ -102,6 +102,10 @@ def test_a_salvage_with_an_archive(
     assert nowhere.exit_code == 1
     assert "no segment is archived here" in nowhere.output
     assert not (tmp_path / "three").exists()
+    inside = journal("salvage", data, tmp_path / "archive" / "made", *words[3:])
+    assert inside.exit_code == 1
+    assert f"lies in the archive {tmp_path / 'archive'}" in inside.output
+    assert not (tmp_path / "archive" / "made").exists()
     # An archive that is not asked for is not read.
     monkeypatch.setenv("DAYBOOK_ARCHIVE", str(tmp_path / "archive"))
     assert "FROM THE ARCHIVE" not in journal("salvage", data, tmp_path / "four").output

@@ -255,3 +255,24 @@ def test_what_an_anchor_cannot_prove_is_said(scene: Scene) -> None:
     found = scene.verify("second", anchors=True)
     assert "is of another history" in found.output
     assert found.exit_code == 1
+
+
+def test_an_anchor_of_other_events_must_be_signed_too(scene: Scene) -> None:
+    first, last = scene.periods()[0]
+    scene.make_export("--from", first, "--to", scene.known_anchors()[1]["lsn"])
+    changed = scene.known_anchors()[3] | {"time": 1}
+    assert changed["lsn"] > last  # type: ignore[operator]
+    scene.write_anchors(changed)
+    found = scene.verify("first", anchors=True)
+    assert found.exit_code == 1
+    assert f"the anchor of event {changed['lsn']}: it is not what the key signed" in found.output
+
+
+def test_a_proof_that_is_a_directory_is_no_journal(scene: Scene) -> None:
+    scene.make_export()
+    (scene.export / PROOF).unlink()
+    (scene.export / PROOF).mkdir()
+    for words in (("verify",), ("inspect",), ("trail", "5")):
+        done = run(words[0], scene.export, *words[1:])
+        assert done.exit_code == 1
+        assert f"{scene.export / PROOF}: Is a directory" in done.output

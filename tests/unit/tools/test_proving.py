@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -351,3 +353,13 @@ def test_a_key_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert f"{tmp_path / 'key.pem.pub'}: File too large" in done.output
     assert not list(tmp_path.iterdir())
+    done = CliRunner().invoke(cli, ["keygen", ""])
+    assert (done.exit_code, "is empty" in done.output) == (2, True)
+
+
+def test_an_anchor_that_finds_no_room_is_an_error_that_says_where(scene: Scene) -> None:
+    words = [sys.executable, "-m", "daybook.tools.journal_cli", "anchor", str(scene.data)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output: No space left on device\n"
