@@ -22,6 +22,7 @@ from daybook.journal.format import manifest_name, segment_first_lsn, snapshot_na
 from daybook.journal.segment import open_segment, segment_names
 from daybook.paging.base import adopt
 from daybook.paging.judging import why_not_of
+from daybook.paging.structure import check_structure
 from daybook.paging.tables import IndexDamaged, open_for_writing
 
 _PIECE_BYTES: Final = 1 << 20
@@ -31,6 +32,16 @@ _WINDOW_BYTES_MAX: Final = 1 << 27
 def archived_lsns(disk: Disk) -> list[int]:
     """Return the events of the archived snapshots on a disk, newest first."""
     return snapshots_in(disk.names())
+
+
+def archived_sizes(disk: Disk) -> list[int]:
+    """Return the size in bytes of each archived snapshot on a disk, newest first. Raises OSError
+    and ArchiveError."""
+    sizes = []
+    for lsn in archived_lsns(disk):
+        with closing(disk.open(snapshot_name(lsn))) as file:
+            sizes.append(file.size())
+    return sizes
 
 
 def archived_entry(disk: Disk, lsn: int) -> SnapshotEntry:
@@ -45,7 +56,7 @@ def archived_entry(disk: Disk, lsn: int) -> SnapshotEntry:
 
 def restore_archived(disk: Disk, lsn: int, data_id: bytes, index: Path) -> str:
     """Make an archived snapshot the tables of a new index of a data directory; return what is wrong
-    with it, empty if nothing is.
+    with it, empty if nothing is. The index must be deleted if anything is.
 
     Raises JournalError if the archived segments cannot be read, IndexUnwritable, and OSError if the
     new index cannot be written.
@@ -61,12 +72,15 @@ def restore_archived(disk: Disk, lsn: int, data_id: bytes, index: Path) -> str:
     if wrong:
         return wrong
     index.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = index / f"{TABLES}.partial"
-    wrong = _unpack(disk, entry, partial)
+    wrong = _unpack(disk, entry, index / TABLES)
     if wrong:
-        partial.unlink(missing_ok=True)
         return wrong
-    wrong = adopt(partial, index, owner, lsn)
+    try:
+        # It comes from far away, and LMDB would trust it.
+        check_structure(index)
+    except IndexDamaged as damage:
+        return str(damage)
+    wrong = adopt(index / TABLES, index, owner, lsn)
     if not wrong and owner != data_id:
         return _give(index, owner, data_id)
     return wrong

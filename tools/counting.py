@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from daybook.journal.stat import JournalStat, stat
+from daybook.paging.archived import archived_sizes
 from daybook.tools.opening import history
 from daybook.tools.printing import progress, show_json, show_table
 from daybook.tools.story import kind_name
@@ -21,10 +22,14 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     totals = Totals()
     with progress("counting", figures.segments[-1].last_lsn) as advance:
         totals.count(disk, advance)
+    snapshots = archived_sizes(disk)
     if flags["as_json"]:
-        show_json(_stat_object(figures, totals))
+        told = {"archived_snapshots": len(snapshots), "archived_snapshot_bytes": sum(snapshots)}
+        show_json(_stat_object(figures, totals) | told)
     else:
         _show_stat(figures, totals)
+        if snapshots:
+            click.echo(f"\n{len(snapshots):,} archived snapshots, {sum(snapshots):,} bytes")
 
 
 def _span(figures: JournalStat) -> tuple[int, int]:

@@ -4,29 +4,36 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from daybook.engine.digest import digest
 from daybook.journal.archive import snapshots as shelf
 from daybook.journal.archive.archive import Archive
-from daybook.journal.archive.snapshots import ArchivedSnapshots
+from daybook.journal.archive.snapshots import ArchivedSnapshots, decode_entry
 from daybook.journal.archive.store import LocalStore
-from daybook.journal.data_directory import JOURNAL, SNAPSHOTS
+from daybook.journal.data_directory import JOURNAL, SNAPSHOTS, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
 from daybook.journal.format import manifest_name, snapshot_name
-from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.journal.segment import data_id_of, first_lsn_of, segment_names
 from daybook.paging import archiving, retiring
 from daybook.paging.archived import archived_lsns
 from daybook.paging.archiving import archive_snapshots
+from daybook.paging.batches import batches
+from daybook.paging.index import Index
 from daybook.paging.retiring import Order, keep_snapshots, keep_snapshots_patiently
 from daybook.paging.snapshots import restore_nearest
+from daybook.recovery.fork import fork
 from daybook.recovery.moments import state_at
+from daybook.tools.journal_cli import cli
 from tests.support.archived import archived_history
 from tests.support.histories import HISTORY_ID, some_history
 from tests.support.world import fold as fold_events
@@ -378,3 +385,111 @@ def test_the_process_of_retention_ends_although_the_store_hangs(before: Scene) -
 def test_the_reader_needs_no_local_snapshots(scene: Scene) -> None:
     shutil.rmtree(scene.data / SNAPSHOTS)
     assert scene.is_right(CUTS[3] + 1) == []
+
+
+def test_a_fork_begins_at_snapshots_of_its_source(scene: Scene, tmp_path: Path) -> None:
+    live = RealDisk(scene.data / JOURNAL)
+    with Archive(str(scene.archive)).reading(live) as disk:
+        made = fork(
+            scene.data, disk, LAST, tmp_path / "made", now=1, shares=False, note=lambda _: None
+        )
+    ours = RealDisk(tmp_path / "made" / JOURNAL)
+    assert data_id_of(ours) != HISTORY_ID
+    # What left the source before is in its archive alone.
+    for name in segment_names(ours):
+        if int(name[:20]) < first_lsn_of(live):
+            (ours.path / name).unlink()
+    notes: list[str] = []
+    with Archive(str(scene.archive)).reading(ours) as disk:
+        for lsn in (CUTS[1], CUTS[1] + 1, CUTS[3] + 5):
+            target = tmp_path / f"i{lsn}"
+            place = tmp_path / "made" / SNAPSHOTS
+            found = restore_nearest(place, disk, data_id_of(disk), lsn, target, notes.append)
+            assert found in CUTS
+            with state_at(tmp_path / "made", disk, lsn, note=notes.append) as state:
+                assert digest(state) == digest(fold_events(EVENTS[:lsn]))
+    assert notes == []
+    assert made.lsn == LAST
+
+
+# ---- commands
+
+
+def journal(*words: object, code: int = 0) -> str:
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.output
+
+
+def test_list_and_verify_know_them(scene: Scene) -> None:
+    flags = ("--data", scene.data, "--archive", scene.archive)
+    assert "4 snapshots, " in journal("archive", "list", *flags)
+    listed = msgspec.json.decode(journal("archive", "list", *flags, "--json"))["snapshots"]
+    assert [(each["lsn"], each["bytes"]) for each in listed] == [
+        (lsn, scene.object(lsn).stat().st_size) for lsn in CUTS
+    ]
+    assert "; 4 snapshots" in journal("archive", "verify", *flags)
+    assert "4 archived snapshots, " in journal("stat", *flags)
+    told = msgspec.json.decode(journal("stat", *flags, "--json"))
+    assert told["archived_snapshots"] == 4
+    assert told["archived_snapshot_bytes"] == sum(each["bytes"] for each in listed)
+    assert "snapshots: 4 compared, all equal" in journal("verify", "--index", *flags)
+
+
+@pytest.mark.parametrize("what", ["object", "manifest", "foreign", "cut"])
+def test_verify_names_damage(scene: Scene, what: str) -> None:
+    path = scene.object(CUTS[1])
+    told = scene.manifest(CUTS[1])
+    if what == "object":
+        flip(path, 100)
+    elif what == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif what == "manifest":
+        flip(told, 50)
+    else:
+        content = msgspec.json.decode(told.read_bytes())
+        told.write_bytes(msgspec.json.encode(content | {"block_hash": "ab" * 16}))
+    for command in (("archive", "verify"), ("verify", "--index")):
+        said = journal(*command, "--data", scene.data, "--archive", scene.archive, code=1)
+        assert path.name in said
+        assert "Delete it" in said
+
+
+def test_verify_finds_a_false_state_with_right_hashes(scene: Scene, tmp_path: Path) -> None:
+    """Somebody changed the tables, and computed every hash again."""
+    with closing(Index(tmp_path / "false", HISTORY_ID)) as index:
+        index.advance(next(batches(RealDisk(scene.archive), 0, CUTS[0], {CUTS[0]})))
+        block_hash = msgspec.json.decode(scene.manifest(CUTS[1]).read_bytes())["block_hash"]
+        index.tables.write(
+            lambda txn: index.tables.set_position(txn, CUTS[1], bytes.fromhex(block_hash), 1)
+        )
+        (tmp_path / "copy").mkdir()
+        index.tables.copy_to(tmp_path / "copy")
+    tables = (tmp_path / "copy" / TABLES).read_bytes()
+    entry = decode_entry(scene.manifest(CUTS[1]).read_bytes(), CUTS[1])
+    changed = msgspec.structs.replace(
+        entry, tables_bytes=len(tables), tables_sha256=sha256(tables).hexdigest()
+    )
+    Archive(str(scene.archive)).snapshots.put(changed, iter([tables]), lambda: None)
+    said = journal("verify", "--index", "--data", scene.data, "--archive", scene.archive, code=1)
+    assert scene.object(CUTS[1]).name in said
+    assert "folding the journal gives" in said
+
+
+def test_a_fetched_directory_has_them(scene: Scene, tmp_path: Path) -> None:
+    words = ("archive", "fetch", tmp_path / "there", "--archive", scene.archive)
+    journal(*words, "--from", CUTS[1], "--to", CUTS[3])
+    fetched = RealDisk(tmp_path / "there" / JOURNAL)
+    assert archived_lsns(fetched) == CUTS[:0:-1]
+    told = journal("inspect", tmp_path / "there", "--at", CUTS[2] + 3, "--json")
+    wanted = journal(
+        "inspect", scene.data, "--at", CUTS[2] + 3, "--json", "--archive", scene.archive
+    )
+    assert told == wanted
+    # Again, and with a snapshot that cannot be read.
+    scene.object(CUTS[2]).unlink()
+    scene.object(CUTS[2]).mkdir()
+    journal(*words, "--from", CUTS[1], "--to", CUTS[3])
+    assert archived_lsns(fetched) == CUTS[:0:-1]
+    journal("archive", "restore", tmp_path / "whole", "--archive", scene.archive)
+    assert archived_lsns(RealDisk(tmp_path / "whole" / JOURNAL)) == []
