@@ -58,9 +58,12 @@ def is_running(directory: Path) -> bool:
     return True
 
 
-def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
-    """Send a request and return the answer, None if no broker runs. Raises ControlError."""
-    with _connected(directory, TIMEOUT_SECONDS) as connection:
+def ask(
+    directory: Path, request: dict[str, Any], timeout: float = TIMEOUT_SECONDS
+) -> dict[str, Any] | None:
+    """Send a request and return the answer, None if no broker runs. Raises ControlError, also if
+    none arrives within `timeout` seconds."""
+    with _connected(directory, timeout) as connection:
         if connection is None:
             return None
         try:
@@ -68,7 +71,7 @@ def ask(directory: Path, request: dict[str, Any]) -> dict[str, Any] | None:
             line = read_line(connection)
         except TimeoutError as error:
             raise ControlError(
-                f"the broker did not answer within {TIMEOUT_SECONDS:.0f} s: its disk may be full "
+                f"the broker did not answer within {timeout:.0f} s: its disk may be full "
                 "or stuck; see its log"
             ) from error
         except (ConnectionError, BrokenPipeError) as error:

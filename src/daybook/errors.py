@@ -51,9 +51,9 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         UsersError                  server.users_file
         XmlError                    server.xml_source
         BrokerTrouble               tools.drills.broker
-        Wrong                       tools.drills.campaign
         Gone                        tools.drills.clients
         NoSuchPoint                 tools.drills.points
+        Wrong                       tools.drills.witness
         NoSuchMessageError          tools.trail
 
 Must never know any room: every room may import this module.

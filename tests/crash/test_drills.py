@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.tools.drills import broker, campaigns, hardships
+from daybook.tools.drills import broker, campaigns, hardships, witness
 from daybook.tools.drills.campaigns import Asked
 from daybook.tools.drills.shape import Report
 from tests.support.histories import some_history, write_history
@@ -45,6 +45,7 @@ def test_a_sound_release_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
 ) -> None:
     monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
+    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
     report = drill(tmp_path, name, 1, seed)
     assert report.findings == []
     assert report.right
@@ -108,6 +109,118 @@ def find_tail(segment, *given, **named):
 journal.find_tail = find_tail
 """
 COUNTS_AFRESH = AFTER_THE_FOLD.format(harm="entry.delivery_count = 0")
+KNOWS_A_SYNC = """
+import os, threading, time
+from daybook.server.hub import Hub
+from daybook.tools.drills.noting import NotingFile
+since = [0.0]
+sync = NotingFile.fdatasync
+def fdatasync(self):
+    since[0] = time.monotonic()
+    sync(self)
+    since[0] = 0.0
+NotingFile.fdatasync = fdatasync
+def is_slow():
+    return since[0] and time.monotonic() - since[0] > 0.5
+"""
+WAITS_FOR_SYNCS = (
+    KNOWS_A_SYNC
+    + """
+real = Hub.tick
+def tick(self):
+    while is_slow():
+        time.sleep(0.01)
+    real(self)
+Hub.tick = tick
+"""
+)
+BEATS_AFTER_SYNCS = (
+    KNOWS_A_SYNC
+    + """
+from daybook.server.deadlines import Deadlines
+real = Deadlines.due
+Deadlines.due = lambda self, now: () if is_slow() else real(self, now)
+"""
+)
+DROPS_WHO_WAITS = (
+    KNOWS_A_SYNC
+    + """
+real = Hub.tick
+def tick(self):
+    for peer in list(self.peers) if is_slow() else ():
+        peer.transport.close(0)
+    real(self)
+Hub.tick = tick
+"""
+)
+DIES_OF_A_SLOW_SYNC = (
+    KNOWS_A_SYNC
+    + """
+real = Hub.tick
+def tick(self):
+    if is_slow():
+        os._exit(3)
+    real(self)
+Hub.tick = tick
+"""
+)
+WRITES_WITHOUT_ROOM = """
+import os, time
+from daybook.journal.errors import DiskFull
+from daybook.journal.writer import WriterCore
+real = WriterCore.append
+def append(self, batch):
+    try:
+        real(self, batch)
+    except DiskFull:
+        self.report_space()
+        {harm}
+WriterCore.append = append
+"""
+ANSWERS_UNWRITTEN = WRITES_WITHOUT_ROOM.format(
+    harm="self.journal.next_lsn = self.journal._encode(batch).header.last_lsn + 1"
+)
+DIES_WITHOUT_ROOM = WRITES_WITHOUT_ROOM.format(harm="os._exit(3)")
+HANGS_WITHOUT_ROOM = """
+import time
+from daybook.server.disk_watch import DiskWatch
+real = DiskWatch.no_segment
+def no_segment(self, full):
+    real(self, full)
+    time.sleep(1000)
+DiskWatch.no_segment = no_segment
+"""
+NEVER_RESUMES = """
+from daybook.server.disk_watch import DiskWatch
+DiskWatch.has_segment = lambda self: None
+"""
+NEVER_RETRIES = WRITES_WITHOUT_ROOM.format(harm="time.sleep(1000)")
+LOSES_A_PIECE = """
+from msgspec.structs import replace
+from daybook.engine import chunks
+from daybook.engine.refusals import Refusal
+real = chunks.take_chunk
+waited = set()
+def take_chunk(core, command):
+    if command.send.connection in waited and not core.disk_full:
+        command = replace(command, body=command.body[:-10] + b"not those.")
+    taken = real(core, command)
+    if isinstance(taken, Refusal) and core.disk_full:
+        waited.add(command.send.connection)
+    return taken
+chunks.take_chunk = take_chunk
+"""
+STARTS_NOT_WHEN_FULL = """
+from daybook.journal.journal import Journal
+from daybook.journal.errors import DiskFull
+real = Journal.open.__func__
+def open(cls, *given, **named):
+    journal, repair = real(cls, *given, **named)
+    journal.reserve()
+    assert journal.disk_full is None
+    return journal, repair
+Journal.open = classmethod(open)
+"""
 PLANTS = [
     ("kill", "counts-afresh", COUNTS_AFRESH),
     ("kill", "flags-nothing", FLAGS_NOTHING),
@@ -119,6 +232,18 @@ PLANTS = [
     ("power-cut", "flags-nothing", FLAGS_NOTHING),
     ("power-cut", "counts-afresh", COUNTS_AFRESH),
     ("power-cut", "cuts-too-much", CUTS_TOO_MUCH),
+    ("slow-disk", "answers-early", ANSWERS_EARLY),
+    ("slow-disk", "waits-for-syncs", WAITS_FOR_SYNCS),
+    ("slow-disk", "beats-after-syncs", BEATS_AFTER_SYNCS),
+    ("slow-disk", "drops-who-waits", DROPS_WHO_WAITS),
+    ("slow-disk", "dies-of-a-slow-sync", DIES_OF_A_SLOW_SYNC),
+    ("disk-full", "answers-unwritten", ANSWERS_UNWRITTEN),
+    ("disk-full", "dies-without-room", DIES_WITHOUT_ROOM),
+    ("disk-full", "hangs-without-room", HANGS_WITHOUT_ROOM),
+    ("disk-full", "never-resumes", NEVER_RESUMES),
+    ("disk-full", "never-retries", NEVER_RETRIES),
+    ("disk-full", "loses-a-piece", LOSES_A_PIECE),
+    ("disk-full", "starts-not-when-full", STARTS_NOT_WHEN_FULL),
 ]
 
 
@@ -131,6 +256,9 @@ PLANTS = [
 def test_a_planted_mistake_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plant: str
 ) -> None:
+    monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
+    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
+    monkeypatch.setattr(witness, "ANSWER_SECONDS", 5.0)
     program = f"{plant}\nfrom daybook.tools.drills.serving import main\nmain()"
     monkeypatch.setattr(broker, "PROGRAM", (sys.executable, "-P", "-c", program))
     report = drill(tmp_path, name, 4)

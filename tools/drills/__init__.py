@@ -41,6 +41,7 @@ Modules:
 - `startable`: Whether a broker would start on a data directory as it is: found out without touching
   it.
 - `tails`: What a disk may have of the block that was being written when the machine died.
+- `witness`: A client that looks at a broker under a hardship, when its disk hangs or is full.
 - `workload`: Clients at work on a broker that may die at any moment: producers, consumers,
   forwarders.
 """

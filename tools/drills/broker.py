@@ -38,6 +38,9 @@ class DrillBroker:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._output: Final = log.with_suffix(".out")
+        self._launched = 0.0
+        # The size of the log before the last launch.
+        self._said = 0
 
     @property
     def is_running(self) -> bool:
@@ -47,6 +50,8 @@ class DrillBroker:
     def launch(self) -> None:
         """Start the process, and do not wait."""
         serving = replace(self.serving, starter=os.getpid())
+        self._said = self.log.stat().st_size if self.log.exists() else 0
+        self._launched = time.perf_counter()
         command = [*PROGRAM, msgspec.json.encode(serving).decode()]
         with self._output.open("wb") as output, self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -57,20 +62,29 @@ class DrillBroker:
     def start(self) -> float:
         """Start, and wait until it serves; return how many seconds that took. Raises
         BrokerTrouble."""
-        begun = time.perf_counter()
         self.launch()
-        while True:
-            line = self._output.read_text("utf-8")
-            if line.startswith("ready ") and line.endswith("\n"):
-                self.port = int(line.split()[1].rpartition(":")[2])
-                return time.perf_counter() - begun
+        return self.await_ready()
+
+    def await_ready(self) -> float:
+        """Wait until a broker that was launched serves; return the seconds since its launch.
+        Raises BrokerTrouble."""
+        while not self.is_ready():
             if not self.is_running:
                 raise BrokerTrouble(f"the broker did not start: {self.last_words()}")
-            if time.perf_counter() - begun > READY_SECONDS:
+            if time.perf_counter() - self._launched > READY_SECONDS:
                 raise BrokerTrouble(
                     f"the broker was not ready after {READY_SECONDS:.0f} s: {self.last_words()}"
                 )
             time.sleep(POLL_SECONDS)
+        return time.perf_counter() - self._launched
+
+    def is_ready(self) -> bool:
+        """Whether a broker that was launched serves; then `port` is where."""
+        line = self._output.read_text("utf-8")
+        if not (line.startswith("ready ") and line.endswith("\n")):
+            return False
+        self.port = int(line.split()[1].rpartition(":")[2])
+        return True
 
     def wait_a_moment(self, seconds: float) -> None:
         """Let the process run for some time, or until it ends."""
@@ -106,8 +120,9 @@ class DrillBroker:
         return code
 
     def last_words(self) -> str:
-        """Return the end of the log, on one line."""
-        content = self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
+        """Return the end of what the broker logged since its launch, on one line."""
+        content = self.log.read_bytes()[self._said :] if self.log.exists() else b""
+        content = content[-LOG_BYTES:]
         return " ".join(content.decode("utf-8", "replace").split())
 
     def reason(self) -> str:

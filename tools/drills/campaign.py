@@ -20,6 +20,7 @@ from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.clients import Client, Delivery, Gone, Receipt, Refused, StompClient
 from daybook.tools.drills.ledger import Ledger
 from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.witness import Wrong
 from daybook.tools.drills.workload import (
     DEAD,
     DRILL_STAFF,
@@ -54,6 +55,10 @@ class Hardship:
     def before_start(self, data: Path) -> None:
         """Called when nothing runs, before a start."""
 
+    def endure(self, broker: DrillBroker, ledger: Ledger) -> None:
+        """What else the broker must endure before it is struck, while clients work. Raises
+        Wrong."""
+
     def strike(self, broker: DrillBroker) -> None:
         """End the broker."""
         broker.kill()
@@ -61,21 +66,9 @@ class Hardship:
     def after_strike(self, data: Path) -> None:
         """Called when the broker is dead."""
 
-    def is_waiting(self) -> bool:
-        """Return whether clients must work on until something happens."""
-        return False
-
-    def while_working(self, broker: DrillBroker, seconds: float) -> None:
-        """Let clients work for some time."""
-        broker.wait_a_moment(seconds)
-
-
-class Wrong(DaybookError):
-    """The drill cannot continue; the text says which promise is broken, and how."""
-
-    def __init__(self, promise: str, what: str) -> None:
-        self.promise: Final = promise
-        super().__init__(what)
+    def aftermath(self, broker: DrillBroker, ledger: Ledger) -> None:
+        """What else happens to the dead broker of a round; it is dead afterwards. Raises
+        Wrong."""
 
 
 class Campaign:
@@ -116,15 +109,21 @@ class Campaign:
             self.ledger, StompClient, self.broker.port, f"r{self.rounds}", DRILL_STAFF
         )
         struck = 0.0
+        self.ledger.must_serve = True
         try:
             self._let_work()
+            if self.broker.is_running:
+                self.hardship.endure(self.broker, self.ledger)
             if not self.broker.is_running:
                 raise Wrong("P1", f"the broker ended by itself: {self.broker.last_words()}")
         finally:
+            self.ledger.must_serve = False
+            self.ledger.disk_hangs(hangs=False)
             struck = self.now
             self.hardship.strike(self.broker)
             end_work(workers)
         self.hardship.after_strike(self.data)
+        self.hardship.aftermath(self.broker, self.ledger)
         self.kills.append((struck, self.now))
         self.throughput.append((round(struck, 3), 0.0))
         self._check_ledger()
@@ -164,9 +163,9 @@ class Campaign:
         first = self.now + FIRST_SECONDS
         while self.broker.is_running:
             waits = not self.ledger.receipted and self.now < first
-            if self.now >= end and not waits and not self.hardship.is_waiting():
+            if self.now >= end and not waits:
                 return
-            self.hardship.while_working(self.broker, SAMPLE_SECONDS)
+            self.broker.wait_a_moment(SAMPLE_SECONDS)
             self._sample()
 
     def _sample(self) -> None:

@@ -13,18 +13,25 @@ import msgspec
 from daybook.server.config import Config
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble
-from daybook.tools.drills.campaign import Campaign, Hardship, Wrong
-from daybook.tools.drills.hardships import DiskFull, PowerCut, Room
-from daybook.tools.drills.noting import DiskPlan
+from daybook.tools.drills.campaign import Campaign, Hardship
+from daybook.tools.drills.hardships import (
+    HANG_SECONDS,
+    SEGMENT_BYTES,
+    DiskFull,
+    PowerCut,
+    Room,
+    SlowDisk,
+)
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
 from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
+from daybook.tools.drills.witness import Wrong
 from daybook.tools.failures import Failure
 from daybook.tools.printing import progress
 
 ABOUT: Final = {
     "kill": "a broker under load, killed with SIGKILL again and again",
     "power-cut": "a broker under load, killed, and what its journal had not synced taken away",
-    "slow-disk": "a broker under load on a disk whose syncs are slow, killed again and again",
+    "slow-disk": "a broker under load on a disk whose syncs are slow, or do not return for a while",
     "disk-full": "a broker under load whose disk becomes full, killed and started while it is full",
 }
 COULD_NOT: Final = {
@@ -39,7 +46,7 @@ COULD_NOT: Final = {
 }
 NO_RETENTION: Final = ("journal.retention-max-age=0", "journal.retention-max-bytes=0")
 SMALL_DISK: Final = (
-    *NO_RETENTION, "journal.segment-bytes=256KiB", "broker.min-disk-free=0",
+    *NO_RETENTION, f"journal.segment-bytes={SEGMENT_BYTES}", "broker.min-disk-free=0",
     "broker.max-disk-usage=-1", "broker.disk-full-policy=BLOCK", "journal.snapshot-every=0",
 )  # fmt: skip
 
@@ -108,13 +115,13 @@ def _prepared(
         )
         return power, Serving(config, str(data), NO_RETENTION, power.plan)
     if asked.drill == "slow-disk":
-        plan = DiskPlan(delay_ms=asked.delay_ms)
+        slow = SlowDisk(folder, asked.delay_ms)
         report.asked["delay-ms"] = asked.delay_ms
         report.notes.append(
-            f"each sync of the journal took {asked.delay_ms:g} ms more, and one of forty ten "
-            "times that"
+            f"each sync of the journal took {asked.delay_ms:g} ms more, one of forty ten times "
+            f"that, and once a round none returned for at least {HANG_SECONDS:g} s"
         )
-        return Hardship(), Serving(config, str(data), (), plan)
+        return slow, Serving(config, str(data), (), slow.plan)
     if asked.drill == "disk-full":
         room = Room(folder)
         closing.callback(room.close)
@@ -178,10 +185,16 @@ def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked
         }
         if not hardship.lost.sectors:
             report.could_not.append("losing sectors: at no cut was anything not synced")
+    if isinstance(hardship, SlowDisk):
+        report.figures |= {
+            "times that the disk hung": f"{hardship.times:,}",
+            "killed while it hung": f"{hardship.killed:,}",
+        }
     if isinstance(hardship, DiskFull):
         report.figures |= {
             "times that the disk was full": f"{hardship.times_full:,}",
             "starts while it was full": f"{hardship.starts_while_full:,}",
+            "times that it took more when there was room again": f"{hardship.resumed:,}",
         }
         if not hardship.times_full:
             report.unproved = "could not fill the disk in time"

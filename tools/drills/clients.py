@@ -114,8 +114,11 @@ class StompClient:
         headers = {"destination": destination, "receipt": receipt, "transaction": transaction}
         self._write("SEND", headers, body.encode())
 
-    def subscribe(self, destination: str, id: str, credit: int) -> None:
+    def subscribe(
+        self, destination: str, id: str, credit: int, selector: str = "", receipt: str = ""
+    ) -> None:
         headers = {"destination": destination, "id": id, "ack": "client-individual"}
+        headers |= {"selector": selector, "receipt": receipt}
         self._write("SUBSCRIBE", headers | {"credit": str(credit)})
 
     def ack(self, delivery: Delivery, receipt: str, transaction: str = "") -> None:

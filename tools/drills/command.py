@@ -213,13 +213,20 @@ def power_cut_command(**flags: Any) -> None:
     metavar="N", help="How much longer each sync of the journal takes.",
 )  # fmt: skip
 def slow_disk_command(**flags: Any) -> None:
-    """Kill a broker whose syncs are slow, and sometimes very slow."""
+    """Kill a broker whose syncs are slow, and do not return at all for a while.
+
+    Meanwhile no receipt may come for what is not on the disk, and everything else must be answered.
+    """
     _campaign("slow-disk", flags)
 
 
 @campaign_command("disk-full", 4)
 def disk_full_command(**flags: Any) -> None:
-    """Let the disk of a broker become full, kill it, and start it while it is full."""
+    """Let the disk of a broker become full, and give it room again.
+
+    It must not answer what it cannot write, must keep running, and must take messages again when
+    there is room. It is also killed, and started while the disk is full.
+    """
     _campaign("disk-full", flags)
 
 

@@ -11,14 +11,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from daybook.client.control import ControlError, ask
 from daybook.journal.data_directory import JOURNAL
+from daybook.tools.drills import witness as witnesses
 from daybook.tools.drills.broker import DrillBroker
-from daybook.tools.drills.campaign import Hardship, Wrong
+from daybook.tools.drills.campaign import Hardship
+from daybook.tools.drills.ledger import Ledger
 from daybook.tools.drills.noting import DiskPlan, Lost, cut_power
+from daybook.tools.drills.witness import SPACE_BYTES, Witness, Wrong
 
 ROOM_BYTES: Final = 5 << 20
-MORE_BYTES: Final = 3 << 20
+MORE_BYTES: Final = 2 << 20
+SEGMENT_BYTES: Final = 256 << 10
+GIFTS: Final = 3
+"""How often a broker that runs gets more room, before it must have answered everything."""
+LARGE_BYTES: Final = 300_000
+"""A body of several pieces, which has to wait in the middle."""
+SPARE_TIMES: Final = 4
+STILL_SECONDS: Final = 2.0
+"""A broker that answers questions and writes nothing for so long has no room."""
+AT_ONCE: Final = 32
+START_STEP_SECONDS: Final = 0.02
+HANG_SECONDS: Final = 1.0
 WINDOW_MS: Final = 5.0
 """Syncs take so much longer, so that many cuts come between a write and its sync."""
 FULL_START_SECONDS: Final = 3.0
@@ -72,9 +85,9 @@ class Room:
             return subprocess.run(command, check=False, capture_output=True).returncode == 0
         return False
 
-    def enlarge(self) -> None:
-        """Give more room."""
-        self.bytes += MORE_BYTES
+    def enlarge(self, count: int) -> None:
+        """Give so many bytes more."""
+        self.bytes += count
         self._limit.write_text(str(self.bytes), "ascii")
         if self.is_mounted:
             subprocess.run(
@@ -88,57 +101,149 @@ class Room:
             subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
 
 
+class SlowDisk(Hardship):
+    """Lets the disk hang once a round: nothing that is sent then may be answered, and all else must
+    be. Every other time the broker is killed while it hangs."""
+
+    def __init__(self, folder: Path, delay_ms: float) -> None:
+        self._hang: Final = folder / "hang"
+        self.plan: Final = DiskPlan(delay_ms=delay_ms, hang=str(self._hang))
+        self.times = 0
+        self.killed = 0
+
+    def endure(self, broker: DrillBroker, ledger: Ledger) -> None:
+        self.times += 1
+        data = Path(broker.serving.data)
+        with Witness(data, broker.port, ledger, f"hang{self.times}") as witness:
+            self._hang.touch()
+            ledger.disk_hangs(hangs=True)
+            until = time.monotonic() + HANG_SECONDS
+            while time.monotonic() < until and not ledger.violations:
+                witness.send()
+                witness.look("while no sync returns")
+                witness.answers()
+            if self.times % 2:
+                self.killed += 1
+                return
+            ledger.disk_hangs(hangs=False)
+            self._hang.unlink()
+            witness.await_answers("though syncs return again")
+
+    def after_strike(self, data: Path) -> None:
+        self._hang.unlink(missing_ok=True)
+
+
 class DiskFull(Hardship):
-    """Lets the disk become full under load, kills the broker, and starts it while it is full."""
+    """Lets the disk become full under load, until the broker cannot write any more; gives it some
+    room; kills it when that is gone, too, starts it while the disk is full, and gives more room."""
 
     def __init__(self, room: Room) -> None:
         self._room: Final = room
         self._is_full = False
-        self._written = 0
-        self._grew = 0.0
         self.times_full = 0
         self.starts_while_full = 0
-
-    def while_working(self, broker: DrillBroker, seconds: float) -> None:
-        if not self._is_full:
-            why, written = _fullness(Path(broker.serving.data))
-            self._is_full = bool(why)
-            self.times_full += self._is_full
-            if written > self._written:
-                self._written, self._grew = written, time.monotonic()
-        broker.wait_a_moment(seconds)
-
-    def strike(self, broker: DrillBroker) -> None:
-        super().strike(broker)
-        if self._is_full:
-            self._start_while_full(broker)
-
-    def _start_while_full(self, broker: DrillBroker) -> None:
-        """A start on a full disk works, waits, or says what is missing; nothing else."""
-        broker.launch()
-        broker.wait_a_moment(FULL_START_SECONDS)
-        self.starts_while_full += 1
-        words = broker.last_words() if not broker.is_running else ""
-        broker.kill()
-        if words and not any(word in words for word in ("space", "room", "quota", "full")):
-            raise Wrong("P8", f"a start on a full disk does not say that it is full: {words}")
-
-    def is_waiting(self) -> bool:
-        # A busy machine takes as long as it takes: only a journal that does not grow is given up.
-        return not self._is_full and time.monotonic() - self._grew < FULL_SECONDS
+        self.resumed = 0
 
     def before_start(self, data: Path) -> None:
-        self._written, self._grew = 0, time.monotonic()
         if self._is_full:
-            self._room.enlarge()
+            self._room.enlarge(MORE_BYTES)
             self._is_full = False
 
+    def endure(self, broker: DrillBroker, ledger: Ledger) -> None:
+        data = Path(broker.serving.data)
+        with Witness(data, broker.port, ledger, f"full{self.times_full}") as witness:
+            self._fill(witness)
+            if not self._is_full:
+                return
+            self._use_up(witness)
+            witness.send(LARGE_BYTES)
+            witness.send()
+            self._resume(witness)
+            self._fill(witness)
 
-def _fullness(data: Path) -> tuple[str, int]:
-    """Return why the broker takes nothing more ("" if it does or does not answer), and how many
-    blocks it has written."""
-    try:
-        status = ask(data, {"do": "status"}) or {}
-    except ControlError:
-        return "", 0
-    return str(status.get("disk_full", "")), int(status.get("blocks_written", 0))
+    def _fill(self, witness: Witness) -> None:
+        """Let the disk become full; the clients of the drill work meanwhile."""
+        written, grew = -1, time.monotonic()
+        while True:
+            status = witness.look("while the disk becomes full")
+            if status["disk_full"]:
+                self._is_full = True
+                self.times_full += 1
+                return
+            # A busy machine takes as long as it takes: only a journal that does not grow is given
+            # up.
+            if status["blocks_written"] != written:
+                written, grew = status["blocks_written"], time.monotonic()
+            elif time.monotonic() - grew > FULL_SECONDS:
+                return
+            for _ in range(AT_ONCE - witness.waits):
+                witness.use_space()
+            witness.answers()
+
+    def _use_up(self, witness: Witness) -> None:
+        """Use the space that is left for consumers, until the broker writes nothing more."""
+        answered, still = 0, -1
+        since = time.monotonic()
+        while answered * SPACE_BYTES < SPARE_TIMES * SEGMENT_BYTES:
+            for _ in range(AT_ONCE - witness.waits):
+                witness.use_space()
+            count = witness.answers()
+            answered += count
+            if count:
+                continue
+            written = witness.look("while the disk is full")["blocks_written"]
+            if written != still:
+                still, since = written, time.monotonic()
+            elif time.monotonic() - since > STILL_SECONDS:
+                return
+        raise Wrong("P1", "the broker answers although the disk has no room for what it answers")
+
+    def _resume(self, witness: Witness) -> None:
+        """Give room to a broker that runs: it must notice, and answer everything.
+
+        The clients of the drill use up room, too, so it may be full again before all is answered.
+        """
+        for _ in range(GIFTS):
+            self._room.enlarge(MORE_BYTES)
+            room_since = answered_at = time.monotonic()
+            while time.monotonic() - room_since < STILL_SECONDS:
+                if witness.answers():
+                    answered_at = time.monotonic()
+                if not witness.waits:
+                    self._is_full = False
+                    self.resumed += 1
+                    return
+                if not witness.look("though there is room again")["disk_full"]:
+                    room_since = time.monotonic()
+                if time.monotonic() - answered_at > witnesses.ANSWER_SECONDS:
+                    break
+        raise Wrong("P8", f"{witness.waits} answers do not come though there is room again")
+
+    def aftermath(self, broker: DrillBroker, ledger: Ledger) -> None:
+        """A start on a full disk works, waits, or says what is missing; nothing else."""
+        if not self._is_full:
+            return
+        self.starts_while_full += 1
+        broker.launch()
+        try:
+            self._look_at_start(broker, ledger)
+        finally:
+            broker.kill()
+
+    def _look_at_start(self, broker: DrillBroker, ledger: Ledger) -> None:
+        until = time.monotonic() + FULL_START_SECONDS
+        while broker.is_running and not broker.is_ready() and time.monotonic() < until:
+            broker.wait_a_moment(START_STEP_SECONDS)
+        if not broker.is_running:
+            words = broker.last_words()
+            if not any(word in words for word in ("space", "room", "quota", "full")):
+                raise Wrong("P8", f"a start on a full disk does not say that it is full: {words}")
+            return
+        if not broker.is_ready():
+            self._room.enlarge(MORE_BYTES)
+            broker.await_ready()
+        data = Path(broker.serving.data)
+        with Witness(data, broker.port, ledger, f"start{self.starts_while_full}") as witness:
+            witness.look("after a start on a full disk")
+            witness.send()
+            self._resume(witness)

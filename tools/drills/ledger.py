@@ -29,6 +29,10 @@ class Ledger:
         self.violations: list[str] = []
         self.redelivered = 0
         self.waiting = 0
+        self.must_serve = False
+        """Whether the broker is to keep all connections now."""
+        self.unsynced: set[str] | None = None
+        """What was sent since the disk hangs; None while it does not."""
 
     # ---- what producers report
 
@@ -37,6 +41,8 @@ class Ledger:
         with self.lock:
             assert self.sent.isdisjoint(bodies), "a body is sent once"
             self.sent.update(bodies)
+            if self.unsynced is not None:
+                self.unsynced.update(bodies)
 
     def sending_together(self, bodies: tuple[str, ...]) -> None:
         """These are about to be sent in one transaction: all arrive, or none."""
@@ -48,6 +54,10 @@ class Ledger:
         """The broker gave a receipt for these."""
         with self.lock:
             for body in bodies:
+                if self.unsynced and body in self.unsynced:
+                    self.violations.append(
+                        f"{body} had its receipt although no sync had returned since it was sent"
+                    )
                 self.receipted.add(body)
                 self.waiting += ">" not in body
 
@@ -98,6 +108,17 @@ class Ledger:
             if body in self.dead and not is_flagged:
                 self.violations.append(f"{body} became a dead letter twice")
             self.dead.add(body)
+
+    def disk_hangs(self, *, hangs: bool) -> None:
+        """No sync returns that begins from now on; or they return again, from now on."""
+        with self.lock:
+            self.unsynced = set() if hangs else None
+
+    def dropped(self, name: str) -> None:
+        """The connection of a client ended, and the client did not end it."""
+        with self.lock:
+            if self.must_serve:
+                self.violations.append(f"{name}: the broker dropped the connection, and ran on")
 
     def complain(self, text: str) -> None:
         """Something happened that must not happen."""

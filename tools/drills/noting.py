@@ -26,15 +26,18 @@ HEAD_BYTES: Final = 4
 STALL_EVERY: Final = 40
 STALL_TIMES: Final = 10
 """Every so many syncs on average takes so many times as long."""
+HANG_STEP_SECONDS: Final = 0.01
 
 
 class DiskPlan(msgspec.Struct, frozen=True):
     """What a disk does: `log` is the file of records, "" for none; each sync takes `delay_ms` more;
-    `room` is a file with the number of bytes that all files may take, "" for no limit."""
+    `room` is a file with the number of bytes that all files may take, "" for no limit; no sync
+    returns while there is a file `hang`, "" for none."""
 
     log: str = ""
     delay_ms: float = 0.0
     room: str = ""
+    hang: str = ""
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True):
@@ -70,6 +73,8 @@ class _Notes:
             self._syncs += 1
             times = STALL_TIMES if self._syncs % STALL_EVERY == 0 else 1
             time.sleep(self.plan.delay_ms * times / 1000)
+        while self.plan.hang and Path(self.plan.hang).exists():
+            time.sleep(HANG_STEP_SECONDS)
 
 
 class NotingFile(RealFile):

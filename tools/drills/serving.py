@@ -20,13 +20,15 @@ from daybook.server import encryption
 from daybook.server.config import AcceptorConfig, Config, ConfigError, load
 from daybook.server.service import run
 from daybook.tools.drills.noting import DiskPlan, NotingDisk
-from daybook.tools.drills.workload import DEAD_NAME, NAMES, PREFIX
+from daybook.tools.drills.witness import BEAT_MS, HEADER_BYTES
+from daybook.tools.drills.workload import DEAD_NAME, NAMES, PREFIX, SPACE_NAME
 
 STOMP: Final = "stomp"
 ATTEMPTS_MAX: Final = 5
 REPLACED: Final = (
     "replaced in the configuration: data directory, users and archive (scratch), acceptors (one on"
-    " loopback, with the options of the first for STOMP, without TLS), security settings,"
+    " loopback, with the options of the first for STOMP, without TLS, with quick heart-beats and"
+    " headers of 10 KiB), security settings,"
     " addresses, queues, diverts and virtual hosts (none), and the settings of the drill's own"
     " queues (dead letters after 5 attempts, no limits)"
 )
@@ -67,7 +69,7 @@ def drilled(serving: Serving) -> Config:
     if not any(each.startswith("journal.archive-directory=") for each in serving.settings):
         journal = replace(journal, archive_directory="")
     settings = dict(config.address_settings)
-    for name in (*NAMES, DEAD_NAME):
+    for name in (*NAMES, DEAD_NAME, SPACE_NAME):
         settings[name] = {**settings.get(name, {}), **SETTINGS}
     return replace(
         config, broker=broker, journal=journal, acceptors=(_acceptor(config),),
@@ -81,7 +83,8 @@ def _acceptor(config: Config) -> AcceptorConfig:
     one = (own or list(load(None).acceptors))[0]
     options = {
         **one.options, "queue-prefix": PREFIX, "hosts": (), "percent-encoding": False,
-        "default-persistent": True, "path-separator": "",
+        "default-persistent": True, "path-separator": "", "heart-beat-send": BEAT_MS,
+        "max-header-length": HEADER_BYTES,
     }  # fmt: skip
     return replace(
         one, name="drill", host="127.0.0.1", port=0, options=options, tls=False, certificate="",

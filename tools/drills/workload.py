@@ -26,6 +26,9 @@ NAMES: Final = ("daybook-drill-orders", "daybook-drill-input", "daybook-drill-ou
 DEAD_NAME: Final = "daybook-drill-dead"
 ORDERS, INPUT, OUTPUT = (PREFIX + name for name in NAMES)
 DEAD: Final = PREFIX + DEAD_NAME
+SPACE_NAME: Final = "daybook-drill-space"
+"""A queue without messages, for subscriptions that only take space."""
+SPACE: Final = PREFIX + SPACE_NAME
 POISON: Final = "!"
 """What a body ends with that every consumer rejects, so that it becomes a dead letter."""
 BACKLOG: Final = 1500
@@ -58,6 +61,7 @@ class Worker:
             try:
                 self.work(client)
             except Gone:
+                self.ledger.dropped(self.name)
                 client.cut()
             except Exception:
                 self.ledger.complain(f"{self.name} failed: {traceback.format_exc()}")

@@ -3,11 +3,11 @@
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from daybook.tools.drills import campaigns, hardships, report
-from daybook.tools.drills.broker import DrillBroker
+from daybook.tools.drills import campaigns, report
 from daybook.tools.drills.campaign import Campaign
 from daybook.tools.drills.hardships import FULL_SECONDS, DiskFull, Room
 from daybook.tools.drills.page import page_of
@@ -83,23 +83,40 @@ def test_a_disk_that_does_not_become_full_is_no_fault(
     assert "could not fill the disk in time" in page_of(told)
 
 
-def test_a_disk_is_waited_for_while_the_journal_grows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class GrowingJournal:
+    """Stands in for a Witness: the journal grows for so many looks, and time flies."""
+
+    waits = 0
+
+    def __init__(self, clock: list[float], looks: int, full_at: int) -> None:
+        self.clock = clock
+        self.looks = 0
+        self.grows_until = looks
+        self.full_at = full_at
+
+    def look(self, when: str) -> dict[str, Any]:
+        self.clock[0] += FULL_SECONDS * 0.9
+        self.looks += 1
+        is_full = self.full_at and self.looks >= self.full_at
+        why = "no room" if is_full else ""
+        return {"blocks_written": min(self.looks, self.grows_until), "disk_full": why}
+
+    def use_space(self) -> None:
+        """Nothing is written."""
+
+    def answers(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("full_at", [0, 20])
+def test_a_disk_is_filled_while_the_journal_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: int
 ) -> None:
     monkeypatch.setattr(Room, "_mount", lambda self, size: False)
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    status = {"blocks_written": 0}
-    monkeypatch.setattr(hardships, "ask", lambda data, what: status)
     hardship = DiskFull(Room(tmp_path))
-    broker = DrillBroker(Serving("", str(tmp_path / "data")), tmp_path / "log")
-    monkeypatch.setattr(broker, "wait_a_moment", lambda seconds: None)
-    hardship.before_start(tmp_path)
-    for _ in range(10):
-        clock[0] += FULL_SECONDS * 0.9
-        status["blocks_written"] += 1
-        hardship.while_working(broker, 0.0)
-        assert hardship.is_waiting()
-    clock[0] += FULL_SECONDS + 1
-    hardship.while_working(broker, 0.0)
-    assert not hardship.is_waiting()
+    journal: Any = GrowingJournal(clock, 20, full_at)
+    hardship._fill(journal)
+    assert hardship.times_full == bool(full_at)
+    assert journal.looks >= 20

@@ -3,15 +3,16 @@
 import errno
 import random
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from daybook.tools.drills import hardships
-from daybook.tools.drills.campaign import Wrong
 from daybook.tools.drills.hardships import DiskFull
+from daybook.tools.drills.ledger import Ledger
 from daybook.tools.drills.noting import DiskPlan, NotingDisk, cut_power
+from daybook.tools.drills.witness import Wrong
 
 SECTOR = 512
 OLD, NEW = b"o" * 8 * SECTOR, b"n" * 8 * SECTOR
@@ -103,31 +104,41 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
 def broker(words: str, *, runs: bool) -> Any:
     return SimpleNamespace(
         launch=lambda: None, wait_a_moment=lambda seconds: None, kill=lambda: None,
-        is_running=runs, last_words=lambda: words, serving=SimpleNamespace(data="data"),
+        is_running=runs, is_ready=lambda: runs, last_words=lambda: words, port=0,
+        serving=SimpleNamespace(data="data"),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("words", "runs", "is_right"),
+    ("words", "is_right"),
     [
-        ("it waits", True, True),
-        ("the broker cannot start: No space left on device. Free disk space", False, True),
-        ("the broker cannot start: KeyError 17", False, False),
-        ("Traceback", False, False),
+        ("the broker cannot start: No space left on device. Free disk space", True),
+        ("the broker cannot start: KeyError 17", False),
+        ("Traceback", False),
     ],
 )
-def test_a_start_on_a_full_disk_names_it(
-    monkeypatch: pytest.MonkeyPatch, words: str, runs: bool, is_right: bool
-) -> None:
-    monkeypatch.setattr(hardships, "_fullness", lambda data: ("full", 1))
-    room: Any = SimpleNamespace(enlarge=lambda: None)
+def test_a_start_on_a_full_disk_names_it(words: str, is_right: bool) -> None:
+    room: Any = SimpleNamespace(enlarge=lambda count: None)
     full = DiskFull(room)
-    one = broker(words, runs=runs)
-    full.while_working(one, 0)
-    assert full.times_full == 1
+    full._is_full = True
+    one = broker(words, runs=False)
     if is_right:
-        full.strike(one)
+        full.aftermath(one, Ledger())
         assert full.starts_while_full == 1
     else:
         with pytest.raises(Wrong, match="does not say"):
-            full.strike(one)
+            full.aftermath(one, Ledger())
+
+
+def test_a_sync_waits_while_the_disk_hangs(tmp_path: Path) -> None:
+    hang = tmp_path / "hang"
+    hang.touch()
+    disk = NotingDisk(tmp_path / "journal", DiskPlan(hang=str(hang)))
+    disk.create()
+    file = disk.open_for_writing("a")
+    syncing = Thread(target=file.fdatasync)
+    syncing.start()
+    syncing.join(0.1)
+    assert syncing.is_alive()
+    hang.unlink()
+    syncing.join()
