@@ -52,3 +52,7 @@ NOTARY: Final = "notary.json"
 
 ARCHIVE: Final = "archive"
 """Default folder of the archive."""
+
+DERIVED: Final = (INDEX, SNAPSHOTS, CATALOGS, ARCHIVE_CATALOGS, LAST_WORDS)
+"""What is made again from the journal, the base and the archive: the broker must serve rightly
+whatever becomes of it while no broker runs."""

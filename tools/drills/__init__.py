@@ -14,6 +14,7 @@ Modules:
   auditors.
 - `crash_points`: Running `daybook drill crash-points`: rehearses a crash at the blocks of a real
   journal.
+- `derived`: Damaging what is derived from the journal, between a crash and the next start (ADR 69).
 - `hardships`: What a drill does to the broker and its disk: power cuts, and disks that are slow or
   full.
 - `ledger`: What clients saw, and what the broker's promises forbid them to see.

@@ -20,6 +20,7 @@ from daybook.journal.data_directory import (
     BASE,
     CATALOGS,
     DATA_ID,
+    DERIVED,
     INDEX,
     JOURNAL,
     SNAPSHOTS,
@@ -113,7 +114,7 @@ def _copy(source: Path, target: Path, report: Report) -> None:
         refuse_unstartable(source, opened(source))
         is_running = is_in_use(source)
         folders = [JOURNAL, BASE]
-        folders += [] if is_running else [INDEX, SNAPSHOTS, CATALOGS]
+        folders += () if is_running else DERIVED
         if is_running:
             report.could_not.append("index, snapshots and catalogs: a broker runs on the directory")
         paths = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]

@@ -119,10 +119,13 @@ class DrillBroker:
         self._process = None
         return code
 
+    def said(self) -> bytes:
+        """Return what the broker logged since its launch."""
+        return self.log.read_bytes()[self._said :] if self.log.exists() else b""
+
     def last_words(self) -> str:
         """Return the end of what the broker logged since its launch, on one line."""
-        content = self.log.read_bytes()[self._said :] if self.log.exists() else b""
-        content = content[-LOG_BYTES:]
+        content = self.said()[-LOG_BYTES:]
         return " ".join(content.decode("utf-8", "replace").split())
 
     def reason(self) -> str:

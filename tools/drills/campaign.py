@@ -18,6 +18,7 @@ from daybook.journal.disk import RealDisk
 from daybook.recovery.readonly import read_state
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.clients import Client, Delivery, Gone, Receipt, Refused, StompClient
+from daybook.tools.drills.derived import SAID, Wounds
 from daybook.tools.drills.ledger import Ledger
 from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.witness import Wrong
@@ -31,6 +32,7 @@ from daybook.tools.drills.workload import (
     begin_work,
     end_work,
 )
+from daybook.tools.index_verification import copied_index
 from daybook.tools.verification import verify_data
 
 WORK_SECONDS: Final = (0.05, 1.5)
@@ -77,8 +79,14 @@ class Campaign:
     the clock of the campaign."""
 
     def __init__(
-        self, serving: Serving, hardship: Hardship, seed: int, tell: Callable[[int], None]
+        self,
+        serving: Serving,
+        hardship: Hardship,
+        seed: int,
+        tell: Callable[[int], None],
+        wounds: Wounds | None = None,
     ) -> None:
+        """`wounds` damages derived files before every other start, and before the last one."""
         self.data: Final = Path(serving.data)
         self.broker: Final = DrillBroker(serving, self.data.parent / "broker.log")
         self.hardship: Final = hardship
@@ -89,6 +97,8 @@ class Campaign:
         self.kills: Final[list[tuple[float, float]]] = []
         self.throughput: Final[list[tuple[float, float]]] = []
         self.last_lsn = 0
+        self.wounds: Final = wounds
+        self._wound = ""
         self._tell: Final = tell
         self._begun = time.monotonic()
         self._counted = 0, 0.0
@@ -101,6 +111,8 @@ class Campaign:
     def round(self) -> None:
         """Work until the broker is struck, and look at what is on disk. Raises Wrong."""
         self.rounds += 1
+        if self.rounds % 2 == 0:
+            self._damage_derived()
         if self.rounds > 1 and self.chance.random() < STARTS_TO_KILL:
             self._kill_in_start()
         self.hardship.before_start(self.data)
@@ -128,6 +140,8 @@ class Campaign:
         self.throughput.append((round(struck, 3), 0.0))
         self._check_ledger()
         self._look_at_disk()
+        if self.wounds is not None:
+            self.wounds.healed()
         self._tell(self.rounds)
 
     def _start(self) -> None:
@@ -135,10 +149,22 @@ class Campaign:
             self.starts.append(self.broker.start())
         except BrokerTrouble as error:
             raise Wrong("P8", str(error)) from error
+        self._hear_of_rebuilding()
         if self.kills:
             self.kills[-1] = self.kills[-1][0], self.now
         self._counted = self._done, self.now
         self.throughput.append((round(self.now, 3), 0.0))
+
+    def _damage_derived(self) -> None:
+        """Damage what is derived from the journal, as the crash may have."""
+        if self.wounds is not None:
+            self._wound = self.wounds.inflict(self.data)
+
+    def _hear_of_rebuilding(self) -> None:
+        """A broker that serves without the index that it had must say so."""
+        how, self._wound = self._wound, ""
+        if how and SAID.encode() not in self.broker.said():
+            raise Wrong("P8", f"the broker does not say that it rebuilds the index ({how})")
 
     @property
     def _done(self) -> int:
@@ -146,6 +172,8 @@ class Campaign:
 
     def _kill_in_start(self) -> None:
         self.hardship.before_start(self.data)
+        # The start that is killed may have rebuilt the index.
+        self._wound = ""
         self.broker.launch()
         self.broker.wait_a_moment(self.chance.uniform(*START_SECONDS))
         ended = not self.broker.is_running
@@ -195,6 +223,7 @@ class Campaign:
 
     def finish(self) -> None:
         """Drain all queues, stop cleanly, and hold everything together. Raises Wrong."""
+        self._damage_derived()
         self.hardship.before_start(self.data)
         self._start()
         try:
@@ -272,6 +301,11 @@ class Campaign:
             raise Wrong("P2", f"{left} messages are left in the journal's queues, and none came")
         if self.broker.tracebacks():
             raise Wrong("bug", f"the broker logged a traceback: {self.broker.log}")
+        with copied_index(self.data) as index:
+            if index.wrong:
+                raise Wrong("P2", f"after the clean stop the index is wrong: {index.wrong}")
+        if self.wounds is not None:
+            self.wounds.healed()
 
     def end(self) -> None:
         """Leave no process behind."""

@@ -14,6 +14,7 @@ from daybook.server.config import Config
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble
 from daybook.tools.drills.campaign import Campaign, Hardship
+from daybook.tools.drills.derived import Wounds
 from daybook.tools.drills.hardships import (
     HANG_SECONDS,
     SEGMENT_BYTES,
@@ -37,13 +38,17 @@ ABOUT: Final = {
 COULD_NOT: Final = {
     "kill": "losing what was written and not synced: the kernel keeps it when a process is killed "
     "(see drill power-cut)",
-    "power-cut": "the index (LMDB syncs each commit), file systems, and caches of devices and "
-    "controllers: the bytes that were not synced were taken away from the journal's files, sector "
-    "by sector; for the rest pull the plug",
+    "power-cut": "file systems, and caches of devices and controllers: the bytes that were not "
+    "synced were taken away from the journal's files, sector by sector, and whole derived files "
+    "were damaged; for the rest pull the plug",
     "slow-disk": "a device that is slow: each sync of the journal waited in the broker's process "
     "before it was done, and the index was not slowed down",
     "disk-full": "full disks of other kinds: quotas, thin volumes, or no inodes",
 }
+TEARING: Final = ("kill", "power-cut")
+"""The drills that also damage what is derived from the journal, before every other start."""
+SNAPSHOTS: Final = "journal.snapshot-every=256KiB"
+"""Without it there would be no snapshot to damage."""
 NO_RETENTION: Final = ("journal.retention-max-age=0", "journal.retention-max-bytes=0")
 SMALL_DISK: Final = (
     *NO_RETENTION, f"journal.segment-bytes={SEGMENT_BYTES}", "broker.min-disk-free=0",
@@ -81,9 +86,12 @@ def run(asked: Asked) -> Report:
         if serving.settings:
             report.notes.append("set for this drill: " + ", ".join(serving.settings))
         advance = closing.enter_context(progress(asked.drill, asked.rounds))
-        campaign = Campaign(serving, hardship, asked.seed, advance)
+        wounds = Wounds(asked.seed) if asked.drill in TEARING else None
+        campaign = Campaign(serving, hardship, asked.seed, advance, wounds)
         closing.callback(campaign.end)
         _carry_out(campaign, asked, report, begun + asked.minutes * 60)
+        if wounds is not None:
+            report.tried += wounds.tried
         _sum_up(campaign, hardship, report, asked)
     reports.finish(report, time.monotonic() - begun)
     return report
@@ -113,7 +121,7 @@ def _prepared(
             f"each sync of the journal took {power.plan.delay_ms:g} ms more, so that cuts come "
             "between a write and its sync"
         )
-        return power, Serving(config, str(data), NO_RETENTION, power.plan)
+        return power, Serving(config, str(data), (*NO_RETENTION, SNAPSHOTS), power.plan)
     if asked.drill == "slow-disk":
         slow = SlowDisk(folder, asked.delay_ms)
         report.asked["delay-ms"] = asked.delay_ms
@@ -127,7 +135,7 @@ def _prepared(
         closing.callback(room.close)
         report.notes.append(f"the disk was made full with {room.used}")
         return DiskFull(room), Serving(config, str(room.folder / "data"), SMALL_DISK, room.plan)
-    return Hardship(), Serving(config, str(data))
+    return Hardship(), Serving(config, str(data), (SNAPSHOTS,))
 
 
 def _carry_out(campaign: Campaign, asked: Asked, report: Report, deadline: float) -> None:

@@ -17,7 +17,7 @@ from daybook.engine.setting_key import Value
 from daybook.journal.disk import RealDisk
 from daybook.journal.lifeline import end_with
 from daybook.server import encryption
-from daybook.server.config import AcceptorConfig, Config, ConfigError, load
+from daybook.server.config import AcceptorConfig, Config, ConfigError, LogConfig, load
 from daybook.server.service import run
 from daybook.tools.drills.noting import DiskPlan, NotingDisk
 from daybook.tools.drills.witness import BEAT_MS, HEADER_BYTES
@@ -74,8 +74,13 @@ def drilled(serving: Serving) -> Config:
     return replace(
         config, broker=broker, journal=journal, acceptors=(_acceptor(config),),
         address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
-        virtual_hosts=(), host_security={}, warnings=(),
+        virtual_hosts=(), host_security={}, warnings=(), log=_log(config),
     )  # fmt: skip
+
+
+def _log(config: Config) -> LogConfig:
+    """A drill reads the broker's warnings."""
+    return replace(config.log, level="warning") if config.log.level == "error" else config.log
 
 
 def _acceptor(config: Config) -> AcceptorConfig:
