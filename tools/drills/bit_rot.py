@@ -34,7 +34,7 @@ from daybook.recovery.directory import why_foreign
 from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
+from daybook.tools.drills.campaigns import NO_RETENTION, described, need_space, workplace
 from daybook.tools.drills.points import points_of
 from daybook.tools.drills.questions import Answer, answers, messages_of
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
@@ -121,12 +121,7 @@ def _copy(source: Path, target: Path, report: Report) -> None:
         paths += [path for path in (source / DATA_ID,) if path.is_file()]
         size = sum(path.stat().st_blocks * 512 for path in paths)
         target.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(target).free
-        if free < SPARE_TIMES * size:
-            raise Failure(
-                f"the copy in {target} needs {SPARE_TIMES * size:,} bytes, and {free:,} are free: "
-                "set TMPDIR, or name another folder with --keep"
-            )
+        need_space(target, SPARE_TIMES * size)
         for path in paths:
             place = target / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Running the drills that are campaigns on scratch data, and their reports."""
 
 import shlex
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -49,6 +50,8 @@ TEARING: Final = ("kill", "power-cut")
 """The drills that also damage what is derived from the journal, before every other start."""
 SNAPSHOTS: Final = "journal.snapshot-every=256KiB"
 """Without it there would be no snapshot to damage."""
+SEGMENTS: Final = 3
+"""So many segments must fit at least: the one before, the newest, and the next."""
 NO_RETENTION: Final = ("journal.retention-max-age=0", "journal.retention-max-bytes=0")
 SMALL_DISK: Final = (
     *NO_RETENTION, f"journal.segment-bytes={SEGMENT_BYTES}", "broker.min-disk-free=0",
@@ -81,7 +84,9 @@ def run(asked: Asked) -> Report:
     with ExitStack() as closing:
         folder = closing.enter_context(workplace(asked.keep))
         hardship, serving = _prepared(asked, config, folder, report, closing)
-        report.configuration = described(drilled(serving))
+        drilled_config = drilled(serving)
+        need_space(folder, SEGMENTS * drilled_config.journal.segment_bytes)
+        report.configuration = described(drilled_config)
         report.notes.append(REPLACED)
         if serving.settings:
             report.notes.append("set for this drill: " + ", ".join(serving.settings))
@@ -108,6 +113,16 @@ def workplace(keep: Path | None) -> Iterator[Path]:
         raise Failure(f"{keep} is not empty: name a folder that is, or that does not exist")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep.resolve()
+
+
+def need_space(folder: Path, count: int) -> None:
+    """Raise Failure if a folder for scratch data has less free space than so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if free < count:
+        raise Failure(
+            f"the scratch data in {folder} needs {count:,} bytes, and {free:,} are free: set "
+            "TMPDIR, or name another folder with --keep"
+        )
 
 
 def _prepared(

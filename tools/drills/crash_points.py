@@ -30,6 +30,7 @@ from daybook.journal.pins import Pin
 from daybook.journal.segment import data_id_of, first_lsn_of
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
 from daybook.paging.base import describe
+from daybook.paging.tables import IndexUnwritable
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.points import NoSuchPoint, Point, drawn, point_at, points_of
 from daybook.tools.drills.rehearsal import Rehearsals, Rehearsed, Task
@@ -65,10 +66,12 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """What a worker reports: a rehearsal, or why it ended early."""
+    """What a worker reports: a rehearsal, or why it ended early: because of the journal, or because
+    of the machine."""
 
     rehearsed: Rehearsed | None = None
     failure: str = ""
+    hindrance: str = ""
 
 
 def run(asked: Asked) -> Report:
@@ -92,6 +95,8 @@ def run(asked: Asked) -> Report:
         tally = _Tally(report, asked)
         with progress("rehearsing", sum(wanted.values())) as advance:
             for rehearsed in _rehearsed(asked, tasks, begun + asked.minutes * 60):
+                if rehearsed.hindrance:
+                    raise Failure(rehearsed.hindrance)
                 tally.take(rehearsed)
                 advance(tally.count)
     tally.close(wanted)
@@ -239,7 +244,12 @@ def _rehearsed(asked: Asked, tasks: list[Task], deadline: float) -> Iterator[_Do
                     args=(sender, os.getpid(), asked, part, place, left),
                     daemon=True,
                 )
-                process.start()
+                # The worker must not be interrupted while it starts, either.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    process.start()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 sender.close()
                 workers[receiver] = process
             yield from _heard(workers)
@@ -292,6 +302,12 @@ def _work(asked: Asked, tasks: list[Task], folder: Path, deadline: float) -> Ite
                     return
                 for each in rehearsals.rehearse(task, asked.tails, is_late):
                     yield _Done(each)
+    except (IndexUnwritable, OSError) as error:
+        yield _Done(
+            hindrance=f"the drill cannot continue on this machine: {error}. Its scratch data is in "
+            f"{folder}, and takes twice the size of the index there: set TMPDIR to another folder "
+            "if it has no space"
+        )
     except DaybookError as error:
         yield _Done(failure=f"the journal itself cannot be read: {error}")
 

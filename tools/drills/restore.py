@@ -27,7 +27,7 @@ from daybook.recovery.readonly import journal_disk
 from daybook.recovery.restoring import restore_archive
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, described, workplace
+from daybook.tools.drills.campaigns import NO_RETENTION, described, need_space, workplace
 from daybook.tools.drills.serving import REPLACED, Serving, drilled
 from daybook.tools.drills.shape import Finding, Line, Report, Tried
 from daybook.tools.printing import adding_up, progress
@@ -102,6 +102,7 @@ def run(asked: Asked) -> Report:
         serving = Serving(config, str(data), NO_RETENTION)
         report.configuration = described(drilled(serving))
         report.notes.append(REPLACED)
+        need_space(folder, asked.archive.segment_bytes())
         lsn = _fetch(asked, data, steps)
         if steps.is_fine:
             verdict = _verify(data, steps, "verified and folded the restored journal", lsn)
@@ -128,7 +129,7 @@ def _fetch(asked: Asked, data: Path, steps: _Steps) -> int:
         for fault in found.faults:
             complain("P7", f"{fault.url}, offset {fault.offset}: {fault.what}")
         if not found.archived and not found.faults:
-            complain("drill", "no segment is archived here")
+            complain("drill", _nothing_archived(asked))
     if not steps.is_fine:
         return 0
     last_lsn = 0
@@ -143,6 +144,16 @@ def _fetch(asked: Asked, data: Path, steps: _Steps) -> int:
     seconds = steps.seconds["fetched the archive"]
     steps.report.figures["fetched"] = f"{total / 1e6 / max(seconds, 1e-9):,.1f} MB/s"
     return last_lsn
+
+
+def _nothing_archived(asked: Asked) -> str:
+    """Return the sentence about an archive without segments."""
+    is_wrong = not (asked.directory / JOURNAL).is_dir()
+    strange = f", and {asked.directory} is no data directory" if is_wrong else ""
+    return (
+        f"no segment is archived in {asked.archive.url}{strange}: name the archive with --archive "
+        "URL, or the configuration file that names it with --config FILE"
+    )
 
 
 def _verify(data: Path, steps: _Steps, what: str, lsn: int) -> Verdict | None:

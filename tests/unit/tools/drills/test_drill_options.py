@@ -1,17 +1,22 @@
 """The options of drills: what is no number is refused, and a finding's command repeats them all."""
 
 import shlex
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from daybook.journal.archive.archive import Archive
+from daybook.paging.tables import IndexUnwritable
 from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, campaigns, crash_points, restore
 from daybook.tools.drills.campaigns import Asked
 from daybook.tools.drills.command import drill_group
+from tests.support.histories import some_history, write_history
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", "-1", "0", "1e9", "many"])
@@ -57,3 +62,35 @@ def check(name: str, again: str) -> None:
         assert words[words.index("--minutes") + 1] == "2.5"
     if "--delay-ms" in words:
         assert words[words.index("--delay-ms") + 1] == "30"
+
+
+def test_a_place_without_space_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is tried: a broker that finds no space would be blamed for it."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
+    done = CliRunner().invoke(daybook.cli, ["drill", "kill", "--keep", str(tmp_path / "kept")])
+    assert done.exit_code == 1
+    assert "and 4,096 are free: set TMPDIR, or name another folder with --keep" in done.output
+    assert "WRONG" not in done.output
+
+
+def test_scratch_data_that_cannot_be_written_is_no_fault_of_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_history(tmp_path / "data", some_history(4, 100))
+
+    def rehearse(*given: Any) -> Any:
+        raise IndexUnwritable("No space left on device")
+
+    monkeypatch.setattr(crash_points.Rehearsals, "rehearse", rehearse)
+    done = CliRunner().invoke(daybook.cli, ["drill", "crash-points", str(data), "--jobs", "1"])
+    assert done.exit_code == 1
+    assert "No space left on device" in done.output
+    assert "set TMPDIR to another folder" in done.output
+    assert "WRONG" not in done.output
+
+
+def test_a_restore_from_nowhere_says_where_it_looked(tmp_path: Path) -> None:
+    done = CliRunner().invoke(daybook.cli, ["drill", "restore", str(tmp_path / "nothing")])
+    assert done.exit_code == 1
+    assert f"no segment is archived in {tmp_path / 'nothing' / 'archive'}" in done.output
+    assert "nothing is no data directory: name the archive with --archive URL" in done.output
