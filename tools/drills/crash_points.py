@@ -211,8 +211,8 @@ class _Tally:
                 "fewer --points"
             )
         report.could_not.append(
-            "the index: the checkpoint of each start was whole, as its commits are synchronous; "
-            "and caches of the device below the file system"
+            "the index: the checkpoint of each start was whole (drill kill damages it); and "
+            "caches of the device below the file system"
         )
 
 
