@@ -43,9 +43,7 @@ class Head(
 
     def redaction(self) -> Redaction:
         """Return what is left out."""
-        found = Redaction(self.redacted)
-        found.shown = tuple(sorted(self.shown.items()))
-        return found
+        return Redaction(tuple(self.redacted), tuple(sorted(self.shown.items())))
 
 
 class Changed(msgspec.Struct, frozen=True, tag="change", forbid_unknown_fields=True):

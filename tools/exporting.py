@@ -121,7 +121,7 @@ class _Export:
     ) -> None:
         self._disk = disk
         self._path = path
-        self._redacted = sorted(HEAP_OF[each] for each in redacted)
+        self._redacted = sorted(HEAP_OF[each] for each in redacted.parts)
         self._redaction = redacted
         self._note = note
         self._progress = progress
@@ -145,7 +145,7 @@ class _Export:
                 Head(
                     FORMATS[-1] if changes or shown else FORMATS[0],
                     self._data_id.hex(), first.first_lsn, last.last_lsn,
-                    sorted(self._redaction), shown,
+                    sorted(self._redaction.parts), shown,
                 )
             )  # fmt: skip
             for change in changes:

@@ -45,9 +45,8 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
         first += 1
     if not 0 < first <= last:
         raise click.UsageError(f"from event {first} to event {last} is no range{_why(left_out)}")
-    redacted = Redaction(flags["redacted"])
-    if flags["shown"]:
-        redacted.shown = _addresses(path, disk, flags["shown"], last)
+    shown = _addresses(path, disk, flags["shown"], last) if flags["shown"] else ()
+    redacted = Redaction(flags["redacted"], shown)
     noted = noted_in(path / NOTARY)
     extra = [noted.statement] if noted is not None else []
     with progress("exporting", 3 * total) as advance:

@@ -80,12 +80,12 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
 def note_redaction(path: Path) -> None:
     """Say on standard error what was left out of an export. Raises ExportError and OSError."""
     redacted = redacted_in(path)
-    if redacted:
+    if redacted.parts:
+        parts = " and ".join(redacted.parts)
         names = ", ".join(printable(name) for _, name in redacted.shown)
         but = f", but for messages of {names} that are not large" if names else ""
         click.echo(
-            f"note: {' and '.join(redacted)} were left out of this export{but}; it has only their "
-            "hashes",
+            f"note: {parts} were left out of this export{but}; it has only their hashes",
             err=True,
         )
 
@@ -94,10 +94,11 @@ def refuse_redacted(path: Path, what: str) -> None:
     """Refuse to make something from an export without bodies or headers. Raises Failure,
     ExportError and OSError."""
     redacted = redacted_in(path)
-    if redacted:
+    if redacted.parts:
+        parts = " and ".join(redacted.parts)
         raise Failure(
-            f"{' and '.join(redacted)} were left out of the export {path}, so {what}: name the "
-            "journal that it was made from"
+            f"{parts} were left out of the export {path}, so {what}: name the journal that it was "
+            "made from"
         )
 
 

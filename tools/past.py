@@ -74,7 +74,7 @@ def run(directory: Path, disk: Disk, asked: Moment, flags: dict[str, Any]) -> No
     at = found(directory, disk, asked)
     with opened(directory, disk, at.lsn) as state:
         if flags["queue"]:
-            _show_queue(state, at, flags | {"redacted": redacted_in(directory)})
+            _show_queue(state, at, flags | {"redacted": redacted_in(directory).parts})
         elif flags["as_json"]:
             show_json(overview(state, at))
         else:

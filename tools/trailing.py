@@ -53,7 +53,7 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
     sought, what = _sought(catalogs.disk, flags)
     part = "bodies" if flags["header"] is None else "headers"
     redacted = redacted_in(path)
-    if part in redacted and not redacted.shown:
+    if part in redacted.parts and not redacted.shown:
         raise Failure(f"{part} were left out of this export, so no message is found by them")
     shown: set[int] = set()
     families = 0
