@@ -140,6 +140,8 @@ class MessagingSession(Session, Protocol):
     - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
       connection's turn (`engine.line`);
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
+    - sets `is_withheld` before `tick` if output waits for the disk, and sends the bytes of `urgent`
+      before that output, between two of its frames;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
 
@@ -150,6 +152,8 @@ class MessagingSession(Session, Protocol):
     refusal: tuple[int, str, str, str] | None
     is_blocked: bool
     is_unheard: bool
+    is_withheld: bool
+    urgent: bytes
     has_stalled: bool
 
     @property

@@ -353,7 +353,7 @@ class Hub:
             return
         now = self._clock()
         for peer in self._deadlines.due(now):
-            peer.session.tick(now)
+            peer.tick(now)
             self.stalled_bodies += peer.session.has_stalled
             self._after(peer)
         self.turns.tick(now, self.options)

@@ -163,6 +163,22 @@ class Peer:
         else:
             self.transport.write(data)
 
+    def tick(self, now: int) -> None:
+        """Let the session do what is due. Heart-beats overtake output that waits for the disk: a
+        client must not take a slow disk for a broker that is gone."""
+        session = self.session
+        session.is_withheld = self.generation is not None
+        session.tick(now)
+        if session.urgent:
+            if self._is_between_frames and not (self.closed or self.is_cut):
+                self.transport.write(session.urgent)
+            session.urgent = b""
+
+    @property
+    def _is_between_frames(self) -> bool:
+        """Whether what was written ends with a frame: nothing but a body interrupts one."""
+        return not self._bodies or (not self._bodies[0].done and self._bodies[0].ahead > 0)
+
     def output_bytes(self) -> int:
         """Bytes between the session and the kernel that are in memory."""
         return self.waiting_bytes + self.held_bytes + self.transport.buffered()

@@ -55,9 +55,9 @@ class Conversation:
         "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
         "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "client_id",
         "close_delay_ms", "closing", "connection", "error", "gate", "handle", "has_more",
-        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "keys_bytes", "latest",
-        "login_request", "next_deadline", "options", "out", "parts", "refusal", "serials",
-        "state", "version",
+        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "is_withheld", "keys_bytes",
+        "latest", "login_request", "next_deadline", "options", "out", "parts", "refusal",
+        "serials", "state", "urgent", "version",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,8 @@ class Conversation:
         self.next_deadline: int = 0
         self.has_spoken: bool = False
         self.is_unheard: bool = False
+        self.is_withheld: bool = False
+        self.urgent: bytes = b""
         self.is_blocked: bool = False
         self.has_more: bool = False
         self.has_stalled: bool = False
@@ -232,7 +234,10 @@ class Conversation:
             self._fail(stalled(self.options.body_timeout_ms), TIMEOUT, now)
             return
         if self._heart_beats.is_due(now):
-            if not self.has_spoken:
+            if self.is_withheld:
+                # What was put out since has not left, and a disk may hang for a while.
+                self.urgent = b"\n"
+            elif not self.has_spoken:
                 self.out.append(b"\n")
             # A heart-beat counts as output; otherwise the next check looks for new output.
             self.has_spoken = not self.has_spoken

@@ -251,6 +251,28 @@ def test_a_sync_that_hangs_for_a_while_loses_nothing(
     assert status(broker)["messages_ready"] == count + 1 + 20
 
 
+def test_heart_beats_do_not_wait_for_a_sync_that_hangs(
+    broker_on_a_bad_disk: BrokerProcess, stuck: Path
+) -> None:
+    """A producer that waits for a receipt would give the broker up, and send again elsewhere."""
+    with Wire(broker_on_a_bad_disk.port) as producer:
+        producer.connect(heart_beat="0,1000")
+        stuck.touch()
+        send_one(producer, SMALL, "late")
+        beats = b""
+        while len(beats) < 4:
+            beats += producer.socket.recv(100)
+        assert set(beats) == set(b"\n")
+        # The receipts that the frames ask for are output that waits, and no sign of life.
+        for number in range(20):
+            send_one(producer, SMALL, str(number))
+            assert producer.socket.recv(100).strip(b"\n") == b""
+        stuck.unlink()
+        assert producer.read().headers == {"receipt-id": "late"}
+        for number in range(20):
+            assert producer.read().headers == {"receipt-id": str(number)}
+
+
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_a_stop_does_not_wait_for_a_sync_that_hangs(
     broker_on_a_bad_disk: BrokerProcess, stuck: Path, size: int

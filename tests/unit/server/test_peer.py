@@ -1,7 +1,9 @@
 """A peer counts what is on its way out, and writes to nobody who is gone."""
 
 import random
+import re
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +133,62 @@ def test_bodies_come_where_they_belong(
     assert pipe.text == expected
     assert (peer.body_bytes, peer.held_bytes, peer.waiting_bytes) == (0, 0, 0)
     assert not peer.has_bodies
+
+
+class Beating:
+    """A session that has something urgent at each tick; it says whether output was withheld."""
+
+    def __init__(self) -> None:
+        self.is_withheld = False
+        self.urgent = b""
+
+    def tick(self, now: int) -> None:
+        self.urgent = b"\n"
+
+
+FRAME = re.compile(rb"<[0-9]*>")
+
+
+@given(SAID, st.randoms(use_true_random=False))
+def test_heart_beats_overtake_what_waits_and_interrupt_no_frame(
+    said: list[tuple[list[tuple[int, int]], int]], chance: random.Random
+) -> None:
+    pipe = Pipe()
+    session: Any = Beating()
+    peer = Peer(session, pipe, "peer", "stomp", 1000)
+    outbox = Outbox(0)
+    beats = 0
+    for lsn, (pieces, wait) in enumerate(said, 1):
+        parts: list[bytes] = []
+        bodies = []
+        for _, count in pieces:
+            parts.append(b"<")
+            if count:
+                bodies.append(Body(sum(map(len, parts)), tuple(range(count)), 10 * count))
+            parts.append(b">")
+        peer.expect(bodies)
+        outbox.put(peer, parts, lsn if wait else 0)
+        if wait:
+            outbox.close(lsn)
+        for _ in range(chance.randint(0, 3)):
+            pipe.is_full = chance.random() < 0.3
+            before = len(pipe.written)
+            peer.tick(0)
+            assert session.is_withheld == (outbox.durable_lsn < outbox.closed_lsn)
+            assert session.urgent == b""
+            # Where no body is in the way nothing can hold them up.
+            assert peer.has_bodies or len(pipe.written) == before + 1
+            beats += len(pipe.written) - before
+            peer.pump(Chunks())
+        if chance.random() < 0.3 and outbox.closed_lsn > outbox.durable_lsn:
+            outbox.durable(outbox.closed_lsn)
+    outbox.durable(outbox.closed_lsn)
+    pipe.is_full = False
+    while peer.pump(Chunks()):
+        pass
+    frames, rest = FRAME.subn(b"", pipe.text)[::-1]
+    assert rest == b"\n" * beats
+    assert frames == sum(len(pieces) for pieces, _ in said)
 
 
 def test_a_slice_at_a_time() -> None:
