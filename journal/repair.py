@@ -122,15 +122,20 @@ def find_tail(
         last_is_mark = block.header.event_count == 0
     sealed = _is_sealed(segment, offset)
     repair = Repair(segment.name)
+    end = offset
     if not sealed:
         repair = _cut(segment, offset, lsn, known_durable_lsn, reason)
     elif lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))
     else:
-        # Power may have failed after the footer was written and before the file was truncated.
-        segment.file.truncate(offset + footer_bytes(len(entries) // FOOTER_ENTRY_BYTES))
+        end += footer_bytes(len(entries) // FOOTER_ENTRY_BYTES)
     if writes_again:
-        _write_again(segment, newest_offset, segment.file.size() if sealed else offset)
+        _write_again(segment, newest_offset, end)
+    if sealed and segment.file.size() > end:
+        # It died after the footer was written and before the file was truncated; maybe before the
+        # footer was synced, so sync first, as sealing does.
+        segment.file.fdatasync()
+        segment.file.truncate(end)
     return Tail(entries, offset, lsn, last_hash, last_is_mark, sealed, repair)
 
 

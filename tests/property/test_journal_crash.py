@@ -156,6 +156,26 @@ def test_the_power_goes_in_any_call(seed: int, near: Ways) -> None:
         check_after(disk.crash(), last_lsn + 3 * BLOCKS)
 
 
+CALLS_OF_A_START = 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_killed_in_any_call_and_the_power_goes_in_the_start_after(seed: int) -> None:
+    """What the killed process wrote is in the cache: the start finds it, and it is not durable."""
+    for call in range(1, calls_of_work(FAR) + 1):
+        for later in range(1, CALLS_OF_A_START + 1):
+            disk = FaultyDisk(seed * 1000 + call)
+            disk.crash_after(call)
+            durable = [0]
+            with pytest.raises(PowerCut):
+                work(disk, durable)
+            disk.survive_kill()
+            disk.crash_after(later)
+            with suppress(PowerCut, NoJournal):
+                reopen(disk)
+            check_after(disk.crash(), durable[-1])
+
+
 @WAYS
 @given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(1, 60), min_size=1, max_size=6))
 def test_the_power_goes_again_and_again(seed: int, cuts: list[int], near: Ways) -> None:
