@@ -21,6 +21,7 @@ SEPARATOR: Final = ","
 """Divides the names of a composite destination, unless an acceptor has another one."""
 SYMBOL_LENGTH_MAX: Final = 8
 _ESCAPES: Final = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_ESCAPED_LENGTH: Final = len("%2C")
 _AS_IT_IS: Final = re.compile("[A-Za-z0-9_~:()/.-]*")
 """Names, with prefixes, that mean the same with percent-encoding and without."""
 _UNRESERVED: Final = frozenset(
@@ -216,8 +217,7 @@ class Spelling:
     def _decoded(self, escapes: str) -> str:
         """Decode a run of encoded bytes; what has a meaning in names, and what is not UTF-8, stays
         encoded."""
-        characters = bytes.fromhex(escapes.replace("%", "")).decode("utf-8", "surrogateescape")
-        return "".join(_encoded(c) if self._stays(c) else c for c in characters)
+        return "".join(_encoded(c) if self._stays(c) else c for c in _characters(escapes))
 
     def _stays(self, character: str) -> bool:
         return character in self._kept or not character.isprintable()
@@ -232,22 +232,27 @@ class Spelling:
             swap = {self.syntax.delimiter: self.path, self.path: self.syntax.delimiter}
             return "".join(swap.get(character, character) for character in name)
         pieces = []
+        kept = self._kept_places(name)
         for place, character in enumerate(name):
             if character == self.syntax.delimiter:
                 pieces.append(self.path)
-            elif character in self._unreserved or (character == "%" and self._is_kept(name, place)):
+            elif character in self._unreserved or place in kept:
                 pieces.append(character)
             else:
                 pieces.append(_encoded(character))
         return "".join(pieces)
 
-    def _is_kept(self, name: str, place: int) -> bool:
-        """Whether an encoded character begins at a place of a name, one that stays encoded."""
-        code = name[place + 1 : place + 3]
-        if len(code) < 2 or not set(code) <= set("0123456789ABCDEF"):
-            return False
-        number = int(code, 16)
-        return number < 128 and self._stays(chr(number))
+    def _kept_places(self, name: str) -> set[int]:
+        """Return where in a name the bytes begin of characters that stay encoded."""
+        places: set[int] = set()
+        for run in _ESCAPES.finditer(name):
+            at = run.start()
+            for character in _characters(run[0]):
+                encoded = _encoded(character)
+                if self._stays(character) and name.startswith(encoded, at):
+                    places.update(range(at, at + len(encoded), _ESCAPED_LENGTH))
+                at += len(encoded)
+        return places
 
 
 @lru_cache(maxsize=64)
@@ -258,6 +263,11 @@ def spelling_of(symbols: Symbols, syntax: Syntax, encodes: bool) -> Spelling:
 
 def _encoded(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def _characters(escapes: str) -> str:
+    """Decode a run of encoded bytes; what is not UTF-8 becomes surrogates."""
+    return bytes.fromhex(escapes.replace("%", "")).decode("utf-8", "surrogateescape")
 
 
 def _key(field: str) -> str:
