@@ -231,7 +231,7 @@ def heading(column: str) -> str:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    return ", ".join(map(str, value)) if isinstance(value, list) else value
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @queue.command("create")

@@ -21,7 +21,8 @@ MORE_CONSUMER_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def _ask(data: Path, **request: Any) -> dict[str, Any]:
+def ask_those_connected(data: Path, **request: Any) -> dict[str, Any]:
+    """Ask the running broker about something that only connected clients have."""
     answer = reach(data, request)
     if answer is None:
         raise Failure(
@@ -35,7 +36,7 @@ def _all(data: Path, what: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
-        page = _ask(data, do=what, offset=offset)
+        page = ask_those_connected(data, do=what, offset=offset)
         rows += page[what]
         offset = page["next_offset"]
     return rows
@@ -72,7 +73,7 @@ def connection_close(
     """
     if not ids and user is None and peer is None:
         raise click.UsageError("name connections, or give --user or --peer")
-    answer = _ask(data, do="close-connections", ids=ids, user=user, peer=peer)
+    answer = ask_those_connected(data, do="close-connections", ids=ids, user=user, peer=peer)
     if as_json:
         show_json(answer)
         return

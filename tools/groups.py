@@ -10,10 +10,10 @@ import click
 
 from daybook.tools.administration import (
     change,
-    demand,
     json_option,
     show_rows,
 )
+from daybook.tools.connections import ask_those_connected
 from daybook.tools.queue_messages import queue
 from daybook.tools.reaching import broker_option
 
@@ -35,7 +35,7 @@ def queue_groups(name: str, data: Path, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     offset: int | None = 0
     while offset is not None:
-        page = demand(data, {"do": "groups", "queue": name, "offset": offset})
+        page = ask_those_connected(data, do="groups", queue=name, offset=offset)
         rows += page["groups"]
         offset = page["next_offset"]
     if not as_json:

@@ -76,7 +76,10 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         families += 1
     if not families:
         missing = trail.missing_before(catalogs.disk, path)
-        raise Failure(f"there is no message with {what}" + (f"; {missing}" if missing else ""))
+        raise Failure(
+            f"there is no message with {what}; what no queue took was dropped without its content: "
+            "`journal inspect --kind Dropped` lists it" + (f"; {missing}" if missing else "")
+        )
 
 
 def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Sought, str]:

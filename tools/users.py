@@ -280,7 +280,8 @@ def user_show(
     if set(answer["roles"]) != set(known.get("roles", ())):
         click.echo("the running broker has other roles: send it SIGHUP", err=True)
     if not answer["has_rules"]:
-        click.echo("there are no rules: every user may do everything")
+        on = f" on {', '.join(known['hosts'])}" if known.get("hosts") else ""
+        click.echo(f"there are no rules: every user may do everything{on}")
         return
     place = f"queue {queue} of {address}" if queue is not None else address
     click.echo(f"at {place}:")

@@ -88,6 +88,9 @@ def test_without_a_broker_the_journal_is_read_and_said_so(history: Any) -> None:
         assert result.exit_code == (3 if command == ["status"] else 0), result.output
         assert f"broker is not running; state at LSN {history.last_lsn}" in result.stderr
         assert "broker is not running" not in result.stdout
+    assert "('" not in run("address", "list", "--data", history.data).stdout
+    groups = run("queue", "groups", "orders", "--data", history.data)
+    assert (groups.exit_code, "so nobody is connected" in groups.stderr) == (1, True)
     status = json.loads(run("status", "--data", history.data, "--json").stdout)
     assert status["running"] is False
     assert status["lsn"] == history.last_lsn

@@ -120,4 +120,6 @@ def test_rights_by_a_file(clerk: Clerk, tmp_path: Path) -> None:
     assert "there is no user 'bob'" in clerk.fails("show", "bob", *flags)
     assert "no broker runs" in clerk.fails("show", "alice")
     config.write_text("")
-    assert "every user may do everything" in clerk.ok("show", "alice", *flags)
+    assert clerk.ok("show", "alice", *flags).endswith("every user may do everything\n")
+    clerk.ok("add", "joe", "--virtual-host", "eu", "--passcode-stdin", text="secret\n")
+    assert clerk.ok("show", "joe", *flags).endswith("every user may do everything on eu\n")
