@@ -61,10 +61,10 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
     click.echo(_signed(done))
     if left_out is not None:
         click.echo(_why(left_out).removeprefix(": "))
-    if done.signed_to < done.to_lsn and flags["redacted"]:
+    if done.statements and done.signed_to < done.to_lsn:
         click.echo(
-            "what no statement covers cannot be proven without what was left out; export it again"
-            " when it is signed"
+            f"events {done.signed_to + 1} to {done.to_lsn} are not signed yet, and cannot be "
+            f"proven; --to {done.signed_to} leaves them out"
         )
 
 
