@@ -15,13 +15,18 @@ from typing import Final
 READY: Final = "READY=1"
 STOPPING: Final = "STOPPING=1"
 ALIVE: Final = "WATCHDOG=1"
+SOCKET: Final = "NOTIFY_SOCKET"
+INTERVAL: Final = "WATCHDOG_USEC"
+WATCHED: Final = "WATCHDOG_PID"
+SUPERVISOR: Final = (SOCKET, INTERVAL, WATCHED)
+"""The variables of the environment by which a supervisor is known."""
 
 
 class Notifier:
     """Sends to the supervisor of this process; times are microseconds of one clock."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        self._address: Final = environment.get("NOTIFY_SOCKET", "")
+        self._address: Final = environment.get(SOCKET, "")
         self._interval_us: Final = _watchdog_us(environment) // 2
         self._next = 0
 
@@ -46,6 +51,6 @@ class Notifier:
 
 def _watchdog_us(environment: Mapping[str, str]) -> int:
     """Return the longest allowed time between two reports, 0 for none."""
-    text = environment.get("WATCHDOG_USEC", "")
-    process = environment.get("WATCHDOG_PID", str(os.getpid()))
+    text = environment.get(INTERVAL, "")
+    process = environment.get(WATCHED, str(os.getpid()))
     return int(text) if text.isascii() and text.isdigit() and process == str(os.getpid()) else 0

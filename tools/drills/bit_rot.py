@@ -34,10 +34,10 @@ from daybook.recovery.directory import why_foreign
 from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, described, need_space, workplace
+from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.drills.points import points_of
 from daybook.tools.drills.questions import Answer, answers, messages_of
-from daybook.tools.drills.serving import REPLACED, Serving, drilled
+from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.shape import Finding, Report, Tried
 from daybook.tools.drills.startable import is_in_use, no_start, refuse_unstartable
 from daybook.tools.failures import Failure
@@ -90,8 +90,7 @@ def run(asked: Asked) -> Report:
         _copy(asked.directory, data, report)
         config = str(asked.config.resolve()) if asked.config is not None else ""
         serving = Serving(config, str(data), NO_RETENTION)
-        report.configuration = described(drilled(serving))
-        report.notes.append(REPLACED)
+        furnish(serving, report)
         flipping = _Flipping(asked, data, DrillBroker(serving, folder / "broker.log"), report)
         try:
             flipping.settle()

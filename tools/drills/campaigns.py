@@ -24,7 +24,7 @@ from daybook.tools.drills.hardships import (
     Room,
     SlowDisk,
 )
-from daybook.tools.drills.serving import REPLACED, Serving, drilled
+from daybook.tools.drills.serving import REPLACED, Serving, drilled, make_key
 from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
 from daybook.tools.drills.witness import Wrong
 from daybook.tools.failures import Failure
@@ -84,10 +84,8 @@ def run(asked: Asked) -> Report:
     with ExitStack() as closing:
         folder = closing.enter_context(workplace(asked.keep))
         hardship, serving = _prepared(asked, config, folder, report, closing)
-        drilled_config = drilled(serving)
-        need_space(folder, SEGMENTS * drilled_config.journal.segment_bytes)
-        report.configuration = described(drilled_config)
-        report.notes.append(REPLACED)
+        served = furnish(serving, report)
+        need_space(folder, SEGMENTS * served.journal.segment_bytes)
         if serving.settings:
             report.notes.append("set for this drill: " + ", ".join(serving.settings))
         advance = closing.enter_context(progress(asked.drill, asked.rounds))
@@ -113,6 +111,16 @@ def workplace(keep: Path | None) -> Iterator[Path]:
         raise Failure(f"{keep} is not empty: name a folder that is, or that does not exist")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep.resolve()
+
+
+def furnish(serving: Serving, report: Report) -> Config:
+    """Make what a drill's broker needs beside its data, and note with which configuration it
+    serves. Raises ConfigError and OSError."""
+    config = drilled(serving)
+    make_key(config)
+    report.configuration = described(config)
+    report.notes.append(REPLACED)
+    return config
 
 
 def need_space(folder: Path, count: int) -> None:
@@ -245,7 +253,7 @@ def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked
 
 def described(config: Config) -> dict[str, Any]:
     """Return the configuration that was in force, without anything secret."""
-    hidden = {"data_directory", "users_file", "archive_directory"}
+    hidden = {"data_directory", "users_file", "archive_directory", "signing_key", "anchors"}
     told: dict[str, Any] = {}
     for section, values in (("broker", config.broker), ("journal", config.journal)):
         for key, value in msgspec.structs.asdict(values).items():

@@ -27,8 +27,8 @@ from daybook.recovery.readonly import journal_disk
 from daybook.recovery.restoring import restore_archive
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, described, need_space, workplace
-from daybook.tools.drills.serving import REPLACED, Serving, drilled
+from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
+from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.shape import Finding, Line, Report, Tried
 from daybook.tools.printing import adding_up, progress
 from daybook.tools.verification import Verdict, verify_data
@@ -100,8 +100,7 @@ def run(asked: Asked) -> Report:
         data = folder / "data"
         config = str(asked.config.resolve()) if asked.config is not None else ""
         serving = Serving(config, str(data), NO_RETENTION)
-        report.configuration = described(drilled(serving))
-        report.notes.append(REPLACED)
+        furnish(serving, report)
         need_space(folder, asked.archive.segment_bytes())
         lsn = _fetch(asked, data, steps)
         if steps.is_fine:

@@ -6,6 +6,7 @@ in reports. Started by `broker.py`, with one argument: a Serving as JSON. Ends w
 started it, however that ends.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -17,18 +18,30 @@ from daybook.engine.setting_key import Value
 from daybook.journal.disk import RealDisk
 from daybook.journal.lifeline import end_with
 from daybook.server import encryption
-from daybook.server.config import AcceptorConfig, Config, ConfigError, LogConfig, load
+from daybook.server.anchoring import FILE, LOG
+from daybook.server.config import (
+    AcceptorConfig,
+    Config,
+    ConfigError,
+    JournalConfig,
+    LogConfig,
+    load,
+)
+from daybook.server.notifying import SUPERVISOR
 from daybook.server.service import run
 from daybook.tools.drills.noting import DiskPlan, NotingDisk
 from daybook.tools.drills.witness import BEAT_MS, HEADER_BYTES
 from daybook.tools.drills.workload import DEAD_NAME, NAMES, PREFIX, SPACE_NAME
 
 STOMP: Final = "stomp"
+KEY: Final = "drill-signing.pem"
+ANCHORS: Final = "drill-anchors"
 ATTEMPTS_MAX: Final = 5
 REPLACED: Final = (
-    "replaced in the configuration: data directory, users and archive (scratch), acceptors (one on"
-    " loopback, with the options of the first for STOMP, without TLS, with quick heart-beats and"
-    " headers of 10 KiB), security settings,"
+    "replaced in the configuration: data directory, users and archive (scratch), signing key and"
+    " anchors where there are any (a key made for the drill, and a file beside the scratch data),"
+    " acceptors (one on loopback, with the options of the first for STOMP, without TLS, with quick"
+    " heart-beats and headers of 10 KiB), security settings,"
     " addresses, queues, diverts and virtual hosts (none), and the settings of the drill's own"
     " queues (dead letters after 5 attempts, no limits)"
 )
@@ -65,7 +78,7 @@ def drilled(serving: Serving) -> Config:
         config.broker, data_directory=serving.data, users_file=f"{serving.data}/users.toml",
         allow_guest=True, populate_validated_user=False,
     )  # fmt: skip
-    journal = config.journal
+    journal = _signing(config.journal, Path(serving.data).parent)
     if not any(each.startswith("journal.archive-directory=") for each in serving.settings):
         journal = replace(journal, archive_directory="")
     settings = dict(config.address_settings)
@@ -76,6 +89,26 @@ def drilled(serving: Serving) -> Config:
         address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
         virtual_hosts=(), host_security={}, warnings=(), log=_log(config),
     )  # fmt: skip
+
+
+def _signing(journal: JournalConfig, folder: Path) -> JournalConfig:
+    """Sign where the operator signs, but never with that key, nor beside those anchors: what a
+    scratch broker says of itself would make the operator's journal look forged."""
+    if not journal.signing_key:
+        return journal
+    places = [each for each in journal.anchors if each == LOG]
+    if len(places) < len(journal.anchors):
+        places.append(f"{FILE}{folder / ANCHORS}")
+    return replace(journal, signing_key=str(folder / KEY), anchors=tuple(places))
+
+
+def make_key(config: Config) -> None:
+    """Make the key of a drill, if the operator's configuration signs. Raises OSError."""
+    if config.journal.signing_key:
+        # Slow to load, and never in the broker's process.
+        from daybook.recovery.signing_keys import make_pair  # noqa: PLC0415
+
+        make_pair(Path(config.journal.signing_key))
 
 
 def _log(config: Config) -> LogConfig:
@@ -107,6 +140,10 @@ def main() -> None:
         config = drilled(serving)
     except ConfigError as error:
         sys.exit(str(error))
+
+    for name in SUPERVISOR:
+        # A supervisor of the drill must not take its broker for the operator's.
+        os.environ.pop(name, None)
 
     def disk_of(path: Path) -> RealDisk:
         return NotingDisk(path, serving.disk)
