@@ -124,6 +124,10 @@ def restore(path: Path, target: Path, flags: dict[str, Any]) -> None:
             f"restored {len(entries)} segments, LSN {entries[0].first_lsn} to "
             f"{entries[-1].last_lsn}: start a broker with 'daybook serve --data {target}'"
         )
+        click.echo(
+            "it has the data id of the archived broker, but not what that did later: give it an "
+            "archive and anchors of its own, and the signing-key only if the other is gone for good"
+        )
 
 
 def gaps(entries: tuple[ArchiveEntry, ...]) -> list[tuple[int, int]]:

@@ -66,7 +66,8 @@ class ExportVerdict(msgspec.Struct):
     keys that were trusted in the end. `anchors` match a block;
     `anchors_unsigned` of them are unsigned, and the signatures of `anchors_unchecked` were not
     checked, because no key was given. `anchors_redacted` match blocks that have parts left out,
-    which an anchor cannot prove; `anchors_outside` are about other events. `wrong` are
+    which an anchor cannot prove; `anchors_outside` are about other events,
+    `anchors_of_others` of other data directories. `wrong` are
     contradictions; `unproven` is set if keys or anchors were given and there are events that they
     do not prove.
     """
@@ -80,6 +81,7 @@ class ExportVerdict(msgspec.Struct):
     anchors_unchecked: int = 0
     anchors_redacted: int = 0
     anchors_outside: int = 0
+    anchors_of_others: int = 0
     keys: list[str] = []
     proven: list[tuple[int, int]] = []
     wrong: list[str] = []
@@ -100,7 +102,9 @@ def verify_export(
     path: Path, disk: RealDisk, keys: Sequence[bytes], anchors: Anchors
 ) -> ExportVerdict:
     """Verify an export. Raises JournalError and OSError; damage is in the verdict."""
-    verdict = ExportVerdict(verify(disk), wrong=[*anchors.wrong])
+    verdict = ExportVerdict(
+        verify(disk), wrong=[*anchors.wrong], anchors_of_others=anchors.of_others
+    )
     if not verdict.report.ok:
         return verdict
     if verdict.report.tail is not None or not verdict.report.archived:
@@ -108,7 +112,7 @@ def verify_export(
         verdict.wrong.append("the end of its segment is damaged, or its manifest is missing")
         return verdict
     verdict.wrong += wrong_descriptions(path, disk)
-    check = _Check(verdict, disk, keys, anchors.statements)
+    check = _Check(verdict, disk, keys, anchors)
     try:
         check.run(path / PROOF)
     except (ExportError, Damage, JournalError, ValueError) as error:
@@ -128,7 +132,7 @@ class _Check:
         verdict: ExportVerdict,
         disk: RealDisk,
         keys: Sequence[bytes],
-        anchors: Sequence[Statement],
+        anchors: Anchors,
     ) -> None:
         self._verdict: Final = verdict
         self._data_id: Final = data_id_of(disk)
@@ -201,12 +205,11 @@ class _Check:
                 f"the proof is of events {head.from_lsn} to {head.to_lsn}, and the export has "
                 f"{report.first_lsn} to {report.last_lsn}"
             )
-        for each in self._given:
+        self._verdict.wrong += self._given.foreign(head.data_id)
+        for each in self._given.statements:
             if each.data_id != head.data_id:
-                self._verdict.wrong.append(
-                    f"the anchor of event {each.lsn} is of another data directory ({each.data_id})"
-                )
-            elif head.from_lsn <= each.lsn <= head.to_lsn:
+                continue
+            if head.from_lsn <= each.lsn <= head.to_lsn:
                 self._anchors.setdefault(each.lsn, []).append(each)
             else:
                 self._outside.append(each)

@@ -17,7 +17,7 @@ from daybook.history.scan import events_of, kinds_mask, wanted_blocks
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
 from daybook.journal.format import manifest_name
-from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.journal.segment import data_id_of, first_lsn_of, segment_names
 from daybook.recovery.redaction import Redaction
 from daybook.recovery.statements import noted_in
 from daybook.tools.export_verification import ExportVerdict, verify_export
@@ -137,9 +137,13 @@ def _lsn(disk: Disk, asked: Moment | None, default: int) -> int:
     return lsn_at(disk, asked.time) if asked.time is not None else asked.lsn
 
 
-def verify(path: Path, keys: Sequence[bytes], anchors: Anchors, *, as_json: bool) -> None:
+def verify(
+    path: Path, keys: Sequence[bytes], anchors: Anchors, *, data_id: str, as_json: bool
+) -> None:
     """Verify an export, and exit with 1 if anything is wrong. Raises JournalError, OSError."""
-    verdict = verify_export(path, opened(path), keys, anchors)
+    disk = opened(path)
+    verdict = verify_export(path, disk, keys, anchors)
+    verdict.wrong += why_another(data_id_of(disk).hex(), data_id)
     if as_json:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
@@ -162,6 +166,18 @@ def unchecked(anchors: int) -> str:
         f"signed, matches: {anchors} of the anchors; who signed them was not checked, because no "
         "--public-key was given"
     )
+
+
+def why_another(data_id: str, wanted: str) -> list[str]:
+    """Return what is wrong with a data directory that must have an id ("" for any)."""
+    if wanted in ("", data_id):
+        return []
+    return [f"this is the data directory {data_id}, and not {wanted}"]
+
+
+def of_others(anchors: int) -> str:
+    """Say that anchors of other data directories were left out."""
+    return f"not compared: {anchors} of the anchors, which are of other data directories"
 
 
 def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
@@ -193,6 +209,8 @@ def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
             f"not compared: {verdict.anchors_outside} of the anchors, which are about events that "
             "are not in the export"
         )
+    if verdict.anchors_of_others:
+        click.echo(of_others(verdict.anchors_of_others))
     if verdict.unproven:
         click.secho("NOT PROVEN not all of its events are proven by what was given", fg="red")
     elif verdict.ok and not has_proof:

@@ -9,6 +9,7 @@ import msgspec
 
 from daybook.engine.queues import StoreError
 from daybook.history.moments import last_lsn
+from daybook.journal.data_directory import NOTARY
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
@@ -72,4 +73,9 @@ def _show(done: Fork, asked: int, source: Path) -> None:
         click.echo(f"its history begins with event {done.first_lsn:,}")
     if done.users:
         click.echo("its users and their passwords are those of the source")
+    if (source / NOTARY).exists():
+        click.echo(
+            "the source is signed: give the fork a configuration without its signing-key and "
+            "anchors, because what the fork adds to these anchors is of another broker"
+        )
     click.echo(f"start it with: daybook serve --data {done.directory}")

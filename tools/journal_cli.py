@@ -20,7 +20,7 @@ from daybook.tools.history_options import (
 )
 from daybook.tools.moments import MOMENT, Moment
 from daybook.tools.numbers import NUMBER, YEARS_100, Seconds
-from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
+from daybook.tools.paths import DIRECTORY, DataId, PathThatIsNamed, chosen
 from daybook.tools.times import time_option
 from daybook.tools.version_option import version_option
 
@@ -202,6 +202,11 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
     "--anchor", "anchors", multiple=True, metavar="FILE",
     type=PathThatIsNamed(dir_okay=False, path_type=Path),
     help="Check that the journal contains what the anchors in this file say; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--data-id", type=DataId(), metavar="ID",
+    help="Check that it is this data directory, and leave out anchors of others: for a place of "
+    "anchors that several brokers share. Anchors have the id, as has the file data-id.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, 256), metavar="N",

@@ -1,5 +1,6 @@
 """Paths on a command line: checks before anything is opened."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,24 @@ class PathThatIsNamed(click.Path):
         if value == "":
             self.fail("the name is empty; leave it out, or name a path", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class DataId(click.ParamType[str]):
+    """The id of a data directory."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it as it is written in files."""
+        found = str(value).strip().lower()
+        if not re.fullmatch(r"[0-9a-f]{32}", found):
+            self.fail(
+                f"{value!r} is no id of a data directory: it has 32 hexadecimal digits, as in the"
+                " file data-id and in each anchor",
+                param,
+                ctx,
+            )
+        return found
 
 
 DIRECTORY: Final = PathThatIsNamed(path_type=Path)

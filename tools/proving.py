@@ -5,7 +5,7 @@ that the check of the bytes has found, so a journal that was changed and hashed 
 Keys are linked by changes of the key that both have signed. Changes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +38,7 @@ class Proven(msgspec.Struct):
     """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
     `anchored_lsn`; 0 if it is not, or if that was not asked. `anchors_unsigned` of the anchors that
     match are unsigned; the signatures of `anchors_unchecked` were not checked, because no key was
-    given."""
+    given. `anchors_of_others` were left out, as it was asked."""
 
     signatures: int = 0
     signed_lsn: int = 0
@@ -50,17 +50,48 @@ class Proven(msgspec.Struct):
     anchors_before: int = 0
     anchors_unsigned: int = 0
     anchors_unchecked: int = 0
+    anchors_of_others: int = 0
     wrong: list[str] = []
 
 
 class Anchors(msgspec.Struct):
-    """What files of anchors have: the statements, and what is wrong with lines that are none."""
+    """What files of anchors have: the statements, and what is wrong with lines that are none.
+
+    `of_others` were left out, because it was said which data directory it must be.
+    """
 
     statements: list[Statement] = []
     wrong: list[str] = []
+    of_others: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.statements or self.wrong)
+
+    def leave_out_others(self, data_id: str) -> None:
+        """Leave out the anchors of other data directories than this one, if it has any."""
+        own = [each for each in self.statements if each.data_id == data_id]
+        self.of_others = len(self.statements) - len(own)
+        if self.statements and not own:
+            self.wrong.append(f"none of the anchors is of the data directory {data_id}")
+        self.statements = own
+
+    def foreign(self, data_id: str) -> Iterator[str]:
+        """Yield what is wrong with anchors of other data directories than this one."""
+        found: dict[str, list[int]] = {}
+        for each in self.statements:
+            if each.data_id != data_id:
+                found.setdefault(each.data_id, []).append(each.lsn)
+        for other, lsns in found.items():
+            which = (
+                f"{len(lsns):,} anchors, the first of them of event {lsns[0]}, are"
+                if len(lsns) > 1
+                else f"the anchor of event {lsns[0]} is"
+            )
+            yield (
+                f"{which} of another data directory ({other}), this is {data_id}: it was put in "
+                "the place of the other, or several brokers, such as a fork, keep their anchors in"
+                " one place; --data-id says which of them this must be"
+            )
 
 
 class Proof:
@@ -71,10 +102,10 @@ class Proof:
 
     def __init__(self, keys: Sequence[bytes], anchors: Anchors, kept: Path) -> None:
         self._trusted: Final = TrustedKeys(keys)
-        self._anchors: Final = anchors.statements
+        self._anchors: Final = anchors
         self._kept: Final = kept
         self._last_of_notary: Statement | None = None
-        self._found = Proven(wrong=[*anchors.wrong])
+        self._found = Proven(wrong=[*anchors.wrong], anchors_of_others=anchors.of_others)
         if self.has_keys:
             self._read_kept()
 
@@ -85,7 +116,7 @@ class Proof:
 
     def wanted(self) -> frozenset[int]:
         """The events at which the hash of a block is needed."""
-        lsns = {each.lsn for each in self._anchors}
+        lsns = {each.lsn for each in self._anchors.statements}
         if self._last_of_notary is not None:
             lsns.add(self._last_of_notary.lsn)
         return frozenset(lsns)
@@ -188,11 +219,12 @@ class Proof:
 
     def _judge_anchors(self, report: Report, data_id: str, hashes: dict[int, str]) -> None:
         found = self._found
-        for each in self._anchors:
+        found.wrong += self._anchors.foreign(data_id)
+        for each in self._anchors.statements:
             wrong = ""
             if each.data_id != data_id:
-                wrong = f"it is of another data directory ({each.data_id}, this is {data_id})"
-            elif each.lsn > report.last_lsn:
+                continue
+            if each.lsn > report.last_lsn:
                 wrong = f"the journal ends with event {report.last_lsn}: its end was removed"
             elif self.has_keys and not each.is_unsigned:
                 if not self._trusted.knows(each, ANCHORS):

@@ -33,7 +33,9 @@ def run(
     """Verify, and exit with 1 if anything is wrong. Raises JournalError."""
     keys, anchors = _proofs(flags)
     if is_export(path):
-        exporting_command.verify(path, keys, anchors, as_json=flags["as_json"])
+        exporting_command.verify(
+            path, keys, anchors, data_id=flags["data_id"] or "", as_json=flags["as_json"]
+        )
         return
     state: VerifyState | None = None
     with copied_index(path) if with_index else nullcontext() as index:
@@ -67,6 +69,7 @@ def run(
             verdict.wrong += [wrong] if wrong else []
     if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
         verdict.wrong.append(foreign)
+    verdict.wrong += exporting_command.why_another(data_id.hex(), flags["data_id"] or "")
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
@@ -98,7 +101,10 @@ def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], Anchors]:
         from daybook.recovery.signing_keys import load_public  # noqa: PLC0415
 
         keys = [load_public(file) for file in flags["public_keys"]]
-    return keys, anchors_in(flags["anchors"])
+    anchors = anchors_in(flags["anchors"])
+    if flags["data_id"]:
+        anchors.leave_out_others(flags["data_id"])
+    return keys, anchors
 
 
 def _source(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Source:
@@ -177,6 +183,8 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
             f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "
             "them, too"
         )
+    if proven.anchors_of_others:
+        click.echo(exporting_command.of_others(proven.anchors_of_others))
     covered = max(proven.signed_lsn, proven.anchored_lsn)
     if 0 < covered < last_lsn:
         click.echo(f"events {covered + 1} to {last_lsn} came later, and nothing proves them yet")

@@ -229,6 +229,12 @@ def test_an_anchor_that_fits_nowhere_is_wrong(scene: Scene) -> None:
     found = scene.verify(anchors=True)
     assert found.exit_code == 1
     assert f"of another data directory ({'ab' * 16})" in found.output
+    own = ("verify", scene.export, "--anchor", scene.anchors, "--data-id")
+    assert run(*own, sound["data_id"]).output.count("WRONG") == 0
+    assert "not compared: 1 of the anchors" in run(*own, sound["data_id"]).output
+    assert "and not " + "ab" * 16 in run(*own, "ab" * 16).output
+    scene.write_anchors(sound | {"data_id": "ab" * 16})
+    assert "none of the anchors is of" in run(*own, sound["data_id"]).output
     scene.write_anchors(sound, sound | {"time": 1})
     found = scene.verify(*KEYS, anchors=True)
     assert found.exit_code == 1

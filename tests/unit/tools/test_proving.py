@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from daybook.engine import details, events
 from daybook.engine.events import KIND
-from daybook.journal.data_directory import JOURNAL, NOTARY
+from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
 from daybook.journal.segment import segment_names
 from daybook.recovery.signing_keys import load_private, make_pair
@@ -190,6 +190,65 @@ def test_an_anchor_of_another_broker_is_refused(scene: Scene) -> None:
     scene.anchors.write_bytes(lines[0] + json.dumps(theirs).encode() + b"\n")
     assert scene.with_anchors.exit_code == 1
     assert "of another data directory" in scene.with_anchors.output
+
+
+def share_place(scene: Scene) -> str:
+    """Add anchors of another broker to those of a journal, whose id is returned."""
+    own = (scene.data / DATA_ID).read_text()
+    lines = scene.anchors.read_bytes()
+    scene.anchors.write_bytes(lines + lines.replace(own.encode(), b"ab" * 16))
+    return own
+
+
+def test_a_place_of_anchors_may_be_shared_by_those_who_say_which_broker_it_is(
+    scene: Scene,
+) -> None:
+    """Without that a journal in the place of another, with an anchor of its own, would pass."""
+    own = share_place(scene)
+    found = scene.with_anchors
+    assert found.exit_code == 1
+    assert found.output.count("WRONG") == 1
+    assert "7 anchors, the first of them of event" in found.output
+    assert "--data-id says which of them this must be" in found.output
+    no_keys: tuple[str | Path, ...] = ()
+    for keys in (no_keys, ("--public-key", scene.public)):
+        found = scene.verify("--anchor", scene.anchors, "--data-id", own, *keys)
+        assert found.exit_code == 0, found.output
+        assert "not compared: 7 of the anchors, which are of other data directories" in found.output
+    told = json.loads(scene.verify("--json", "--anchor", scene.anchors, "--data-id", own).stdout)
+    assert (told["proven"]["anchors"], told["proven"]["anchors_of_others"]) == (7, 7)
+
+
+def test_a_journal_in_the_place_of_another_is_found(scene: Scene) -> None:
+    """Whoever may append to the place of anchors adds fitting ones, unsigned."""
+    own = share_place(scene)
+    found = scene.verify("--anchor", scene.anchors, "--data-id", "ab" * 16)
+    assert found.exit_code == 1
+    assert f"this is the data directory {own}, and not" in found.output
+    assert scene.verify("--data-id", "ab" * 16).exit_code == 1
+
+
+def test_a_fork_of_a_signed_source_is_told_to_have_a_key_of_its_own(scene: Scene) -> None:
+    words = ["fork", str(scene.data), str(scene.folder / "fork")]
+    assert "without its signing-key and anchors" in CliRunner().invoke(cli, words).output
+    (scene.folder / "fork" / NOTARY).unlink(missing_ok=True)
+    words = ["fork", str(scene.folder / "fork"), str(scene.folder / "unsigned")]
+    assert "signing-key" not in CliRunner().invoke(cli, words).output
+
+
+def test_anchors_of_others_alone_prove_nothing(scene: Scene) -> None:
+    own = (scene.data / DATA_ID).read_text()
+    scene.anchors.write_bytes(scene.anchors.read_bytes().replace(own.encode(), b"ab" * 16))
+    found = scene.verify("--anchor", scene.anchors, "--data-id", own)
+    assert found.exit_code == 1
+    assert f"none of the anchors is of the data directory {own}" in found.output
+
+
+@pytest.mark.parametrize("value", ["", "ab", "xy" * 16, "ab" * 17])
+def test_what_is_no_id_is_bad_use(scene: Scene, value: str) -> None:
+    found = scene.verify("--anchor", scene.anchors, "--data-id", value)
+    assert found.exit_code == 2
+    assert "is no id of a data directory" in found.output
 
 
 def test_no_flipped_bit_in_any_file_is_taken_for_proof(scene: Scene) -> None:

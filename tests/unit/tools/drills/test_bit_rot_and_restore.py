@@ -295,6 +295,7 @@ def test_an_archive_is_restored_for_good(tmp_path: Path, archive: Path) -> None:
     last_lsn = opened.recovered.events
     opened.close()
     assert f"to {last_lsn}" in done.output
+    assert "give it an archive and anchors of its own" in " ".join(done.output.split())
     again = CliRunner().invoke(journal_cli.cli, words)
     assert again.exit_code == 1
     assert "is the data directory of a broker" in again.output
