@@ -108,6 +108,10 @@ SIGNING: Final = _where(
     lambda event: event.has_field("signature") or event.has_field("signature_new")
 )
 """Kinds that record what a notary signed."""
+ENDING_A_SOURCE: Final = _where(
+    lambda event: event.has_field("data_id") or event.has_field("source")
+)
+"""Kinds that may say from which data directory the events before come."""
 
 
 def names(kinds: Iterable[int]) -> tuple[str, ...]:

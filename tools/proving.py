@@ -38,7 +38,8 @@ class Proven(msgspec.Struct):
     """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
     `anchored_lsn`; 0 if it is not, or if that was not asked. `anchors_unsigned` of the anchors that
     match are unsigned; the signatures of `anchors_unchecked` were not checked, because no key was
-    given. `anchors_of_others` were left out, as it was asked."""
+    given. `anchors_of_others` were left out, as it was asked. `signatures_of_source` were not
+    compared: they are about the data directory from which this one was made (fork, salvage)."""
 
     signatures: int = 0
     signed_lsn: int = 0
@@ -51,6 +52,7 @@ class Proven(msgspec.Struct):
     anchors_unsigned: int = 0
     anchors_unchecked: int = 0
     anchors_of_others: int = 0
+    signatures_of_source: int = 0
     wrong: list[str] = []
 
 
@@ -139,11 +141,17 @@ class Proof:
         hashes = {lsn: found for each in checks for lsn, found in each.hashes.items()}
         data_id = data_id_of(disk).hex()
         if self.has_keys:
-            changes = (change for each in checks for change in each.changes)
+            # What a source signed names its data id, and blocks that may be written again here.
+            begun = max((lsn for each in checks for lsn in each.source_ends), default=0)
+            changes = (
+                change for each in checks for change in each.changes if change.said_at > begun
+            )
             self._found.wrong += self._trusted.link(
                 data_id, ((f"event {each.said_at}", each.detail) for each in changes)
             )
-            statements = [said for each in checks for said in each.statements]
+            told = [said for each in checks for said in each.statements]
+            statements = [said for said in told if said.said_at > begun]
+            self._found.signatures_of_source = len(told) - len(statements)
             self._judge_signatures(disk, report, data_id, statements, hashes)
             checkpoints = [
                 said.of_lsn for each in checks for said in each.recorded

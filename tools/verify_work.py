@@ -19,7 +19,7 @@ import msgspec
 from daybook.engine import details, events
 from daybook.engine.events import KIND, RELATED, Row
 from daybook.engine.invariants import check
-from daybook.engine.kinds import SIGNING, WITH_DIGEST
+from daybook.engine.kinds import ENDING_A_SOURCE, SIGNING, WITH_DIGEST
 from daybook.journal.archive.archive import Archive
 from daybook.journal.block import Block
 from daybook.journal.disk import Disk
@@ -99,6 +99,7 @@ NOTHING: Final = Wanted()
 class CheckedSegment(msgspec.Struct, frozen=True):
     """A segment that was checked: the result, and what was noted of it.
 
+    `source_ends` are the events that end what another data directory has had to say.
     `sha256` and `bytes` are those of the whole file, if they were asked for.
     """
 
@@ -106,6 +107,7 @@ class CheckedSegment(msgspec.Struct, frozen=True):
     recorded: list[Recorded]
     statements: list[SeenStatement] = []
     changes: list[SeenChange] = []
+    source_ends: list[int] = []
     hashes: dict[int, str] = {}
     wanted: Wanted = NOTHING
     sha256: str = ""
@@ -141,8 +143,9 @@ def check_one(
     notes = _Notes(wanted)
     found = check_segment(where, name, names, reference, progress=progress, observe=notes.see)
     return CheckedSegment(
-        found, notes.recorded, notes.statements, notes.changes, notes.hashes, wanted, sha256, size
-    )
+        found, notes.recorded, notes.statements, notes.changes, notes.source_ends, notes.hashes,
+        wanted, sha256, size,
+    )  # fmt: skip
 
 
 class _Notes:
@@ -153,6 +156,7 @@ class _Notes:
         self.recorded: list[Recorded] = []
         self.statements: list[SeenStatement] = []
         self.changes: list[SeenChange] = []
+        self.source_ends: list[int] = []
         self.hashes: dict[int, str] = {}
         # A statement is journaled soon after the block that it is about.
         self._recent: OrderedDict[int, str] = OrderedDict()
@@ -171,6 +175,8 @@ class _Notes:
             self._recent.popitem(last=False)
         if not SIGNING.isdisjoint(block.columns()[KIND]):
             self._see_signing(block)
+        if not ENDING_A_SOURCE.isdisjoint(block.columns()[KIND]):
+            self.source_ends += _ends_of_source(block)
 
     def _see_signing(self, block: Block) -> None:
         for event in block.events():
@@ -184,6 +190,16 @@ class _Notes:
             elif row[KIND] == events.SIGNING_KEY_CHANGED:
                 change = cast(details.KeyChangeDetail, events.decode_detail(row[KIND], detail))
                 self.changes.append(SeenChange(lsn, change))
+
+
+def _ends_of_source(block: Block) -> Iterator[int]:
+    """Yield the events of a fork, and of a salvage, that end the history of their source."""
+    for event in block.events():
+        lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
+        if row[KIND] in ENDING_A_SOURCE and detail:
+            told = events.decode_detail(row[KIND], detail)
+            if getattr(told, "data_id", "") or getattr(told, "source", ""):
+                yield lsn
 
 
 def _hash_of(disk: Disk, name: str) -> tuple[int, str]:

@@ -169,6 +169,11 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
             f"signed up to event {proven.signed_lsn} ({moment(proven.signed_at)}) by the key "
             f"{proven.signed_by}; {proven.signatures} signatures"
         )
+    if proven.signatures_of_source:
+        click.echo(
+            f"not compared: {proven.signatures_of_source} signatures of the data directory from "
+            "which this one was made; they can be verified there"
+        )
     if proven.anchors:
         click.echo(
             f"anchored up to event {proven.anchored_lsn}; {proven.anchors} anchors are in the "

@@ -12,11 +12,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import details, events
+from daybook.engine import details, events, reasons
+from daybook.engine.broker import Broker
+from daybook.engine.commands import Start, Stop
+from daybook.engine.core import Options
 from daybook.engine.events import KIND
 from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
+from daybook.journal.reader import read_blocks
 from daybook.journal.segment import segment_names
+from daybook.paging.indexers import ThreadIndexers
+from daybook.recovery.directory import open_directory
 from daybook.recovery.signing_keys import load_private, make_pair
 from daybook.recovery.statements import change_message
 from daybook.server.notary import Notary
@@ -192,6 +198,12 @@ def test_an_anchor_of_another_broker_is_refused(scene: Scene) -> None:
     assert "of another data directory" in scene.with_anchors.output
 
 
+def events_in(data: Path) -> list[Event]:
+    """Return all events of a journal."""
+    blocks = read_blocks(RealDisk(data / JOURNAL))
+    return [Event(*event) for block in blocks if block.count for event in block.events()]
+
+
 def share_place(scene: Scene) -> str:
     """Add anchors of another broker to those of a journal, whose id is returned."""
     own = (scene.data / DATA_ID).read_text()
@@ -234,6 +246,76 @@ def test_a_fork_of_a_signed_source_is_told_to_have_a_key_of_its_own(scene: Scene
     (scene.folder / "fork" / NOTARY).unlink(missing_ok=True)
     words = ["fork", str(scene.folder / "fork"), str(scene.folder / "unsigned")]
     assert "signing-key" not in CliRunner().invoke(cli, words).output
+
+
+def signed_again(scene: Scene, made: Path) -> Scene:
+    """Start a broker with a key of its own on what was made from a signed journal, and stop it."""
+    make_pair(made.parent / "own.pem")
+    opened = open_directory(made, indexers=ThreadIndexers(0))
+    recovered = opened.recovered
+    broker = Broker(recovered.state, recovered.events + 1, Options())
+    said: list[Answer] = []
+    notary = Notary(made)
+    notary.say = said.append  # type: ignore[method-assign, assignment]
+    notary.configure(Configure(str(made.parent / "own.pem"), []))
+    for command in (Start(version="2"), Stop()):
+        broker.handle(command, 4_000_000_000_000_000)
+        batch = broker.take()
+        assert batch is not None
+        recovered.journal.append(batch)
+    recovered.journal.mark(1)
+    opened.close()
+    notary.sign(Sign(broker.lsn, "", 0, last=True))
+    assert any(isinstance(each, Signed) for each in said), said
+    own = Scene(scene.folder)
+    own.data, own.public = made, made.parent / "own.pem.pub"
+    return own
+
+
+@pytest.mark.parametrize("way", ["fork", "salvage"])
+def test_what_was_made_from_a_signed_journal_is_proven_by_its_own_key(
+    scene: Scene, way: str
+) -> None:
+    """The signatures in its history are about the source. Its own covers all, so nothing that
+    somebody adds to look like the beginning of a fork hides a forgery."""
+    made = scene.folder / "made"
+    assert CliRunner().invoke(cli, [way, str(scene.data), str(made)]).exit_code == 0
+    fresh = Scene(scene.folder)
+    fresh.data = made
+    assert "nothing here is proven" in fresh.with_key.output
+    own = signed_again(scene, made)
+    assert own.with_key.exit_code == 0, own.with_key.output
+    assert "signatures of the data directory from which this one was made" in own.with_key.output
+    told = json.loads(own.verify("--json", "--public-key", own.public).stdout)
+    assert (told["proven"]["signatures"], told["proven"]["signatures_of_source"]) == (1, 6)
+    assert fresh.with_key.exit_code == 1
+
+
+def test_no_false_beginning_of_a_fork_hides_a_forgery(scene: Scene) -> None:
+    """What is before it is covered by the signatures behind it, of which there must be some."""
+
+    def change(event: Event) -> Event:
+        forged = with_body(b"body of message 1", b"body of message X")(event)
+        if not is_signature(event) or event.lsn not in hidden:
+            return forged
+        told = details.LostDetail(source="ab" * 16)
+        lost = events.row(events.LOST, reason=reasons.SALVAGED, time=1)
+        return event._replace(row=lost, detail=events.encode_detail(told))
+
+    signed = [event.lsn for event in events_in(scene.data) if is_signature(event)]
+    hidden: set[int] = set()
+    whole = scene.folder / "whole"
+    shutil.copytree(scene.data, whole)
+    for event in (signed[-1], signed[2]):
+        hidden = {event}
+        shutil.rmtree(scene.data)
+        shutil.copytree(whole, scene.data)
+        (scene.data / NOTARY).unlink()
+        rewrite(scene.data, change)
+        found = scene.with_key
+        assert found.exit_code == 1
+        assert "WRONG" in found.output
+    assert "the journal up to there is not the one that was signed" in found.output
 
 
 def test_anchors_of_others_alone_prove_nothing(scene: Scene) -> None:
