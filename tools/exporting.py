@@ -10,8 +10,9 @@ import hashlib
 import os
 import shutil
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
@@ -30,11 +31,12 @@ from daybook.journal.format import (
     pack_footer,
     pack_footer_entry,
     pack_segment_header,
+    segment_first_lsn,
     segment_name,
 )
 from daybook.journal.reader import read_blocks
 from daybook.journal.repair import footer_entry
-from daybook.journal.segment import data_id_of, open_segment
+from daybook.journal.segment import data_id_of, open_segment, segment_names
 from daybook.journal.summaries import summary_of_block
 from daybook.paging.layout import LAYOUT
 from daybook.recovery.export_proof import (
@@ -128,10 +130,13 @@ class _Export:
         self._data_id = data_id_of(disk)
         self._codec = BlockCodec(LAYOUT, self._data_id)
         self._next = 0
+        self._begun = 0
         self._blocks = 0
 
     def write(self, from_lsn: int, to_lsn: int, extra: Sequence[Statement]) -> Exported:
         first, last = self._ends(from_lsn, to_lsn)
+        self._refuse_source(first.first_lsn)
+        changes, self._begun = changes_of_key(self._disk, self._note)
         statements = self._statements(first.first_lsn, last.last_lsn, extra)
         self._next = first.first_lsn
         segment = self._path / JOURNAL / segment_name(first.first_lsn)
@@ -139,7 +144,6 @@ class _Export:
             self._write_segment(file, first, last)
         with (self._path / PROOF).open("wb") as file:
             self._proof = ProofWriter(file)
-            changes = list(changes_of_key(self._disk, self._note))
             shown = dict(self._redaction.shown)
             self._proof.put(
                 Head(
@@ -170,6 +174,30 @@ class _Export:
             )
         return found[0], found[1]
 
+    def _refuse_source(self, from_lsn: int) -> None:
+        """Raise Failure if a range begins with segments of the source of a fork: their blocks carry
+        its data id."""
+        names = segment_names(self._disk)
+        starts = [segment_first_lsn(name) or 1 for name in names]
+        at = bisect_right(starts, from_lsn) - 1
+        theirs = self._owner(names[at])
+        if theirs == self._data_id:
+            return
+        own = next(
+            start
+            for start, name in zip(starts[at:], names[at:], strict=True)
+            if self._owner(name) != theirs
+        )
+        raise Failure(
+            f"the events before {own} are in segments of the data directory {theirs.hex()}, from "
+            f"which this one was forked: export them there, and the rest here with --from {own}"
+        )
+
+    def _owner(self, name: str) -> bytes:
+        """Return the data id of a segment. Raises JournalError, OSError."""
+        with closing(open_segment(self._disk, name)) as segment:
+            return segment.header.data_id
+
     def _statements(
         self, first_lsn: int, last_lsn: int, extra: Sequence[Statement]
     ) -> list[Statement]:
@@ -193,8 +221,8 @@ class _Export:
     def _statements_in(self, first_lsn: int) -> Iterator[Statement]:
         for block in read_blocks(self._disk, LAYOUT, from_lsn=first_lsn, to_lsn=first_lsn):
             for event in block.events():
-                _, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
-                if row[KIND] == events.SIGNED:
+                lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
+                if row[KIND] == events.SIGNED and lsn > self._begun:
                     signed = cast(details.SignedDetail, events.decode_detail(row[KIND], detail))
                     yield statement_of(self._data_id.hex(), row[RELATED], signed)
 

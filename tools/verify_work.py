@@ -176,7 +176,7 @@ class _Notes:
         if not SIGNING.isdisjoint(block.columns()[KIND]):
             self._see_signing(block)
         if not ENDING_A_SOURCE.isdisjoint(block.columns()[KIND]):
-            self.source_ends += _ends_of_source(block)
+            self.source_ends += source_ends(block)
 
     def _see_signing(self, block: Block) -> None:
         for event in block.events():
@@ -192,7 +192,7 @@ class _Notes:
                 self.changes.append(SeenChange(lsn, change))
 
 
-def _ends_of_source(block: Block) -> Iterator[int]:
+def source_ends(block: Block) -> Iterator[int]:
     """Yield the events of a fork, and of a salvage, that end the history of their source."""
     for event in block.events():
         lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)

@@ -291,6 +291,22 @@ def test_what_was_made_from_a_signed_journal_is_proven_by_its_own_key(
     assert fresh.with_key.exit_code == 1
 
 
+def test_an_export_of_a_fork_has_its_own_history_only(scene: Scene) -> None:
+    """Blocks of the source carry its data id, and are no blocks of the fork."""
+    made = scene.folder / "made"
+    assert CliRunner().invoke(cli, ["fork", str(scene.data), str(made)]).exit_code == 0
+    own = signed_again(scene, made)
+    words = ["export", str(made), str(scene.folder / "export")]
+    found = CliRunner().invoke(cli, words)
+    assert found.exit_code == 1
+    assert "from which this one was forked: export them there" in found.output
+    first = found.output.rpartition("--from ")[2].strip()
+    done = CliRunner().invoke(cli, [*words, "--from", first])
+    assert done.exit_code == 0, done.output
+    words = ["verify", str(scene.folder / "export"), "--public-key", str(own.public)]
+    assert CliRunner().invoke(cli, words).output.endswith("proven\n")
+
+
 def test_no_false_beginning_of_a_fork_hides_a_forgery(scene: Scene) -> None:
     """What is before it is covered by the signatures behind it, of which there must be some."""
 
