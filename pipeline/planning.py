@@ -38,7 +38,6 @@ from daybook.journal.format import (
 from daybook.journal.reader import read_blocks
 from daybook.journal.segment import (
     Segment,
-    data_id_of,
     first_lsn_of,
     left_meanwhile,
     open_segment,
@@ -81,28 +80,11 @@ class Source(msgspec.Struct, frozen=True):
         if not self.archive:
             return journal_disk(Path(self.directory))
         archive = Archive(self.archive)
-        archived = archive.ranges()
-        wrong = self._wrong_with(archived)
-        if wrong:
-            raise ArchiveError(archive.url, wrong)
-        return self._with_live(archived)
-
-    def _wrong_with(self, archived: RangedDisk) -> str:
-        """Return why the archive cannot be the right one, "" if it can."""
-        names = segment_names(archived)
         live = journal_disk(Path(self.directory)) if self.directory else None
-        if not names:
-            begins_whole = live is not None and first_lsn_of(live) == 1
-            return "" if begins_whole else "no segment is archived here; is it the right place?"
-        live_names = segment_names(live) if live is not None else []
-        if (
-            live is None
-            or not live_names
-            or _owner(archived, names[-1]) in {_owner(live, live_names[0]), data_id_of(live)}
-            or _begins_fork(live, live_names[0])
-        ):
-            return ""
-        return f"it is the archive of another data directory than {self.directory}"
+        entries = archive.entries_before(live)
+        if not entries and (live is None or first_lsn_of(live) > 1):
+            raise ArchiveError(archive.url, "no segment is archived here; is it the right place?")
+        return self._with_live(archive.ranges({each.segment: each.bytes for each in entries}))
 
     def disk_of(self, split: "Split") -> Disk:
         """Return a Disk for reading one split only, which needs no listing of the archive.
@@ -117,22 +99,6 @@ class Source(msgspec.Struct, frozen=True):
         if not self.directory:
             return archived
         return JoinedDisk(archived, journal_disk(Path(self.directory)), archive_first=False)
-
-
-def _owner(disk: Disk, name: str) -> bytes:
-    """Return the id of the data directory of a segment."""
-    segment = open_planned(disk, name)
-    try:
-        return segment.header.data_id
-    finally:
-        segment.close()
-
-
-def _begins_fork(disk: Disk, name: str) -> bool:
-    """Return whether a segment may follow those of another data directory."""
-    segment = open_planned(disk, name)
-    segment.close()
-    return segment.header.is_fork
 
 
 class Split(msgspec.Struct, frozen=True):

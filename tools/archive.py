@@ -34,10 +34,15 @@ def archive_group() -> None:
 def list_command(
     ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
 ) -> None:
-    """List the archived segments; exit code 1 if there are gaps between them, or no archive."""
+    """List the archived segments; exit code 1 if there are gaps between them, or none.
+
+    If a data directory is named, exit code 1 also says that its journal does not continue them.
+    """
+    path = chosen(ctx, directory, data)
     from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
 
-    archiving.list_segments(chosen(ctx, directory, data), flags)
+    with_live = directory is not None or data is not None
+    archiving.list_segments(path, flags, with_live=with_live)
 
 
 @archive_group.command("verify")
@@ -88,7 +93,7 @@ def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flag
         raise click.UsageError(f"--from {first} is behind --to {last}")
     from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
 
-    archiving.fetch(chosen(ctx, None, data), target, flags)
+    archiving.fetch(ctx, chosen(ctx, None, data), target, flags)
 
 
 @archive_group.command("restore")
@@ -107,4 +112,4 @@ def restore_command(ctx: click.Context, /, target: Path, data: Path | None, **fl
     """
     from daybook.tools import archiving  # noqa: PLC0415 (slow to import)
 
-    archiving.restore(chosen(ctx, None, data), target, flags)
+    archiving.restore(ctx, chosen(ctx, None, data), target, flags)

@@ -27,23 +27,27 @@ from daybook.tools.printing import adding_up, progress, show_json, show_table
 from daybook.tools.texts import moment
 
 
-def list_segments(path: Path, flags: dict[str, Any]) -> None:
-    """Print the archived segments. Raises ArchiveError, click.UsageError."""
+def list_segments(path: Path, flags: dict[str, Any], *, with_live: bool) -> None:
+    """Print the archived segments, and with `with_live` whether the journal of the data directory
+    continues them. Raises ArchiveError, click.UsageError."""
     archive = opened_archive(path, flags["url"], flags["config_file"])
     entries = archive.entries()
     if not entries and not archive.exists():
         raise ArchiveError(archive.url, "there is no archive here; name the archive with --archive")
     missing = gaps(entries)
+    wrong = archive.joint(RealDisk(path / JOURNAL)).wrong if with_live else ""
     sizes = archive.snapshot_sizes()
     snapshots = [{"lsn": lsn, "bytes": sizes[snapshot_name(lsn)]} for lsn in snapshots_in(sizes)]
     if flags["as_json"]:
         told = {"segments": entries, "snapshots": snapshots[::-1], "gaps": missing}
-        show_json({"url": archive.url, **told})
+        show_json({"url": archive.url, **told} | ({"wrong": wrong} if wrong else {}))
     else:
         _show_entries(archive, entries, sizes)
         for first, last in missing:
             click.secho(f"MISSING LSN {first} to {last}", fg="red")
-    if missing:
+        if wrong:
+            click.secho(f"WRONG {archive.url}: {wrong}", fg="red")
+    if missing or wrong or not entries:
         sys.exit(EXIT_WRONG)
 
 
@@ -67,7 +71,7 @@ def verify(ctx: click.Context, path: Path, flags: dict[str, Any], *, with_live: 
     if flags["as_json"]:
         show_json(msgspec.to_builtins(report) | {"ok": report.ok})
     else:
-        _show_report(report, with_live=with_live)
+        _show_report(report)
     if not report.ok:
         sys.exit(EXIT_WRONG)
 
@@ -87,10 +91,10 @@ def _verified_snapshots(archive: Archive, report: ArchiveReport) -> Iterator[Arc
         yield ArchiveFault(url, 0, lsn, what) if wrong else None
 
 
-def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
+def fetch(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:
     """Copy the segments that the flags name. Raises ArchiveError, click.UsageError."""
     first, last = flags["from_lsn"], flags["to_lsn"]
-    archive = opened_archive(path, flags["url"], flags["config_file"])
+    archive = _archive_of(ctx, path, flags)
     wanted: dict[str, Any] = {
         "names": flags["segments"] or None, "from_lsn": first, "to_lsn": last,
     }  # fmt: skip
@@ -110,10 +114,10 @@ def fetch(path: Path, target: Path, flags: dict[str, Any]) -> None:
         )
 
 
-def restore(path: Path, target: Path, flags: dict[str, Any]) -> None:
+def restore(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:
     """Make a data directory from the archive. Raises ArchiveError, RecoveryError,
     click.UsageError."""
-    archive = opened_archive(path, flags["url"], flags["config_file"])
+    archive = _archive_of(ctx, path, flags)
     total = sum(entry.bytes for entry in archive.chosen())
     with progress("restoring", total) as told:
         entries = restore_archive(archive, target, adding_up(told))
@@ -128,6 +132,18 @@ def restore(path: Path, target: Path, flags: dict[str, Any]) -> None:
             "it has the data id of the archived broker, but not what that did later: give it an "
             "archive and anchors of its own, and the signing-key only if the other is gone for good"
         )
+
+
+def _archive_of(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Archive:
+    """Open the archive to copy from; refuse that of another directory than the one that --data
+    names. Raises ArchiveError, click.UsageError."""
+    archive = opened_archive(path, flags["url"], flags["config_file"])
+    # The environment is not meant for this one command.
+    if ctx.get_parameter_source("data") is click.core.ParameterSource.COMMANDLINE:
+        found = archive.joint(RealDisk(path / JOURNAL))
+        if found.is_foreign:
+            raise ArchiveError(archive.url, found.wrong)
+    return archive
 
 
 def gaps(entries: tuple[ArchiveEntry, ...]) -> list[tuple[int, int]]:
@@ -164,16 +180,19 @@ def _show_entries(
         click.echo(f"{count:,} snapshots, {sum(snapshots.values()):,} bytes with their manifests")
 
 
-def _show_report(report: ArchiveReport, *, with_live: bool) -> None:
+def _show_report(report: ArchiveReport) -> None:
     click.echo(
         f"{report.archived:,} segments, {report.archived_bytes:,} bytes, LSN {report.first_lsn} to "
         f"{report.last_lsn} in {report.url}; {report.snapshots:,} snapshots"
     )
-    if with_live:
+    if report.followed:
         click.echo(f"followed into the live journal up to LSN {report.report.last_lsn}")
     for name in report.unlisted:
         click.echo(f"{name} has no manifest: archiving it was cut short; it will be tried again")
     for fault in report.faults:
+        if not fault.lsn:
+            click.secho(f"WRONG {fault.url}: {fault.what}", fg="red")
+            continue
         click.secho(
             f"DAMAGED {fault.url}, offset {fault.offset} (LSN {fault.lsn}): {fault.what}", fg="red"
         )

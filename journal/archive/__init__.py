@@ -5,6 +5,8 @@ Modules:
 - `archive`: The archive: sealed segments that leave the live journal, kept as objects with
   manifests.
 - `disk`: Archived segments as a Disk, so that whatever reads a journal can also read an archive.
+- `joint`: Whether an archive and a live journal are one history, and how far: one rule for all
+  readers.
 - `manifest`: Manifests: the small JSON object beside each archived segment that says what the
   segment is.
 - `place`: Where an archive may be: outside the data directory whose segments it stores.

@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from daybook.journal.archive.disk import ArchiveDisk, JoinedDisk, difference, pieces_of
+from daybook.journal.archive.joint import Joint, joint, misfit
 from daybook.journal.archive.manifest import (
     MANIFEST_BYTES_MAX,
     ArchiveEntry,
@@ -30,7 +31,7 @@ from daybook.journal.archive.manifest import (
     encode_manifest,
 )
 from daybook.journal.archive.ranges import RangedDisk
-from daybook.journal.archive.snapshots import ArchivedSnapshots, snapshots_in
+from daybook.journal.archive.snapshots import ArchivedSnapshots, missing_objects, snapshots_in
 from daybook.journal.archive.store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
 from daybook.journal.data_directory import MANIFEST_SUFFIX
 from daybook.journal.disk import Disk, RealDisk
@@ -62,7 +63,7 @@ class ArchiveReport(msgspec.Struct):
     including those of the live journal if one was given. `unlisted` are segments and snapshots
     without a manifest: interrupted uploads, which the next attempt completes. `snapshots` counts
     the archived snapshots, which only readers of tables can check. `owner` is the id of the data
-    directory whose archive this is.
+    directory whose archive this is. `followed` is set if the check continued in a live journal.
     """
 
     url: str
@@ -75,6 +76,7 @@ class ArchiveReport(msgspec.Struct):
     unlisted: list[str] = []
     snapshots: int = 0
     owner: str = ""
+    followed: bool = False
 
     @property
     def ok(self) -> bool:
@@ -170,12 +172,13 @@ class Archive:
         """Give the archived segments, continued by those of a live journal, as one Disk, which has
         the archived snapshots, too.
 
-        Every segment is checked when it is opened. Raises ArchiveError, also when a segment is
-        opened.
+        Every segment is checked when it is opened. Raises ArchiveError if the two are not one
+        history (`joint`), and also when a segment is opened.
         """
         sizes = self._store.sizes()
-        snapshots = _snapshot_sizes(sizes)
-        archived = ArchiveDisk(self._store, self._entries(sizes), snapshots=snapshots)
+        found = self._joint(self._entries(sizes), live)
+        snapshots = _snapshot_sizes(sizes, found.departs)
+        archived = ArchiveDisk(self._store, found.entries, snapshots=snapshots)
         try:
             if live is None:
                 yield archived
@@ -183,6 +186,23 @@ class Archive:
                 yield JoinedDisk(archived, live, archive_first=False)
         finally:
             archived.close()
+
+    def entries_before(self, live: Disk | None) -> tuple[ArchiveEntry, ...]:
+        """Return the archived segments that belong to the history of a live journal, oldest first.
+
+        Raises ArchiveError, also if the two are not one history (`joint`).
+        """
+        return self._joint(self.entries(), live).entries
+
+    def joint(self, live: Disk) -> Joint:
+        """Compare the archive with a live journal. Raises ArchiveError."""
+        return joint(self.entries(), live)
+
+    def _joint(self, entries: tuple[ArchiveEntry, ...], live: Disk | None) -> Joint:
+        found = Joint(entries) if live is None else joint(entries, live)
+        if found.wrong:
+            raise ArchiveError(self.url, found.wrong)
+        return found
 
     def ranges(self, known: Mapping[str, int] | None = None) -> RangedDisk:
         """Return a Disk that reads parts of archived segments; it checks blocks, not whole objects.
@@ -214,6 +234,12 @@ class Archive:
         """
         sizes = self._store.sizes()
         entries, faults = self._read_entries(sizes)
+        for lsn in missing_objects(sizes):
+            what = (
+                "the snapshot is missing, though its manifest is there. Delete that, too: a "
+                "snapshot is derived, and only saves time"
+            )
+            faults.append(ArchiveFault(self._store.url_of(snapshot_name(lsn)), 0, lsn, what))
         noted: set[str] = set()
 
         def note(name: str, what: str) -> None:
@@ -222,17 +248,26 @@ class Archive:
             noted.add(name)
 
         archived = ArchiveDisk(self._store, entries, note)
-        disk: Disk = archived
-        if live is not None:
-            disk = JoinedDisk(archived, live, archive_first=True)
+        found = Joint(entries) if live is None else joint(entries, live)
+        if found.wrong:
+            faults.append(ArchiveFault(self.url, 0, 0, found.wrong))
+        report = Report()
         try:
-            report = verify(disk, progress=progress) if segment_names(disk) else Report()
+            # A fork has other segments under the names of some in the archive of its source.
+            if live is None or found.wrong or found.departs:
+                report = _verified(archived, progress)
+                faults += self._placed(report, archived.holds)
+            if live is not None and not found.wrong:
+                before = ArchiveDisk(self._store, found.entries, note)
+                report = _verified(
+                    JoinedDisk(before, live, archive_first=not found.departs), progress
+                )
+                own = set(segment_names(live)) if found.departs else set[str]()
+                again = self._placed(report, lambda name: before.holds(name) and name not in own)
+                faults += [each for each in again if each not in faults]
+                before.close()
         finally:
             archived.close()
-        for fault in report.faults:
-            name = fault.segment
-            url = self._store.url_of(name) if archived.holds(name) else f"live segment {name}"
-            faults.append(ArchiveFault(url, fault.offset, fault.lsn, fault.what))
         return ArchiveReport(
             self.url,
             len(entries),
@@ -244,7 +279,22 @@ class Archive:
             [name for name in sorted(sizes) if _is_unlisted(name, sizes)],
             len(snapshots_in(sizes)),
             entries[-1].owner if entries else "",
+            live is not None and not found.wrong,
         )
+
+    def _placed(self, report: Report, holds: Callable[[str], bool]) -> list[ArchiveFault]:
+        """Return the faults of a report with their places: in the archive, or in live segments."""
+        return [
+            ArchiveFault(
+                self._store.url_of(each.segment)
+                if holds(each.segment)
+                else f"live segment {each.segment}",
+                each.offset,
+                each.lsn,
+                each.what,
+            )
+            for each in report.faults
+        ]
 
     def fetch(
         self,
@@ -412,7 +462,7 @@ class Archive:
         behind = [name for name in segments if name > entry.segment][:1]
         around = [*map(self._manifest, before), entry, *map(self._manifest, behind)]
         for one, other in pairwise(around):
-            problem = _misfit(one, other)
+            problem = misfit(one, other)
             if problem:
                 raise ArchiveError(
                     self.url,
@@ -478,6 +528,10 @@ def _entry_of(disk: Disk, name: str, now: int) -> ArchiveEntry:
     return entry
 
 
+def _verified(disk: Disk, progress: Callable[[int], None] | None) -> Report:
+    return verify(disk, progress=progress) if segment_names(disk) else Report()
+
+
 def _pieces(disk: Disk, name: str) -> Iterator[bytes]:
     """Read a file in pieces; raises JournalError."""
     try:
@@ -515,21 +569,11 @@ def _is_unlisted(name: str, sizes: dict[str, int]) -> bool:
     return is_named and manifest_name(name) not in sizes
 
 
-def _snapshot_sizes(sizes: dict[str, int]) -> dict[str, int]:
-    """Return the sizes of the snapshots that have manifests, and of those, by name."""
-    names = map(snapshot_name, snapshots_in(sizes))
+def _snapshot_sizes(sizes: dict[str, int], before: int = 0) -> dict[str, int]:
+    """Return the sizes of the snapshots that have manifests, and of those, by name; only of those
+    before an event, if one is given."""
+    names = [snapshot_name(lsn) for lsn in snapshots_in(sizes) if not before or lsn < before]
     return {each: sizes[each] for name in names for each in (name, manifest_name(name))}
-
-
-def _misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
-    """Return why a segment cannot come after another one, "" if it can, even with a gap between."""
-    if one.owner != other.owner:
-        return f"{one.segment} and {other.segment} come from different data directories"
-    if other.first_lsn <= one.last_lsn:
-        return f"{other.segment} begins within {one.segment}, which ends at LSN {one.last_lsn}"
-    if other.first_lsn == one.last_lsn + 1 and other.previous_hash != one.last_hash:
-        return f"{other.segment} does not carry the hash of the last block of {one.segment}"
-    return ""
 
 
 def _check_target(disk: Disk) -> None:

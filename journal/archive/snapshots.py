@@ -17,6 +17,7 @@ import zstandard
 
 from daybook.journal.archive.manifest import MANIFEST_BYTES_MAX, SHA256_BYTES
 from daybook.journal.archive.store import Store
+from daybook.journal.data_directory import MANIFEST_SUFFIX
 from daybook.journal.errors import ArchiveError
 from daybook.journal.format import (
     DATA_ID_BYTES,
@@ -93,6 +94,17 @@ def snapshots_in(names: Iterable[str]) -> list[int]:
     return sorted(
         (lsn for name, lsn in found if lsn and manifest_name(name) in there), reverse=True
     )
+
+
+def missing_objects(names: Iterable[str]) -> list[int]:
+    """Return the events of the snapshots of which these names have only the manifest."""
+    there = set(names)
+    objects = (name.removesuffix(MANIFEST_SUFFIX) for name in there)
+    return sorted(snapshot_lsn(name) or 0 for name in objects if _is_missing(name, there))
+
+
+def _is_missing(name: str, there: set[str]) -> bool:
+    return snapshot_lsn(name) is not None and name not in there
 
 
 def due(

@@ -455,6 +455,14 @@ def test_verify_names_damage(scene: Scene, what: str) -> None:
         assert "Delete it" in said
 
 
+def test_verify_names_a_manifest_whose_snapshot_is_gone(scene: Scene) -> None:
+    scene.object(CUTS[1]).unlink()
+    said = journal("archive", "verify", "--archive", scene.archive, code=1)
+    assert f"DAMAGED {scene.object(CUTS[1])}" in said
+    assert "the snapshot is missing, though its manifest is there. Delete that, too" in said
+    assert "intact" not in said
+
+
 def test_verify_finds_a_false_state_with_right_hashes(scene: Scene, tmp_path: Path) -> None:
     """Somebody changed the tables, and computed every hash again."""
     with closing(Index(tmp_path / "false", HISTORY_ID)) as index:

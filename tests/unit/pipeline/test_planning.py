@@ -210,7 +210,7 @@ def test_the_archive_of_another_directory_is_told(
     monkeypatch.setattr(histories, "HISTORY_ID", bytes(16))
     other = write_history(tmp_path / "other", journal, segment_bytes=SEGMENT_BYTES)
     archived = archive(data, tmp_path / "archive", names(data)[:3])
-    with pytest.raises(ArchiveError, match="it is the archive of another data directory than"):
+    with pytest.raises(ArchiveError, match="it is the archive of another data directory"):
         make_plan(Source(str(other), archived), Selection())
 
 

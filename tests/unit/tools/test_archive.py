@@ -19,6 +19,7 @@ from daybook.journal.segment import segment_names
 from daybook.tools.inspecting import Following
 from daybook.tools.journal_cli import cli
 from tests.suites.journal_rows import append_some, create
+from tests.support import histories
 
 ENVIRONMENT: dict[str, str | None] = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
 NOW = 1_763_640_000_000_000
@@ -88,7 +89,7 @@ def test_an_archive_is_found_as_named_else_as_configured_else_in_the_data(
     assert f"{data}/archive: there is no archive here; name the archive" in nothing.output
     (data / "archive").mkdir()
     empty = journal("archive", "list", data)
-    assert (empty.exit_code, empty.output) == (0, f"no segment is archived in {data}/archive\n")
+    assert (empty.exit_code, empty.output) == (1, f"no segment is archived in {data}/archive\n")
     expected = journal("archive", "list", "--archive", moved).output
     assert f"segments in {moved}" in expected
     assert journal("archive", "list", DAYBOOK_ARCHIVE=str(moved)).output == expected
@@ -307,3 +308,67 @@ def test_an_archive_that_is_none_is_not_passed_over(tmp_path: Path, data: Path) 
     answer = journal("verify", data, "--archive", tmp_path / "elsewhere")
     assert answer.exit_code != 0
     assert "no segment is archived here" in answer.output
+
+
+@pytest.fixture
+def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A short journal with another data id."""
+    monkeypatch.setattr(histories, "HISTORY_ID", bytes(16))
+    return histories.write_history(tmp_path / "stranger", histories.some_history(3, 20))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("inspect",),
+        ("inspect", "--at", "100"),
+        ("diff", "50", "100"),
+        ("trail", "100"),
+        ("audit",),
+        ("stat",),
+        ("verify",),
+        ("catalog",),
+        ("sql", "SELECT count(*) FROM events"),
+        ("fork", "{}/fork", "--at", "100"),
+        ("export", "{}/export", "--from", "10", "--to", "100"),
+        ("archive", "list"),
+        ("archive", "verify"),
+        ("archive", "fetch", "{}/fetched"),
+        ("archive", "restore", "{}/restored"),
+    ],
+    ids=" ".join,
+)
+def test_every_reader_refuses_the_archive_of_another_directory(
+    data: Path, stranger: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    words = [word.format(tmp_path) for word in command]
+    before = sorted(tmp_path.iterdir())
+    result = journal(*words, "--data", stranger, "--archive", data / "archive")
+    assert result.exit_code == 1, result.output
+    said = " ".join((result.output + result.stderr).split())
+    assert f"{data}/archive: it is the archive of another data directory" in said
+    assert "Restore the segment" not in said
+    assert "followed" not in said
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_older_copy_of_the_directory_is_not_read_as_one_with_the_archive(
+    data: Path, whole: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(whole, copy)
+    for name in segment_names(RealDisk(copy / "journal"))[2:]:
+        (copy / "journal" / name).unlink()
+    for command in ("inspect", "stat", "verify", ("archive", "verify"), ("archive", "list")):
+        words = (command,) if isinstance(command, str) else command
+        result = journal(*words, "--data", copy, "--archive", data / "archive")
+        assert result.exit_code == 1
+        assert "older copy, or lost its end" in " ".join((result.output + result.stderr).split())
+    fetched = tmp_path / "fetched"
+    assert (
+        journal(
+            "archive", "fetch", fetched, "--data", copy, "--archive", data / "archive"
+        ).exit_code
+        == 0
+    )
+    assert journal("verify", fetched).exit_code == 0
