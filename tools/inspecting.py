@@ -4,6 +4,7 @@ durable."""
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,18 +14,27 @@ import click
 import msgspec
 
 from daybook.client.control import is_running
-from daybook.engine.events import KIND, SKIPPED
-from daybook.history.beginning import EVERYTHING, Beginning, beginning
+from daybook.engine.events import KIND, SKIPPED, TIME
+from daybook.history.beginning import (
+    EVERYTHING,
+    Beginning,
+    before_the_first,
+    beginning,
+    what_is_missing,
+)
 from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.topology import Topology
 from daybook.journal.disk import Disk
-from daybook.journal.format import segment_first_lsn
+from daybook.journal.errors import JournalError
+from daybook.journal.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.pins import Pin
-from daybook.journal.segment import segment_names
+from daybook.journal.reader import read_blocks
+from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.journal.stat import stat
 from daybook.paging.base import BaseDamaged
+from daybook.paging.layout import LAYOUT
 from daybook.paging.tables import IndexDamaged
 from daybook.recovery.export_proof import redacted_in
 from daybook.tools import past
@@ -48,6 +58,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
     flags = flags | {"redacted": redacted_in(path)}
+    _note_beginning(path, disk, question)
     if not (flags["follow"] or question.queue or question.address) and _asks_catalogs(
         ctx, path, disk, question, flags
     ):
@@ -63,7 +74,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
             raise
         return
     if not told and inspection.unknown:
-        raise Failure(_never_was(inspection, question))
+        raise Failure(_never_was(path, disk, inspection, question))
     if not told:
         _explain_silence(disk, question)
 
@@ -165,6 +176,30 @@ def _explain_silence(disk: Disk, question: Question) -> None:
         )
 
 
+def _note_beginning(path: Path, disk: Disk, question: Question) -> None:
+    """Say on standard error that a part of what is asked for left the journal, or was never in
+    it."""
+    # Damage there is reported if it is in what was asked for.
+    with suppress(JournalError):
+        if _begins_before(disk, question):
+            click.echo(f"note: {what_is_missing(path, disk)}", err=True)
+
+
+def _begins_before(disk: Disk, question: Question) -> bool:
+    """Return whether a span, or the life of a message, was asked for that begins before the
+    journal."""
+    first_lsn = first_lsn_of(disk)
+    if first_lsn == FIRST_LSN or question.from_lsn >= first_lsn:
+        return False
+    if question.message:
+        return question.message < first_lsn
+    if question.since is not None:
+        blocks = (block for block in read_blocks(disk, LAYOUT, heaps=False) if not block.is_mark)
+        return any(question.since < row[TIME] for row in islice(next(blocks).rows(), 1))
+    ends = (question.to_lsn, question.until)
+    return question.from_lsn > FIRST_LSN or ends != (None, None)
+
+
 def _told(event: Event, names: Names, flags: dict[str, Any]) -> str:
     if flags["as_json"]:
         return msgspec.json.encode(as_object(event, names, flags["redacted"])).decode()
@@ -209,11 +244,18 @@ class Following:
         return True
 
 
-def _never_was(inspection: Inspection, question: Question) -> str:
+def _never_was(path: Path, disk: Disk, inspection: Inspection, question: Question) -> str:
     what = inspection.unknown
     name = question.queue if what == "queue" else question.address
     names = inspection.known(what)
     shown = ", ".join(repr(each) for each in names[:10]) + (", ..." if len(names) > 10 else "")
+    first_lsn = first_lsn_of(disk)
+    if first_lsn > FIRST_LSN and not inspection.known_lsn:
+        return (
+            f"no event here gives the name of the {what} '{name}', and names from before event "
+            f"{first_lsn} are not known: {before_the_first(path, disk)}. Named here: "
+            + (shown or "none")
+        )
     since = f"since event {inspection.known_lsn} there was no" if inspection.known_lsn else ""
     return f"{since or 'up to here there never was the'} {what} '{name}'; there were: " + (
         shown or "none"

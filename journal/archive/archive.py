@@ -373,10 +373,13 @@ class Archive:
         """Check that the segments found cover all of a range of LSNs."""
         if not inside or inside[-1].last_lsn < to_lsn or inside[0].first_lsn > from_lsn:
             first, last = entries[0].first_lsn, entries[-1].last_lsn
+            wanted = f"all of LSN {from_lsn} to {to_lsn}"
+            if from_lsn > to_lsn:
+                # Only one of them was named, beyond the end or before the beginning.
+                wanted = f"LSN {from_lsn if from_lsn > last else to_lsn}"
             raise ArchiveError(
                 self.url,
-                f"the archive does not have all of LSN {from_lsn} to {to_lsn}: it has {first} "
-                f"to {last}",
+                f"the archive does not have {wanted}: it has {first} to {last}",
             )
         for one, other in pairwise(inside):
             if other.first_lsn != one.last_lsn + 1:

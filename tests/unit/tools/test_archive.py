@@ -246,8 +246,41 @@ def test_a_part_is_fetched_and_says_where_it_begins(data: Path, tmp_path: Path) 
         assert inspected.output.split()[0] == str(first)
     outside = journal("archive", "fetch", tmp_path / "three", "--from", 9999, "--data", data)
     assert outside.exit_code == 1
-    assert "does not have all of LSN" in outside.stderr
+    last = json.loads(journal("archive", "list", data, "--json").output)["segments"][-1]["last_lsn"]
+    assert f"the archive does not have LSN 9999: it has 1 to {last}" in outside.stderr
+    partly = journal("archive", "fetch", tmp_path / "three", "--to", 9999, "--data", data)
+    assert f"does not have all of LSN 1 to 9999: it has 1 to {last}" in partly.stderr
     assert not (tmp_path / "three").exists()
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        ("--from", 2),
+        ("--from", 2, "--to", 9),
+        ("--to", 9999),
+        ("--until", "2020-01-01"),
+        ("--since", "2020-01-01"),
+        ("--message", 5),
+    ],
+    ids=str,
+)
+def test_a_span_that_begins_before_the_journal_is_said(
+    data: Path, whole: Path, span: tuple[object, ...]
+) -> None:
+    first = int(segment_names(RealDisk(data / "journal"))[0].removesuffix(".seg"))
+    answer = journal("inspect", data, *span)
+    assert answer.exit_code == 0
+    assert f"note: the history before event {first} left the journal, and" in answer.stderr
+    for words in (
+        ("inspect", data, *span, "--with-archive"),
+        ("inspect", whole, *span),
+        ("inspect", data, "--from", first),
+        ("inspect", data, "--since", "2100-01-01"),
+        ("inspect", data, "--message", first + 5),
+        ("inspect", data),
+    ):
+        assert "left the journal" not in journal(*words).stderr, words
 
 
 def test_readers_of_a_served_directory_pin_it_and_let_go(data: Path) -> None:

@@ -195,6 +195,20 @@ def test_a_range_has_no_state_to_ask_for(made: History, tmp_path: Path) -> None:
         assert "archive" not in answer.stderr
 
 
+def test_a_name_that_was_given_before_the_range_is_not_said_to_have_never_been(
+    made: History, tmp_path: Path
+) -> None:
+    export = exported(made, tmp_path / "export", "--from", made.last_lsn - 5)
+    first = int(next((export / "journal").glob("*.seg")).stem)
+    assert first > 1
+    for option, what in (("--queue", "queue"), ("--address", "address")):
+        answer = run("inspect", export, option, "orders")
+        assert answer.exit_code == 1
+        said = f"gives the name of the {what} 'orders', and names from before event {first} are"
+        assert f"{said} not known: this is an export of events {first} to" in answer.stderr
+        assert "never was" not in answer.stderr
+
+
 def test_decisions_about_what_was_left_out_are_not_audited(made: History, tmp_path: Path) -> None:
     whole = exported(made, tmp_path / "whole")
     assert run("audit", whole, "--json").stdout == run("audit", made.data, "--json").stdout != ""
