@@ -6,7 +6,7 @@ left; rows of `carried` are not in the order of segments, so a sweep deletes the
 Until then they are about messages that are in no queue. Must never know who carries, or when.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, Final, cast
 
@@ -85,6 +85,22 @@ def _forget(tables: Tables, txn: Transaction, last_lsn: int) -> None:
         if first + BLOCK_VALUE.unpack(blocks.value())[2] - 1 > last_lsn:
             break
         blocks.delete()
+
+
+def forget_lost(tables: Tables, txn: Transaction, is_lost: Callable[[int], bool]) -> None:
+    """Delete the rows about content in events that are lost: it is there no more."""
+    carried = tables.db(CARRIED)
+    lost = [key for key, value in txn.rows(carried) if is_lost(ID_KEY.unpack(value)[0])]
+    large = []
+    for key, _ in txn.rows(tables.db(LARGE)):
+        chunk, message = LARGE_KEY.unpack(key)
+        at = located(tables, txn, [message]).get(message, message)
+        if is_lost(chunk) or is_lost(at):
+            large.append(key)
+    for key in lost:
+        txn.delete(key, db=carried)
+    for key in large:
+        txn.delete(key, db=tables.db(LARGE))
 
 
 def _sweep(tables: Tables, txn: Transaction) -> None:

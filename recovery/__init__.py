@@ -27,6 +27,10 @@ Modules:
 - `salvage`: Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
 - `salvage_archive`: Segments of an archive that stand in for damaged or missing ones in a salvage
   (ADR 67).
+- `salvage_gaps`: The gaps of a salvage: in the order of events, and what is missing before the
+  first segment.
+- `salvage_names`: Names of what a salvage reports: queues that gaps may concern, and messages that
+  are not taken.
 - `salvage_report`: What a salvage found: the report, and the gaps in it as people read of them (ADR
   67).
 - `signing_keys`: The keys of signatures, Ed25519 in PEM files. The only module that imports

@@ -114,6 +114,10 @@ class Fitter:
         self.renamed: Final[list[str]] = []
         self.unsettled: Final[dict[int, int]] = {}
         """Messages that were named behind the gap and whose Routed is lost: the last queue."""
+        self.dropped: Final[Counter[int]] = Counter()
+        """How many messages did not enter a queue that they were sent to, by its id."""
+        self.carried: Final[dict[int, int]] = {}
+        """Messages whose content was carried behind the gap: their addresses."""
 
     def fit(self, block: Block) -> Batch | None:
         """Apply a block; return the batch to write in its place, None if the block stands."""
@@ -140,6 +144,8 @@ class Fitter:
                 return fitted
         except (KeyError, ValueError, IndexError, MisfitError, msgspec.MsgspecError):
             pass
+        if kind == events.ROUTED:
+            self.dropped.update(_queues_of(fact))
         return self._lost(fact)
 
     def _fitting(self, fact: Fact) -> Fact | None:
@@ -147,6 +153,10 @@ class Fitter:
         state = self.state
         if kind == events.ROUTED:
             return self._routed(fact)
+        if kind == events.CARRIED:
+            self.carried[row[MESSAGE]] = row[ADDRESS]
+        if kind in LEAVING:
+            self.carried.pop(row[MESSAGE], None)
         if kind in LIVES and NOWHERE not in LIVES[kind].before:
             return self._moved(fact)
         if kind in BEGINNING:
@@ -158,8 +168,10 @@ class Fitter:
         if kind == events.QUEUE_DELETED:
             return self._deleted(fact)
         if kind == events.ADDRESS_DELETED:
+            # A queue that is being deleted is hidden, and is still of its address.
             address = state.addresses[row[ADDRESS]]
-            return None if address.anycast or address.multicast else fact
+            has_queues = any(queue.address is address for queue in state.queues.values())
+            return None if has_queues else fact
         return fact
 
     def _is_used(self, connection: int) -> bool:
@@ -170,12 +182,13 @@ class Fitter:
 
     def _routed(self, fact: Fact) -> Fact | None:
         decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, fact.detail))
-        asked = decoded.queues or (fact.row[QUEUE],)
+        asked = _queues_of(fact)
         known = tuple(queue for queue in asked if queue in self.state.queues)
         if known == asked:
             return fact
         if not known:
             return None
+        self.dropped.update(queue for queue in asked if queue not in known)
         values = {queue: value for queue, value in decoded.last_values.items() if queue in known}
         detail = msgspec.structs.replace(decoded, queues=known, last_values=values)
         return fact._replace(detail=events.encode_detail(detail))
@@ -252,6 +265,12 @@ class Fitter:
         self.replaced[name] += 1
         row = (events.LOST, *fact.row[1:])
         return fact._replace(row=row, detail=events.encode_detail(details.LostDetail(kind, name)))
+
+
+def _queues_of(routed: Fact) -> tuple[int, ...]:
+    """Return the queues that a message was sent to."""
+    decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, routed.detail))
+    return decoded.queues or (routed.row[QUEUE],)
 
 
 def lost_rows(first_lsn: int, last_lsn: int, time: int) -> Batch:

@@ -46,6 +46,7 @@ from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segm
 from daybook.journal.sound import Broken, Gap, pieces
 from daybook.paging.base import BaseDamaged, describe, publish, restore_copy
 from daybook.paging.batches import batches
+from daybook.paging.carrying import forget_lost
 from daybook.paging.checking import check
 from daybook.paging.clustering import forget_clusters
 from daybook.paging.copying import copy_index
@@ -65,12 +66,12 @@ from daybook.recovery.fitting import Fact, Fitter, Wanted, batch_of, lost_rows
 from daybook.recovery.fold import fold_block
 from daybook.recovery.fork import made
 from daybook.recovery.salvage_archive import Evidence, Lender, Needs
+from daybook.recovery.salvage_gaps import begin_of, head_gap, in_order, missing_in
+from daybook.recovery.salvage_names import LISTED_MAX, QueueNames, name_untaken
 from daybook.recovery.salvage_report import Report, described, skipped_in
 
 FILL_EVENTS: Final = 1 << 16
 """How many lost events a block stands for."""
-LISTED_MAX: Final = 10_000
-"""How many lost messages are listed."""
 FREE_MIN: Final = 1 << 16
 """With less free space a copy that fails says nothing about what was copied."""
 _KNOWN: Final = "known"
@@ -154,6 +155,7 @@ class _Salvage:
         self._left_until = 0
         self._position = (0, bytes(16), 0)
         self._made: dict[int, list[Fact]] = {}
+        self._names: Final = QueueNames()
         self.report: Final = Report(str(target), self._id.hex(), self._source_id.hex())
 
     def run(self, archive: Archive | None) -> Report:
@@ -167,6 +169,8 @@ class _Salvage:
         known = self._known_state(scan, states)
         # Gaps that the state does not cover: only there events are made to fit.
         after = [gap for gap in scan.gaps if gap.last_lsn > max(known.lsn, gap.first_lsn - 1)]
+        if any(gap.blocks for gap in scan.gaps):
+            self._know_names(states)
         store = _opened(known, self._disk)
         try:
             if after:
@@ -177,7 +181,7 @@ class _Salvage:
             if store is not None:
                 store.close()
         journal = self._open_journal()
-        with closing(self._index(known)) as index:
+        with closing(self._index(known, scan)) as index:
             self._follow(index)
             self._remove_lost(index, scan, journal)
             self._say_so(journal, scan)
@@ -186,6 +190,15 @@ class _Salvage:
         journal.finish(self._time)
         self._finish(scan, known)
         return self.report
+
+    def _know_names(self, states: list[_State]) -> None:
+        for each in states:
+            store = _opened(each, self._disk)
+            if store is None:
+                continue
+            with closing(store):
+                queues = store.checkpoint().queues.values()
+                self._names.know({queue.id: queue.name for queue in queues})
 
     def _pieces(self) -> Iterator[Block | Gap | Broken]:
         return pieces(self._disk, self._source_id, progress=self._progress)
@@ -248,21 +261,23 @@ class _Salvage:
         """Find a sound state to begin with: the newest if anything is missing, else the oldest."""
         nothing = _State(Path(), 0, b"", "the first event")
         found = [state for state in states if self._fits(state, scan)]
-        if not scan.gaps and scan.first_lsn == 1:
+        scan.gaps = in_order(scan.gaps)
+        begins = begin_of(scan.gaps, scan.first_lsn)
+        if not scan.gaps and begins == 1:
             return nothing
-        if scan.first_lsn > self._left_until + 1:
-            first, last = self._left_until + 1, scan.first_lsn - 1
-            scan.gaps.insert(0, Gap(first, last, "", 0, 0, "segments before the first are missing"))
-        found.sort(key=lambda state: state.lsn, reverse=bool(scan.gaps))
-        best = found[0] if found else nothing
-        if not best.lsn and scan.first_lsn > 1:
+        whole = [state for state in found if state.lsn >= begins - 1]
+        if scan.gaps or begins > self._left_until + 1 or not whole:
+            best = max(found, key=lambda state: state.lsn, default=nothing)
+        else:
+            best = min(whole, key=lambda state: state.lsn)
+        if begins > 1 and best is nothing:
             self._say(
-                f"the journal begins with event {scan.first_lsn}, and no sound state before it is "
+                f"the journal begins with event {begins}, and no sound state before it is "
                 "left (base, snapshots, index): what was queued then is not known"
             )
-            if not scan.gaps or scan.gaps[0].first_lsn > 1:
-                what = "what was queued at the beginning is not known"
-                scan.gaps.insert(0, Gap(1, scan.first_lsn - 1, "", 0, 0, what))
+        head = head_gap(begins, self._left_until, best.lsn)
+        if head is not None:
+            scan.gaps.insert(0, head)
         self.report.state_from, self.report.state_lsn = best.name, best.lsn
         return best
 
@@ -311,12 +326,12 @@ class _Salvage:
 
     def _fits(self, state: _State, scan: _Scan) -> bool:
         """Whether a state is of this journal; one of events that are missing cannot be compared."""
-        if not state.lsn or state.lsn < scan.first_lsn - 1:
+        if not state.lsn:
             return False
         known = scan.hashes.get(state.lsn)
         within = any(gap.first_lsn <= state.lsn <= gap.last_lsn for gap in scan.gaps)
         is_it = known == state.block_hash or (known is None and (
-            within or state.lsn > scan.last_lsn or state.lsn == scan.first_lsn - 1
+            within or state.lsn > scan.last_lsn or state.lsn < scan.first_lsn
         ))  # fmt: skip
         if not is_it:
             self._say(f"{state.name} is not of this journal: it is not used")
@@ -368,7 +383,7 @@ class _Salvage:
     def _write(self, scan: _Scan, known: _State) -> None:
         """Write all sound blocks and what stands for the gaps."""
         # A journal that begins later than at 1 has a base, and the state is that.
-        begin = 1 if not known.lsn else max(scan.first_lsn, 2)
+        begin = 1 if not known.lsn else max(min(scan.first_lsn, known.lsn + 1), 2)
         self._position = (known.lsn, bytes(16), 0)
         disk = CopyDisk(self._work / JOURNAL)
         disk.create()
@@ -379,11 +394,14 @@ class _Salvage:
             if not isinstance(piece, Block):
                 continue
             while gap is not None and gap.first_lsn < piece.first_lsn:
+                self._names.note(gap)
                 self._fill(gap, known, piece.time)
                 gap = next(gaps, None)
             if not piece.is_mark:
+                self._names.follow(piece)
                 self._put(piece, known, begin)
         while gap is not None:
+            self._names.note(gap)
             self._fill(gap, known, self._time)
             gap = next(gaps, None)
 
@@ -434,7 +452,7 @@ class _Salvage:
 
     # ---- the index, and what it shows
 
-    def _index(self, known: _State) -> Index:
+    def _index(self, known: _State, scan: _Scan) -> Index:
         path = self._work / INDEX
         if not known.lsn:
             return Index(path, self._id, clusters=False)
@@ -443,6 +461,8 @@ class _Salvage:
         try:
             tables.write(lambda txn: tables.set_data_id(txn, self._id))
             tables.write(lambda txn: forget_clusters(tables, txn))
+            is_lost = missing_in(scan.gaps)
+            tables.write(lambda txn: forget_lost(tables, txn, is_lost))
             tables.write(lambda txn: tables.set_position(txn, *self._position))
             copied = self._work / BASE / "copy"
             copied.mkdir(mode=0o700, parents=True)
@@ -478,20 +498,12 @@ class _Salvage:
             found.append(Fact(row))
         for start in range(0, len(found), FILL_EVENTS):
             journal.append(batch_of(journal.next_lsn, found[start : start + FILL_EVENTS]))
-        self._name_unknown(state)
+        if self._fitter is not None:
+            name_untaken(self.report, self._fitter, state, index.tables)
 
     def _store(self, index: Index) -> IndexStore:
         # In this process nothing else may open the tables a second time.
         return IndexStore(index.tables, self._made_disk, map_bytes=0, owns_tables=False)
-
-    def _name_unknown(self, state: State) -> None:
-        unsettled = self._fitter.unsettled if self._fitter is not None else {}
-        rest = [(queue, message) for message, queue in sorted(unsettled.items()) if queue]
-        self.report.unknown_count = len(rest)
-        self.report.unknown = [
-            (state.queues[queue].name if queue in state.queues else str(queue), message)
-            for queue, message in rest[:LISTED_MAX]
-        ]
 
     def _say_so(self, journal: JournalCopy, scan: _Scan) -> None:
         """End the history with an event that says what it is."""
@@ -510,7 +522,7 @@ class _Salvage:
             # Nobody knows what came after the last event: it may have ended any of them.
             self.report.uncertain = sum(queue.message_count for queue in queues.values())
         names = {queue.id: queue.name for queue in queues.values()}
-        self.report.gaps = [described(gap, names) for gap in scan.gaps]
+        self.report.gaps = [described(gap, self._names.of(gap, names)) for gap in scan.gaps]
 
     def _finish(self, scan: _Scan, known: _State) -> None:
         report = self.report

@@ -50,7 +50,9 @@ class Report(msgspec.Struct):
     could not be used. `replaced` counts events, by kind, that do not fit what is left. `uncertain`
     are messages that were queued before a gap that no state covers: they may come twice.
     `without_content` are messages, as (queue, id), whose content is lost; `unknown` those that
-    events behind a gap name, and of which nothing else is known. `archive` is the archive that was
+    events behind a gap name, and of which nothing else is known; `astray` those, as (address, id),
+    whose content was carried behind a gap, and no event that is left says in which queue they were.
+    `dropped` counts messages, by queue, that could not enter it. `archive` is the archive that was
     named, and `from_archive` the segments that were taken from it.
     """
 
@@ -76,6 +78,9 @@ class Report(msgspec.Struct):
     without_content_count: int = 0
     unknown: list[tuple[str, int]] = []
     unknown_count: int = 0
+    astray: list[tuple[str, int]] = []
+    astray_count: int = 0
+    dropped: dict[str, int] = {}
     archive: str = ""
     from_archive: list[Borrowed] = []
 
@@ -108,6 +113,8 @@ def described(gap: Gap, names: dict[int, str]) -> Missing:
         time_min=min((entry.time_min for entry in blocks), default=0),
         time_max=max((entry.time_max for entry in blocks), default=0),
         kinds=tuple(BY_NUMBER[kind].name for kind in BY_NUMBER if kind_bit(kind) & kinds),
-        queues=tuple(name for queue, name in names.items() if queue_bit(queue) & queues),
+        queues=tuple(dict.fromkeys(
+            name for queue, name in names.items() if queue_bit(queue) & queues
+        )),
         skipped=skipped_in(gap),
     )  # fmt: skip

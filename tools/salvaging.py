@@ -118,6 +118,10 @@ def _show(report: Report) -> None:
         )
     _show_messages("without content, removed", report.without_content, report.without_content_count)
     _show_messages("known by their ends only", report.unknown, report.unknown_count)
+    what = "of which only the content is left, and not in which queue they were: not taken"
+    _show_messages(what, report.astray, report.astray_count, "of address")
+    for name, count in sorted(report.dropped.items()):
+        click.secho(f"DROPPED {count:,} messages of queue {printable(name)}", fg="red")
     if report.is_whole:
         click.secho("nothing is missing", fg="green")
     click.echo(
@@ -141,11 +145,13 @@ def _gap_line(gap: Missing) -> str:
     return "; ".join(parts)
 
 
-def _show_messages(what: str, listed: list[tuple[str, int]], count: int) -> None:
+def _show_messages(
+    what: str, listed: list[tuple[str, int]], count: int, where: str = "in queue"
+) -> None:
     if not count:
         return
     click.secho(f"MESSAGES {count:,} {what}", fg="red")
     for queue, message in listed[:SHOWN_MAX]:
-        click.echo(f"  {message} in queue {printable(queue)}")
+        click.echo(f"  {message} {where} {printable(queue)}")
     if count > SHOWN_MAX:
         click.echo(f"  and {count - SHOWN_MAX:,} more: --json lists up to {len(listed):,}")
