@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import incident
+from bench import incident, trails
 from daybook.engine.events import BY_NUMBER, KIND
 from daybook.engine.invariants import check
 from daybook.journal.disk import RealDisk
@@ -40,3 +40,15 @@ def test_it_writes_into_no_directory_that_has_something(tmp_path: Path) -> None:
     done = CliRunner().invoke(incident.main, [str(tmp_path)])
     assert done.exit_code == 2
     assert "is not empty" in done.output
+
+
+def test_trails_of_it_are_timed(tmp_path: Path) -> None:
+    shop = str(tmp_path / "shop")
+    incident.make_incident(tmp_path / "shop", 5_000)
+    done = CliRunner().invoke(trails.main, [shop, "--count", "5"])
+    assert done.exit_code == 0, done.output
+    assert "by message id, 5 trails, clock: half within" in done.output
+    assert "by header order, 5 trails, processor: half within" in done.output
+    done = CliRunner().invoke(trails.main, [shop, "--header", "none", "--count", "1"])
+    assert done.exit_code == 1
+    assert "have the header 'none'" in done.output
