@@ -45,8 +45,10 @@ def joint(entries: Sequence[ArchiveEntry], live: Disk) -> Joint:
 
     The manifests must have been read before, for a broker may archive more meanwhile.
     """
+    if not entries:
+        return Joint(())
     journal = _Live(live)
-    if not entries or not journal.headers:
+    if not journal.headers:
         return Joint(tuple(entries))
     owner, ours = entries[-1].owner, journal.headers[max(journal.headers)].data_id.hex()
     departs = journal.departure(entries, owner) if owner != ours else 0

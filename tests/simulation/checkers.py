@@ -163,11 +163,12 @@ class Judge:
 
         It may have waited behind a large body while the ids of the address were forgotten.
         """
-        code = frame.headers.get("code", "")
-        known = self.shadow.remembered | self.shadow.forgotten if code else set()
-        if code and tag_of_id(frame.headers["message"]) not in known:
+        if not frame.headers.get("code", ""):
+            return
+        tag = tag_of_id(frame.headers["message"])
+        if tag not in self.shadow.remembered and tag not in self.shadow.forgotten:
             raise Violation("P1", f"a duplicate of what is not durable: {frame}")
-        self.duplicates += bool(code)
+        self.duplicates += 1
 
     def _connected(self, link: Link, frame: Frame) -> None:
         link.connection = int(frame.headers["session"])

@@ -6,7 +6,6 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from daybook.engine import commands as c
 from daybook.journal.data_directory import JOURNAL
@@ -16,7 +15,7 @@ from daybook.recovery.export_proof import PROOF
 from daybook.recovery.signing_keys import make_pair
 from tests.support.signed import SignedJournal
 from tests.unit.tools.test_export_keys import run
-from tests.unit.tools.test_exporting import lines_of, write_lines
+from tests.unit.tools.test_exporting import lines_of, verified, write_lines
 
 BOTH = "--redact", "bodies", "--redact", "headers"
 ONLY_ORDERS = *BOTH, "--redact-except", "orders"
@@ -55,10 +54,6 @@ def exported(scene: Path, *words: str) -> Path:
     done = run("export", scene / "data", scene / "export", *words)
     assert done.exit_code == 0, done.output
     return scene / "export"
-
-
-def verified(scene: Path, *words: str) -> Result:
-    return run("verify", scene / "export", "--public-key", scene / "key.pub", *words)
 
 
 def content(export: Path) -> bytes:
