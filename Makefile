@@ -58,7 +58,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map bench sim simulate attack fuzz soak wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -159,8 +159,13 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.schema_page
 	$(BIN)/python -m tests.meta.errors_tree
 	$(BIN)/python -m tests.meta.metrics_page
+	$(BIN)/python -m tests.meta.pools_page
 	$(BIN)/python -m tests.meta.audit_page
 	$(BIN)/python -m tests.meta.verification_page
+
+audit-mutants: $(TEST) ## forge real journals in every field of every event, and see what the audit finds
+	$(BIN)/python -m tests.support.forgeries
+	$(BIN)/python -m tests.meta.audit_page
 
 bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

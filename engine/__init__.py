@@ -32,6 +32,8 @@ Modules:
   it.
 - `dead_ends`: The addresses and queues for messages that were not delivered, expired, or found no
   queue.
+- `deaths`: How a message died: why, where, when, after how many attempts, at whose hands, and how
+  often.
 - `definitions`: The definitions of addresses and queues: each attribute is listed once (DESIGN,
   section 12).
 - `delivery`: Dispatching: looks at every queue that was touched, and delivers what is ready.
@@ -49,6 +51,8 @@ Modules:
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address
   (seed on expiry, section 2).
 - `fading`: Ending histories that no address keeps any more, in slices (`engine.retroactive`).
+- `feature_levels`: The feature level that events and states need, by the table in `daybook.levels`
+  (ADR 79).
 - `filters`: Filters, also called selectors: conditions on messages in the syntax of SQL-92 (JMS
   2.0, 3.8.1).
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must
@@ -91,15 +95,18 @@ Modules:
 - `message`: What a queue contains: a message, which never changes, and an entry, a queue's
   reference to it.
 - `misfit`: The error of an event that does not fit the state: a bug of the broker, or damage.
+- `move_targets`: Whether messages may be moved into a queue: asked for every move of an
+  administrator, by whatever command, about the real target.
 - `moving`: Deciding what administrators do with messages of a queue: move, copy, retry, expire,
   remove.
 - `names`: The rule for names of addresses and queues, the same for every way to create them.
 - `no_local`: Subscriptions that get no messages of their own connection: `no-local`.
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.
-- `origins`: The properties of a copy that say where the original was: dead letters, expired and
-  moved messages, and what diverts copy. They describe the last step only.
+- `origins`: Where a message was before it was this one: dead letters, expired and moved messages,
+  and copies that diverts make (ADR 71).
 - `outcomes`: What became of a message that was just sent, according to the events decided about it.
+- `own_headers`: The headers of messages that the broker alone sets: the one table of them.
 - `patterns`: Patterns over names, and a trie that finds the patterns that match a name (ADR 35).
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
@@ -108,6 +115,7 @@ Modules:
 - `permitting`: Checking that the user of a connection may do what its command asks for
   (`engine.permissions`).
 - `placing`: Choosing the queues of a message among those of its address, and putting it there.
+- `pools`: The pools that all clients share, and the share that one user or one connection may take.
 - `purging`: Queues that keep messages only while they have consumers: what is left goes with the
   last one.
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its
@@ -129,6 +137,7 @@ Modules:
   it.
 - `residency`: Deciding what leaves memory; residency never changes what is delivered (ADR 7).
 - `retaining`: Deciding about retained messages: one of each address, for queues to come (ADR 59).
+- `retention_commands`: Commands of retention: content is written again, and segments leave.
 - `retroactive`: Deciding about the history that an address keeps for queues to come (ADR 49).
 - `retroactive_keys`: The keys of address settings about the history that an address keeps for
   queues to come.

@@ -61,7 +61,9 @@ from daybook.engine.message import (
     Message,
 )
 from daybook.engine.misfit import MisfitError
+from daybook.engine.origins import journaled
 from daybook.engine.queues import Queue
+from daybook.engine.reasons import SENT
 from daybook.engine.state import Consumer, State
 
 _PLAIN: Final = details.RoutedDetail()
@@ -89,6 +91,8 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
             enter(state, lsn, state.queues[queue_id], message)
     else:
         enter(state, lsn, state.queues[row[QUEUE]], message)
+    if row[REASON] != SENT:
+        message.origin = journaled(row, decoded, headers)
     for queue_id, value in decoded.last_values.items():
         state.queues[queue_id].note_latest(key_of(value), message.id, lsn)
 

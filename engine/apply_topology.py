@@ -131,6 +131,10 @@ def address_updated(
     if "auto_delete" in fields:
         address.created_at = row[TIME] if address.definition.auto_delete else 0
         address.emptied_at = 0
+    if "paused" in fields:
+        state.paused_addresses.pop(address.id, None)
+        if address.definition.paused:
+            state.paused_addresses[address.id] = address
 
 
 def address_deleted(
@@ -222,7 +226,10 @@ def queue_paused(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
     """A queue stops delivering."""
-    state.queues[row[QUEUE]].paused = True
+    queue = state.queues[row[QUEUE]]
+    queue.paused = True
+    if not queue.deleting:
+        state.paused[queue.id] = queue
 
 
 def queue_resumed(
@@ -230,6 +237,7 @@ def queue_resumed(
 ) -> None:
     """A queue resumes delivering."""
     state.queues[row[QUEUE]].paused = False
+    state.paused.pop(row[QUEUE], None)
 
 
 def settings_changed(

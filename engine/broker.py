@@ -30,6 +30,7 @@ from daybook.engine import (
     permitting,
     regrouping,
     retaining,
+    retention_commands,
     retroactive,
     routing,
     scheduling,
@@ -44,6 +45,7 @@ from daybook.engine import (
     updating,
 )
 from daybook.engine.core import Core, Options
+from daybook.engine.feature_levels import level_of
 from daybook.engine.message import PRIORITIES
 from daybook.engine.outcomes import Outcome, outcome_of
 from daybook.engine.pending import Pending
@@ -211,9 +213,9 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Checkpoint: connections.checkpoint,
     signing.RecordSignature: signing.record_signature,
     signing.RecordKeyChange: signing.record_key_change,
-    commands.Carry: carrying.carry,
-    commands.CarryChunk: carrying.carry_chunk,
-    commands.NoteSegmentsRemoved: carrying.note_segments_removed,
+    retention_commands.Carry: carrying.carry,
+    retention_commands.CarryChunk: carrying.carry_chunk,
+    retention_commands.NoteSegmentsRemoved: carrying.note_segments_removed,
     commands.Stop: connections.stop,
 }
 
@@ -363,6 +365,7 @@ class Broker(Core):
             return None
         batch = self.pending
         batch.time = self.now
+        batch.level = self.level = level_of(batch.rows, batch.details, self.level)
         self.pending = Pending(self.next_lsn)
         return batch
 

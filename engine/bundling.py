@@ -139,7 +139,7 @@ def _check_part(core: Core, part: Attach) -> Refusal | None:
             "no-local is for subscriptions to topics; each message of a queue is for one consumer,"
             " and nobody else might take it",
         )
-    return quotas.check_pattern(core, part.address) or quotas.check_consumer(core)
+    return quotas.check_pattern(core, part.connection, part.address) or quotas.check_consumer(core)
 
 
 def _undo(core: Core, bundle: Bundle) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from daybook.engine import details, events, reasons
-from daybook.engine.commands import Carry, CarryChunk, NoteSegmentsRemoved
 from daybook.engine.core import Core
 from daybook.engine.message import Message
+from daybook.engine.retention_commands import Carry, CarryChunk, NoteSegmentsRemoved
 from daybook.engine.state import State
 
 SLICE_ENTRIES: Final = 2_000
@@ -21,12 +21,13 @@ def carry(core: Core, command: Carry) -> int:
     """Record headers and body of a message, or where the chunks of a large one are now."""
     detail = b""
     flags = command.flags
-    if command.chunks:
+    if command.chunks or command.origin is not None:
         detail = events.encode_detail(
             details.CarriedDetail(
-                chunks=events.chunk_steps(command.chunks), body_bytes=command.body_bytes
+                chunks=events.chunk_steps(command.chunks), body_bytes=command.body_bytes,
+                origin=command.origin,
             )
-        )
+        )  # fmt: skip
     return core.emit(
         events.row(
             events.CARRIED,

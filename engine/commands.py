@@ -9,8 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.definitions import ANYCAST, DivertDefinition, QueueDefinition
+from daybook.engine.details import Origin
 from daybook.engine.formats import LINES
+from daybook.engine.permissions import Actor
 from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
+from daybook.levels import LEVEL_MIN
 
 NO_HISTORY: Final = (1 << 63) - 1
 """An LSN after which no message ever came."""
@@ -173,8 +176,8 @@ class Send(Command):
     address had the message before. `due` is the time before which the message is not delivered, in
     milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for a message with
     the routing type MULTICAST, or 0 (`engine.retaining`). A copy that diverts made has
-    `copied_from`, the id of the message; `diverts` are names of those that take this one. Clients
-    set neither.
+    `copied_from`, the id of the message; `diverts` are names of those that take this one, `origin`
+    is where a copy was before. Clients set none of these.
     """
 
     connection: int
@@ -195,6 +198,7 @@ class Send(Command):
     copied_from: int = 0
     diverts: tuple[str, ...] = ()
     retain: int = 0
+    origin: Origin | None = None
 
 
 class SendToAll(Command, gc=True):
@@ -222,13 +226,15 @@ class Chunk(Command):
 
 class Settle(Command):
     """End a delivery with an outcome (`engine.settlements`); `cumulative` also all deliveries of
-    the consumer before it. In a transaction the outcome waits for the commit."""
+    the consumer before it. In a transaction the outcome waits for the commit. `error` is what the
+    consumer says of its failure."""
 
     consumer: int
     message: int
     cumulative: bool = False
     transaction: str | None = None
     outcome: int = ACCEPTED
+    error: str = ""
 
 
 class Begin(Command):
@@ -464,8 +470,10 @@ class ActOnMessages(Command, gc=True):
 
     `action` is one of `engine.moving.ACTIONS`; `filter` chooses messages, `message` a single one.
     `target` is the queue to move or copy to, `priority` the new one. Messages that came after
-    `through` (LSN, 0 for no limit) are left alone. The other attributes say how far it is, and are
-    set by the engine: `acted` counts messages, and `is_done` says that none is left.
+    `through` (LSN, 0 for no limit) are left alone. `actor` is whose rights limit it, None for the
+    operator of this machine. The other attributes say how far it is, and are set by the engine:
+    `acted` counts messages, `whys` those that stayed by their reason, and `is_done` says that none
+    is left.
     """
 
     queue: str
@@ -482,6 +490,9 @@ class ActOnMessages(Command, gc=True):
     passed_over: int = 0
     is_done: bool = False
     matcher: Any = None
+    actor: Actor | None = None
+    whys: dict[str, int] = msgspec.field(default_factory=dict)
+    checked: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
 
 class ReleaseHeld(Command):
@@ -530,7 +541,7 @@ class Start(Command):
     """The broker starts to serve; what recovery found goes into `BrokerStarted`.
 
     `skipped` is how many LSNs must not be assigned, because clients may have learned them before a
-    crash lost them.
+    crash lost them. `level` is the feature level of the journal.
     """
 
     version: str
@@ -538,6 +549,7 @@ class Start(Command):
     cut_segment: str = ""
     cut_offset: int = 0
     skipped: int = 0
+    level: int = LEVEL_MIN
 
 
 class Withhold(Command):
@@ -548,39 +560,6 @@ class Withhold(Command):
 
     queue: int
     message: int
-
-
-class Carry(Command, kw_only=True):
-    """Write the content of a queued message again; `before` is the event that contains it now.
-
-    A large message has `chunks`, the answers to `CarryChunk`, and no body.
-    """
-
-    message: int
-    address: int
-    priority: int
-    flags: int
-    before: int
-    headers: bytes
-    body: bytes = b""
-    chunks: tuple[int, ...] = ()
-    body_bytes: int = 0
-
-
-class CarryChunk(Command):
-    """Write a chunk again; `previous` is the answer to the one before, 0 for the first."""
-
-    body: bytes
-    previous: int = 0
-
-
-class NoteSegmentsRemoved(Command, kw_only=True):
-    """Record that history up to `last_lsn` left the live set; `archive` is a URL, or empty."""
-
-    last_lsn: int
-    segments: int
-    bytes: int
-    archive: str = ""
 
 
 class Checkpoint(Command):

@@ -14,6 +14,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Closing, Core, Emptying
 from daybook.engine.digest import digest
+from daybook.engine.feature_levels import level_of_state
 from daybook.engine.handing import touch_queues_of
 from daybook.engine.purging import all_left
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
@@ -22,6 +23,7 @@ from daybook.engine.subscriptions import detach_consumer, retire
 from daybook.engine.temporary import end_all
 from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
+from daybook.levels import LEVEL, LEVEL_MIN
 
 
 def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
@@ -135,7 +137,9 @@ def start(core: Core, command: Start) -> int:
         cut_bytes=command.cut_bytes,
         cut_segment=command.cut_segment,
         cut_offset=command.cut_offset,
+        level=LEVEL,
     )
+    core.level = command.level if command.level > LEVEL_MIN else level_of_state(core.state)
     core.review_due = True
     core.skip(command.skipped)
     returning = in_flight(core)

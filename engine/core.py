@@ -23,11 +23,12 @@ from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
 from daybook.engine.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.line import Line
-from daybook.engine.message import Entry, Filter, Message
+from daybook.engine.message import UNREAD, Entry, Filter, Message
 from daybook.engine.names import plain
 from daybook.engine.open_transactions import OpenTransactions
 from daybook.engine.pending import Pending
 from daybook.engine.permissions import Denial, Permissions
+from daybook.engine.pools import PatternHoldings
 from daybook.engine.queues import Queue
 from daybook.engine.reasons import SENT
 from daybook.engine.rows import BARE_STRUCT, pack_wide
@@ -43,6 +44,7 @@ from daybook.engine.state import (
     State,
 )
 from daybook.engine.wildcards import Wildcards
+from daybook.levels import LEVEL_MIN
 
 PACK: Final = ROW_STRUCT.pack
 PACK_BARE: Final = BARE_STRUCT.pack
@@ -106,9 +108,11 @@ class Core:
     """State, open batch, effects and the queues that dispatch must look at.
 
     `is_checked` says that what is carried out was checked before, so that no limit refuses a part.
+    `level` is the feature level of the journal (ADR 79).
     """
 
     is_checked: bool = False
+    level: int = LEVEL_MIN
 
     def __init__(self, state: State, next_lsn: int, options: Options) -> None:
         self.state = state
@@ -142,12 +146,13 @@ class Core:
         self.histories_to_review: list[int] = []
         # How many queues of an address are being deleted, by its id; events still name it.
         self.ending: Counter[int] = Counter()
-        self.wildcards = Wildcards(state.addresses.values(), self.budget)
+        self.patterns_held = PatternHoldings()
+        self.wildcards = Wildcards(state.addresses.values(), self.budget, self.patterns_held)
         self.diverts = Diverts(state.diverts, self.budget)
         # Subscriptions to several queues, and those whose credit returned since the last dispatch.
         self.bundles: dict[int, Bundle] = {}
         self.refilled: dict[int, Bundle] = {}
-        self.seekers = Seekers()
+        self.seekers = Seekers(self.patterns_held)
         # What is full, and what that means for addresses (`engine.limits`).
         self.sizes = Sizes()
         self.line = Line()
@@ -346,6 +351,13 @@ class Core:
         """Fetch headers and body of a message whose content is not resident."""
         assert self.state.store is not None
         self.state.store.fill([message])
+
+    def origin_of(self, message: Message) -> details.Origin | None:
+        """Return where a message was before, None if it is no copy; raises StoreError."""
+        if message.origin is UNREAD:
+            assert self.state.store is not None
+            message.origin = self.state.store.origin(message)
+        return message.origin
 
     def touch(self, queue: Queue) -> None:
         """Make the next dispatch look at a queue."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from daybook.engine import hosts, names, reasons
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.own_headers import ORIGINAL_ADDRESS
 from daybook.engine.settings import CUT_MARK, AddressSettings
 from daybook.engine.state import Address
 from daybook.engine.topology import (
@@ -76,7 +77,7 @@ def queue_name(resources: Resources, origin: str) -> str:
 def origin_filter(origin: str) -> str:
     """Return the filter that lets only messages from an address in."""
     quoted = origin.replace("'", "''")
-    return f"_AMQ_ORIG_ADDRESS = '{quoted}'"
+    return f"{ORIGINAL_ADDRESS} = '{quoted}'"
 
 
 def home(core: Core, target: str, origin: str, resources: Resources) -> Address | str:

@@ -53,6 +53,7 @@ _D = TypeVar("_D", bound=Detail)
 class AddressDefinition(Detail, frozen=True):
     """An address: virtual host, name and routing types; whether it was created on demand, and is
     deleted when it has no queues. While it is paused nothing is delivered from its queues.
+    `user` is the login that made it by using it, to which it is counted.
 
     `syntax` is the syntax of its name (`engine.syntax`), by which a wildcard address matches.
     `configuration_managed` says that the configuration lists it, or listed it (`engine.unlisted`).
@@ -66,6 +67,7 @@ class AddressDefinition(Detail, frozen=True):
     auto_delete: bool = False
     paused: bool = False
     configuration_managed: bool = False
+    user: str = ""
 
 
 class QueueDefinition(Detail, frozen=True):

@@ -6,18 +6,18 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 `dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
-from daybook.engine import details, events, forwarding, reasons, retroactive
+from daybook.engine import deaths, details, events, forwarding, names, reasons, retroactive
 from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.dead_ends import PLAIN, Resources, for_dead_letters, for_expired, home
+from daybook.engine.details import Death
 from daybook.engine.diverts import Divert
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
-from daybook.engine.formats import Value
-from daybook.engine.message import Entry, Message
-from daybook.engine.origins import ACTUAL_EXPIRY, ORIGIN_PROPERTIES
-from daybook.engine.origins import origin as said_of_origin
+from daybook.engine.message import UNREAD, Entry, Message
+from daybook.engine.origins import ORIGIN_PROPERTIES, origin, says_origin, shown
+from daybook.engine.own_headers import ACTUAL_EXPIRY
 from daybook.engine.placing import route, select
 from daybook.engine.queues import Queue
 from daybook.engine.routing import forward
@@ -26,11 +26,42 @@ from daybook.engine.state import Address
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
-    """Whether a message had its last attempt. In a dead letter address it never has."""
+    """Whether a message had its last attempt. In a dead letter address it has only if a setting is
+    for that address alone, or if there is another one to go to."""
+    return is_at_limit(core, queue, delivery_count) and not is_spared(core, queue)
+
+
+def is_at_limit(core: Core, queue: Queue, delivery_count: int) -> bool:
+    """Whether a message had as many attempts as settings allow, for whatever they are meant."""
     address = queue.address.name
     settings = core.state.settings.resolve(address)
     limit = settings.max_delivery_attempts
     return 0 < limit <= delivery_count and settings.dead_letter_address != address
+
+
+def is_spared(core: Core, queue: Queue) -> bool:
+    """Whether the limit of a queue is not meant for it: it is for dead letters, which have nowhere
+    else to go, and only a match that is about other addresses too sets the limit."""
+    settings = core.state.settings
+    name = queue.address.name
+    return not settings.resolve(name).dead_letter_address and settings.inherits_attempts(name)
+
+
+def note_spared(core: Core, queue: Queue, delivery_count: int) -> None:
+    """Tell the operator, now and then, that a dead letter fails again and again."""
+    name = queue.address.name
+    settings = core.state.settings.resolve(name)
+    limit = settings.max_delivery_attempts
+    if delivery_count != limit or core.now < queue.next_notice:
+        return
+    if settings.dead_letter_address == name or is_spared(core, queue):
+        queue.next_notice = core.now + NOTICE_MICROSECONDS
+        core.notices.append(
+            f"a dead letter in queue '{queue.name}' failed {limit} times and is delivered again:"
+            f" '{name}' is for dead letters, which have nowhere else to go. Set a"
+            f" dead-letter-address for the match '{names.plain(name)}' that is another one, or"
+            f" remove the message with `daybook queue remove {queue.name} --message ID`"
+        )
 
 
 def expiry_address(core: Core, queue: Queue, entry: Entry) -> str:
@@ -38,10 +69,10 @@ def expiry_address(core: Core, queue: Queue, entry: Entry) -> str:
 
     It depends on the address that the message was sent to, if that still exists.
     """
-    return core.state.settings.resolve(_origin(core, queue, entry.message).name).expiry_address
+    return core.state.settings.resolve(_sent_to(core, queue, entry.message).name).expiry_address
 
 
-def _origin(core: Core, queue: Queue, message: Message) -> Address:
+def _sent_to(core: Core, queue: Queue, message: Message) -> Address:
     """Return the address that a message was sent to, or if it does not exist, that of its queue."""
     return core.state.addresses.get(message.address_id, queue.address)
 
@@ -55,10 +86,10 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
     target = expiry_address(core, queue, entry)
     why = ""
     if target:
-        extra: dict[str, Value] = {ACTUAL_EXPIRY: core.now // 1000}
-        origin = _origin(core, queue, entry.message)
-        resources = for_expired(core.state.settings.resolve(origin.name))
-        why = _move_out(core, queue, entry, target, resources, extra=extra, kind=events.EXPIRED)
+        sent_to = _sent_to(core, queue, entry.message)
+        resources = for_expired(core.state.settings.resolve(sent_to.name))
+        death = death_of(core, queue, entry, reasons.EXPIRY)
+        why = _move_out(core, queue, entry, target, resources, death, kind=events.EXPIRED)
     else:
         # Without an expiry address, expiry ends the message.
         _leave(core, queue, entry, kind=events.EXPIRED, reason=reasons.NO_EXPIRY_ADDRESS)
@@ -66,26 +97,56 @@ def expire(core: Core, queue: Queue, entry: Entry) -> None:
         hold(core, queue, entry, reasons.EXPIRY, why)
 
 
-def dead_letter(core: Core, queue: Queue, entry: Entry, *, is_refused: bool = False) -> str:
+def dead_letter(
+    core: Core,
+    queue: Queue,
+    entry: Entry,
+    *,
+    is_refused: bool = False,
+    ended: int = reasons.NO_REASON,
+    error: str = "",
+) -> str:
     """Take an entry out of its queue because its attempts are used up, or it was refused.
 
-    If it has nowhere to go, nothing happens and the answer is the reason: the caller holds it.
-    Otherwise the answer is empty. Raises ContentError; the entry is then where it was.
+    `ended` is why its last delivery ended, and `error` what the consumer said. If it has nowhere to
+    go, nothing happens and the answer is the reason: the caller holds it. Otherwise the answer is
+    empty. Raises ContentError; the entry is then where it was.
     """
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
     if target:
         resources = for_dead_letters(settings)
         reason = reasons.REFUSED if is_refused else reasons.NO_REASON
+        death = death_of(core, queue, entry, reason, ended=ended, error=error)
         return _move_out(
-            core, queue, entry, target, resources, extra={}, kind=events.DEAD_LETTERED,
-            reason=reason,
-        )  # fmt: skip
+            core, queue, entry, target, resources, death, kind=events.DEAD_LETTERED, reason=reason
+        )
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
     reason = reasons.NO_DEAD_LETTER_ADDRESS
     _leave(core, queue, entry, kind=events.DEAD_LETTERED, reason=reason)
     return ""
+
+
+def death_of(
+    core: Core,
+    queue: Queue,
+    entry: Entry,
+    reason: int,
+    *,
+    ended: int = reasons.NO_REASON,
+    error: str = "",
+) -> Death:
+    """Return how an entry dies that leaves now: the reason is EXPIRY, or that of DeadLettered."""
+    said = {reasons.EXPIRY: deaths.EXPIRED, reasons.REFUSED: deaths.REJECTED}
+    consumer = entry.consumer
+    return deaths.death(
+        said.get(reason, deaths.DELIVERY_LIMIT),
+        _sent_to(core, queue, entry.message).name, queue.name, core.now,
+        attempts=entry.delivery_count, ended=ended, error=error,
+        consumer=consumer.id if consumer is not None else 0,
+        user=consumer.connection.user if consumer is not None else "",
+    )  # fmt: skip
 
 
 def hold(core: Core, queue: Queue, entry: Entry, reason: int, why: str) -> int:
@@ -108,28 +169,29 @@ def _move_out(
     entry: Entry,
     target: str,
     resources: Resources,
+    death: Death,
     *,
-    extra: dict[str, Value],
     kind: int,
     reason: int = reasons.NO_REASON,
 ) -> str:
     """Move an entry to a target address; return why it must stay, empty if it left."""
     message = entry.message
     copy = message
+    routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
     queues: list[Queue] = []
     histories: list[Queue] = []
     takers: tuple[Divert, ...] = ()
-    address = home(core, target, _origin(core, queue, message).name, resources)
+    address = home(core, target, _sent_to(core, queue, message).name, resources)
     if isinstance(address, Address):
         # Before the copy: its id is that of the event after the next.
         histories = retroactive.histories_for(core, address, None)
-        copy = copy_for(core, queue, message, address, extra)
+        copy = copy_for(core, queue, message, address, routed, death)
         takers = forwarding.taking(core, target, copy)
         if forwarding.is_taken(takers):
             address = _homes(core, takers, address)
             if isinstance(address, Address):
                 # The id depends on the events since; `_homes` may have created queues.
-                copy = copy_for(core, queue, message, address, extra)
+                copy = copy_for(core, queue, message, address, routed, death)
         else:
             queues = select(core, address, None, copy)
     taken = isinstance(address, Address) and forwarding.is_taken(takers)
@@ -146,9 +208,8 @@ def _move_out(
     if queues:
         queues += histories
     if takers and isinstance(address, Address):
-        _forward(core, copy, address, queues, takers, kind, message.id)
+        _forward(core, copy, address, queues, takers, routed, message.id)
         return ""
-    routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
     route(core, copy, queues, reason=routed, related=message.id)
     return ""
 
@@ -168,7 +229,7 @@ def _forward(
     address: Address,
     queues: list[Queue],
     takers: tuple[Divert, ...],
-    kind: int,
+    reason: int,
     related: int,
 ) -> None:
     """Route a copy that diverts of its address take, and their copies of it."""
@@ -177,11 +238,10 @@ def _forward(
         priority=copy.priority, persistent=copy.persistent, expires=copy.expires,
         chunks=copy.chunks, body_bytes=copy.body_bytes if copy.chunks else 0,
         format=copy.flags & events.FORMAT, copied_from=related,
-        diverts=tuple(divert.name for divert in takers),
+        diverts=tuple(divert.name for divert in takers), origin=copy.origin,
     )  # fmt: skip
     if queues:
-        routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
-        route(core, copy, queues, reason=routed, related=related)
+        route(core, copy, queues, reason=reason, related=related)
     else:
         forwarding.emit_diverted(core, sent, address, copy.flags & ~events.BODY_OMITTED)
     forward(core, sent, takers, copy.id)
@@ -196,24 +256,27 @@ def _leave(
 
 
 def copy_for(
-    core: Core, queue: Queue, message: Message, address: Address, extra: dict[str, Value]
+    core: Core,
+    queue: Queue,
+    message: Message,
+    address: Address,
+    reason: int,
+    death: Death | None = None,
 ) -> Message:
     """Return the copy of a message for a target address, whose Routed is the event after the
-    next."""
-    origin = _origin(core, queue, message)
+    next and has this reason; `death` is how it died, if it did."""
     if not message.resident:
         core.fill(message)
-    headers = codec_of(message.flags).copied(
-        message.headers,
-        ORIGIN_PROPERTIES,
-        said_of_origin(
-            origin.name,
-            queue.name,
-            message=message.id,
-            routing_type=queue.definition.routing_type,
-        )
-        | extra,
-    )
+    before = deaths_of(core, message)
+    past = origin(
+        reason, _sent_to(core, queue, message).name, queue.name,
+        message=message.id, routing_type=queue.definition.routing_type,
+        deaths=before if death is None else deaths.counted(before, death),
+    )  # fmt: skip
+    said = shown(past) | deaths.shown(past.deaths)
+    if reason == reasons.EXPIRY:
+        said[ACTUAL_EXPIRY] = core.now // 1000
+    headers = codec_of(message.flags).copied(message.headers, ORIGIN_PROPERTIES, said)
     # The event that takes the entry out comes first, so the copy is the event after it.
     copy_id = core.next_lsn + 1
     settings = core.state.settings.resolve(address.name)
@@ -224,4 +287,14 @@ def copy_for(
     if message.chunks:
         # Not copied: both refer to the same chunks.
         copy.enlarge(message.chunks, message.body_bytes)
+    copy.origin = past
     return copy
+
+
+def deaths_of(core: Core, message: Message) -> tuple[Death, ...]:
+    """Return how a message died before; its headers must be resident."""
+    if message.origin is UNREAD and not says_origin(codec_of(message.flags), message.headers):
+        # Reading the journal costs more than a look at the headers.
+        return ()
+    past = core.origin_of(message)
+    return past.deaths if past is not None else ()

@@ -10,12 +10,16 @@ from daybook.engine.definitions import AddressDefinition, Detail, DivertDefiniti
 
 
 class BrokerStartedDetail(Detail, frozen=True):
-    """What start-up found: bytes cut from a torn tail (and where), and the broker's version."""
+    """What start-up found: bytes cut from a torn tail (and where), and the broker's version.
+
+    `level` is the highest feature level that the broker knows; 0 of brokers before there were any.
+    """
 
     version: str = ""
     cut_bytes: int = 0
     cut_segment: str = ""
     cut_offset: int = 0
+    level: int = 0
 
 
 class BrokerStoppedDetail(Detail, frozen=True):
@@ -46,11 +50,51 @@ class LostDetail(Detail, frozen=True):
     events: int = 0
 
 
+class Death(Detail, frozen=True):
+    """How a message died in a queue, and how often so far, for the same reason (ADR 72).
+
+    `time` is the last one, in milliseconds since 1970. `ended` is the reason for which the last
+    delivery ended, `consumer` and `user` are whose that was, and `error` is what the consumer said.
+    A message that found no queue has none, and the name of its address.
+    """
+
+    reason: str = ""
+    address: str = ""
+    queue: str = ""
+    count: int = 1
+    time: int = 0
+    attempts: int = 0
+    ended: str = ""
+    consumer: int = 0
+    user: str = ""
+    error: str = ""
+
+
+class Origin(Detail, frozen=True):
+    """Where a message was before it was this one: a fact, which headers only show (ADR 71).
+
+    `reason` says why it is a copy (DEAD_LETTER, EXPIRY, NO_ROUTE, ADMINISTRATION or DIVERT), and
+    `message` is the id of the original, 0 if that never was a message. The address, the queue (or
+    the divert) and its routing type are those of the original, on the same virtual host and without
+    it; without an address there is nothing to go back to. `deaths` are those of the message so far,
+    the newest first.
+    """
+
+    reason: int = 0
+    message: int = 0
+    address: str = ""
+    queue: str = ""
+    routing_type: str = ""
+    deaths: tuple[Death, ...] = ()
+
+
 class CarriedDetail(Detail, frozen=True):
-    """Where the chunks of a large message are now (as in Routed), and the length of its body."""
+    """Where the chunks of a large message are now, the length of its body, and where it was before;
+    as in Routed."""
 
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
+    origin: Origin | None = None
 
 
 class SegmentsRemovedDetail(Detail, frozen=True):
@@ -199,7 +243,7 @@ class RoutedDetail(Detail, frozen=True):
     A large message also has its chunks (the LSN of the first, then for each the difference to the
     one before) and the length of its body. `last_values` are the last value keys of the message, by
     the ids of the queues that compare them. `unrouted_at` is the id of the address that it was sent
-    to, if no queue there took it.
+    to, if no queue there took it. `origin` is where it was before, if it is a copy.
     """
 
     queues: tuple[int, ...] = ()
@@ -209,6 +253,7 @@ class RoutedDetail(Detail, frozen=True):
     body_bytes: int = 0
     last_values: dict[int, str] = msgspec.field(default_factory=dict)
     unrouted_at: int = 0
+    origin: Origin | None = None
 
 
 class DroppedDetail(Detail, frozen=True):

@@ -12,10 +12,10 @@ from typing import Final
 from daybook.engine.budget import Budget
 from daybook.engine.content import codec_of
 from daybook.engine.definitions import DivertDefinition
+from daybook.engine.details import Origin
 from daybook.engine.formats import Value
 from daybook.engine.message import Filter
-from daybook.engine.origins import OF_EVERY_COPY
-from daybook.engine.origins import origin as said_of_origin
+from daybook.engine.origins import OF_EVERY_COPY, shown
 from daybook.engine.patterns import PatternTrie
 from daybook.engine.syntax import syntax_of
 
@@ -50,10 +50,8 @@ class Divert:
             return sent
         return None if wanted == STRIP else wanted
 
-    def headers(
-        self, flags: int, headers: bytes, *, origin: str, message: int, sent: str | None
-    ) -> bytes:
-        """Return the headers of a copy of a message of the address `origin`."""
+    def headers(self, flags: int, headers: bytes, origin: Origin) -> bytes:
+        """Return the headers of a copy of a message that was there before."""
         codec = codec_of(flags)
         definition = self.definition
         added: dict[str, Value] = {}
@@ -70,7 +68,7 @@ class Divert:
         for pair in definition.add_properties:
             name, _, text = pair.partition("=")
             added[name] = text
-        added |= said_of_origin(origin, definition.name, message=message, routing_type=sent)
+        added |= shown(origin)
         return codec.copied(headers, removed, added)
 
 

@@ -205,7 +205,7 @@ class EventType(msgspec.Struct, frozen=True):
     that it changes; `counters` are those that it changes for some reasons only. Otherwise `subject`
     is the thing that it is about, and `change` what happens to that thing. `related` describes the
     event in the column `related`, unless that is another message. `reasons` are all that it can
-    have, if it is about a message.
+    have, if not any.
     """
 
     number: int
@@ -249,6 +249,11 @@ REMOVING: Final = (
     why.ADMINISTRATION, why.QUEUE_REMOVED, REPLACED, RING_EVICTED, why.NO_CONSUMERS,
     why.RETROACTIVE_MAX_AGE, why.RETROACTIVE_BYTES, why.FORGOTTEN,
 )  # fmt: skip
+BY_REQUEST: Final = (why.ADMINISTRATION,)
+ASKED: Final = (why.ADMINISTRATION, why.CONFIGURATION)
+FULL: Final = (
+    why.MAX_SIZE_BYTES, why.MAX_SIZE_MESSAGES, why.GLOBAL_MAX_SIZE, why.GLOBAL_MAX_MESSAGES,
+)  # fmt: skip
 _ENTRY = ("reason", "delivery_count", "address", "queue", "priority", "flags", "message")
 
 EVENT_TYPES: Final = (
@@ -257,10 +262,12 @@ EVENT_TYPES: Final = (
               "delivery in flight is "
               "back in its queue with its count, non-persistent messages and non-durable queues "
               "are dropped.",
-              subject=life.BROKER, change=BEGINS),
+              subject=life.BROKER, change=BEGINS,
+              reasons=NONE_BUT),
     EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
               "The broker stopped cleanly.",
-              subject=life.BROKER),
+              subject=life.BROKER,
+              reasons=(why.SHUTDOWN,)),
     EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
               "A peer connected and logged in.",
               subject=life.CONNECTION, change=BEGINS),
@@ -305,12 +312,15 @@ EVENT_TYPES: Final = (
               subject=life.QUEUE, change=ENDS),
     EventType(QUEUE_PAUSED, "QueuePaused", ("reason", "address", "queue"), None,
               "Nothing is delivered from the queue until it is resumed.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=BY_REQUEST),
     EventType(QUEUE_RESUMED, "QueueResumed", ("reason", "address", "queue"), None,
               "The queue delivers again.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=BY_REQUEST),
     EventType(SETTINGS_CHANGED, "SettingsChanged", ("reason",), SettingsDetail,
-              "Address settings in force from here on."),
+              "Address settings in force from here on.",
+              reasons=ASKED),
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
               "A message was taken and put into these queues. `related` is the message that it "
               "was made from "
@@ -355,14 +365,17 @@ EVENT_TYPES: Final = (
               reasons=REMOVING),
     EventType(TRANSACTION_COMMITTED, "TransactionCommitted", ("reason", "connection"),
               TransactionDetail,
-              "The events from `first` on, up to this one, happened together."),
+              "The events from `first` on, up to this one, happened together.",
+              reasons=NONE_BUT),
     EventType(TRANSACTION_ROLLED_BACK, "TransactionRolledBack", ("reason", "connection"),
               TransactionDetail,
               "The transaction left nothing behind."),
     EventType(PAGING_STARTED, "PagingStarted", ("reason", "address"), PagingDetail,
-              "The address is full, or the broker is: its messages may leave memory from here on."),
+              "The address is full, or the broker is: its messages may leave memory from here on.",
+              reasons=FULL),
     EventType(PAGING_STOPPED, "PagingStopped", ("reason", "address"), PagingDetail,
-              "The address is small again: its messages stay in memory."),
+              "The address is small again: its messages stay in memory.",
+              reasons=NONE_BUT),
     EventType(CARRIED, "Carried", ("address", "priority", "flags", "message", "related"),
               CarriedDetail,
               "Headers and body of a queued message, written again so that the segment that they "
@@ -370,7 +383,8 @@ EVENT_TYPES: Final = (
               related="written again from event"),
     EventType(SEGMENTS_REMOVED, "SegmentsRemoved", ("reason", "related"), SegmentsRemovedDetail,
               "Retention took history up to the event in `related` out of the live set.",
-              related="history up to event"),
+              related="history up to event",
+              reasons=(why.CONFIGURATION,)),
     EventType(CHECKPOINT, "Checkpoint", ("related",), CheckpointDetail,
               "The index is the state at the event in `related`, which has this digest.",
               related="of the state at event"),
@@ -386,7 +400,8 @@ EVENT_TYPES: Final = (
               "its id-cache-size.",
               related="of the message routed by event"),
     EventType(DUPLICATE_IDS_CLEARED, "DuplicateIdsCleared", ("reason", "address"), None,
-              "The address has forgotten all ids that it remembered."),
+              "The address has forgotten all ids that it remembered.",
+              reasons=BY_REQUEST),
     EventType(HELD, "Held", _ENTRY, HeldDetail,
               "The message should have gone to the dead letter address or the expiry"
               " address (see the reason), where nothing takes it. It is set aside in its queue, and"
@@ -428,9 +443,11 @@ EVENT_TYPES: Final = (
               reasons=(why.ADMINISTRATION,)),
     EventType(DIVERT_CREATED, "DivertCreated", ("reason",), DivertDetail,
               "From here on the divert takes messages of its address; one of the same name before"
-              " is replaced."),
+              " is replaced.",
+              reasons=ASKED),
     EventType(DIVERT_DELETED, "DivertDeleted", ("reason",), DivertDeletedDetail,
-              "The divert is gone."),
+              "The divert is gone.",
+              reasons=ASKED),
     EventType(DIVERTED, "Diverted",
               ("reason", "address", "priority", "flags", "message", "connection", "related"),
               DivertedDetail,
@@ -440,7 +457,8 @@ EVENT_TYPES: Final = (
     EventType(RECALL_STARTED, "RecallStarted", ("reason", "address", "queue"), RecallStartedDetail,
               "The queue is new, and gets messages that were sent to its address before, by events"
               " to come. Until then it delivers nothing.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=(why.HISTORY,)),
     EventType(RECALLED, "Recalled", _ENTRY, RecalledDetail,
               "A message that was sent before the queue existed enters it, from the history that"
               " its address keeps; there it stays.",
@@ -449,18 +467,21 @@ EVENT_TYPES: Final = (
     EventType(RECALL_ENDED, "RecallEnded", ("reason", "address", "queue"), None,
               "The queue has what it gets of the history of its address, and delivers from here"
               " on.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=(why.HISTORY,)),
     EventType(TIME_MARKED, "TimeMarked", (), None,
               "The broker remembers the time of this event, so that it knows about when messages"
               " were sent."),
     EventType(DISPATCH_STARTED, "DispatchStarted", ("reason", "address", "queue"), None,
               "The queue, whose consumers waited for others, delivers from here on, until the last"
               " consumer left.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=(why.CONSUMERS_CAME, why.DELAY_OVER)),
     EventType(GROUPS_RESET, "GroupsReset", ("reason", "address", "queue"), GroupsResetDetail,
               "The consumers of the queue gave up the message group in the detail, or all groups:"
               " the next message of each goes to the consumer whose turn it is.",
-              subject=life.QUEUE),
+              subject=life.QUEUE,
+              reasons=BY_REQUEST),
     EventType(PERMISSION_REFUSED, "PermissionRefused", ("connection",),
               PermissionRefusedDetail,
               "A user asked for something that its permissions do not allow, and was refused."),
@@ -486,7 +507,8 @@ EVENT_TYPES: Final = (
               LostDetail,
               "The event of this number was lost by damage. Or it was not, and does not fit what is"
               " left of the history before it: then its columns and strings are here, and its kind"
-              " is in the detail. It changes nothing."),
+              " is in the detail. It changes nothing.",
+              reasons=(why.SALVAGED,)),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

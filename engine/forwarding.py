@@ -17,7 +17,8 @@ from daybook.engine.definitions import DivertDefinition
 from daybook.engine.diverts import COPIES_MAX, Divert
 from daybook.engine.headers import is_of_applications
 from daybook.engine.message import Message
-from daybook.engine.origins import OF_EVERY_COPY
+from daybook.engine.origins import origin
+from daybook.engine.own_headers import OWN_HEADERS
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.rows import unpack_wide
 from daybook.engine.state import Address
@@ -28,7 +29,7 @@ DIVERTS_MAX: Final = 10_000
 TARGETS_MAX: Final = 100
 PROPERTY_BYTES_MAX: Final = 4096
 _OF_THE_BROKER: Final = frozenset(
-    ("message-id", "subscription", "ack", "redelivered", "receipt", "transaction", *OF_EVERY_COPY)
+    ("message-id", "subscription", "ack", "redelivered", "receipt", "transaction", *OWN_HEADERS)
 )
 
 
@@ -211,9 +212,11 @@ def copies(command: Send, takers: tuple[Divert, ...], original: int) -> Iterator
     """Return the copies of a message that diverts take, one for each forwarding address."""
     sent = command.routing_type
     for divert in takers:
-        headers = divert.headers(
-            command.format, command.headers, origin=command.address, message=original, sent=sent
-        )
+        past = origin(
+            reasons.DIVERT, command.address, divert.name, message=original, routing_type=sent,
+            deaths=command.origin.deaths if command.origin is not None else (),
+        )  # fmt: skip
+        headers = divert.headers(command.format, command.headers, past)
         for target in divert.definition.forwarding_addresses:
             yield Send(
                 command.connection, target, headers, command.body,
@@ -221,5 +224,5 @@ def copies(command: Send, takers: tuple[Divert, ...], original: int) -> Iterator
                 persistent=command.persistent, expires=command.expires,
                 transaction=command.transaction, chunks=command.chunks,
                 body_bytes=command.body_bytes, format=command.format, due=command.due,
-                copied_from=original,
+                copied_from=original, origin=past,
             )  # fmt: skip

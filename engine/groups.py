@@ -7,20 +7,21 @@ bounded whatever names clients choose. This is the rule by which consumers get n
 `engine.hashing` is the other one. Must never know how the consumer of a new group is chosen.
 """
 
+from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.content import codec_of
 from daybook.engine.message import PRIORITIES, Message
+from daybook.engine.pools import GROUPS, Holdings
 
 if TYPE_CHECKING:
     from daybook.engine.definitions import QueueDefinition
     from daybook.engine.state import Consumer
 
-KNOWN_MAX: Final = 200_000
-"""How many groups of all queues are known each by itself ..."""
 KNOWN_PER_QUEUE_MAX: Final = 20_000
-"""... and how many of one queue; further groups of the queue share SHARED places."""
+"""How many groups of one queue are known each by itself, besides the limits of `pools.GROUPS`;
+further groups of the queue share SHARED places."""
 SHARED: Final = 64
 KEY_BYTES: Final = 7
 """The part of the hash of a name that stands for it; it fits into a signed integer of 64 bits."""
@@ -33,14 +34,31 @@ HASH_FACTOR: Final = 0xBF58476D1CE4E5B9
 
 
 class GroupCount:
-    """How many groups all queues know, and how many messages are in flight from those that choose
-    consumers by hashing."""
+    """How many groups all queues know, and those of each user and connection that consume them; and
+    how many messages are in flight from queues that choose consumers by hashing."""
 
-    __slots__ = ("flying", "known")
+    __slots__ = ("flying", "held", "known")
 
     def __init__(self) -> None:
         self.known: int = 0
         self.flying: int = 0
+        self.held: Holdings = Holdings()
+
+    def bind(self, consumer: "Consumer") -> None:
+        """Count a group that a consumer got."""
+        self.known += 1
+        self.held.add(consumer.connection.user, consumer.connection_id)
+
+    def release(self, consumer: "Consumer", count: int = 1) -> None:
+        """Stop counting groups that a consumer had."""
+        self.known -= count
+        self.held.remove(consumer.connection.user, consumer.connection_id, count)
+
+    def is_full_for(self, consumer: "Consumer") -> bool:
+        """Whether a consumer gets no further group that is known by itself."""
+        user, connection = consumer.connection.user, consumer.connection_id
+        held = *self.held.of(user, connection), self.known
+        return GROUPS.refusal(held, 1, user) is not None
 
 
 class Grouping:
@@ -112,12 +130,12 @@ class Groups(Grouping):
         """Give a group to a consumer; `is_short` says that there is no memory for more groups."""
         count = self._count
         if key >= 0 and not self._is_full:
-            no_place = len(self.bound) >= KNOWN_PER_QUEUE_MAX or count.known >= KNOWN_MAX
+            no_place = len(self.bound) >= KNOWN_PER_QUEUE_MAX or count.is_full_for(consumer)
             self._is_full = is_short or no_place
             if self._is_full:
                 key = -1 - key % SHARED
         if key not in self.bound:
-            count.known += 1
+            count.bind(consumer)
             self.bound[key] = consumer
             self.name_key(key, name)
 
@@ -129,8 +147,9 @@ class Groups(Grouping):
 
     def release(self, key: int, consumers: "list[Consumer]") -> None:
         """Release a group: its next message may go to any of these consumers."""
-        if self.bound.pop(key, None) is not None:
-            self._count.known -= 1
+        consumer = self.bound.pop(key, None)
+        if consumer is not None:
+            self._count.release(consumer)
             self.names.pop(key, None)
         if not self._skipped:
             return
@@ -141,7 +160,8 @@ class Groups(Grouping):
 
     def release_all(self, consumers: "list[Consumer]") -> None:
         """Release all groups."""
-        self._count.known -= len(self.bound)
+        for consumer, count in Counter(self.bound.values()).items():
+            self._count.release(consumer, count)
         self.bound.clear()
         self.names.clear()
         self._is_full = False

@@ -62,6 +62,11 @@ def _names(state: State) -> Iterator[str]:
     refusing = {queue.id for queue in named if queue.definition.no_local}
     if state.without_own.keys() != refusing:
         yield "the list of queues without messages of their own connection is wrong"
+    if state.paused.keys() != {queue.id for queue in named if queue.paused}:
+        yield "the list of paused queues is wrong"
+    paused = {number for number, each in state.addresses.items() if each.definition.paused}
+    if state.paused_addresses.keys() != paused:
+        yield "the list of paused addresses is wrong"
     for number, address in state.addresses.items():
         if address.host != host_and_name(address.name)[0]:
             yield f"address '{address.name}' is on host {address.host}"

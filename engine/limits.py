@@ -60,9 +60,9 @@ def has_room(core: Core, address: Address) -> bool:
         return False
     queue = address.only_queue
     if queue is not None:
-        reason = _over_max(settings, queue.bytes, queue.message_count)
+        reason = over_max(settings, queue.bytes, queue.message_count)
     else:
-        reason = _over_max(settings, *size_of(address))
+        reason = over_max(settings, *size_of(address))
     if reason:
         return False
     address.dropping = False
@@ -113,7 +113,7 @@ def enter(core: Core, address: Address) -> int:
     """
     settings = core.state.settings.resolve(address.name)
     if not address.paging and settings.address_full_policy == PAGE:
-        reason = _over_max(settings, *size_of(address)) if settings.has_max_size() else 0
+        reason = over_max(settings, *size_of(address)) if settings.has_max_size() else 0
         if reason:
             _start_paging(core, address, reason)
     full = _find_full(core, address.name, address)
@@ -160,7 +160,7 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
     reason = 0
     if settings.has_max_size() or settings.has_page_limit():
         size, messages = size_of(address) if address is not None else (0, 0)
-        reason = _over_max(settings, size, messages)
+        reason = over_max(settings, size, messages)
         pages = (address is not None and address.paging) or (reason and policy == PAGE)
         if address is not None and pages and settings.has_page_limit():
             over_limit = _over_page_limit(settings, size, _longest(address))
@@ -176,7 +176,8 @@ def _longest(address: Address) -> int:
     return max((queue.message_count for queue in address.queues()), default=0)
 
 
-def _over_max(settings: AddressSettings, size: int, messages: int) -> int:
+def over_max(settings: AddressSettings, size: int, messages: int) -> int:
+    """Return which limit of an address is reached by so much, as a reason of events; 0 for none."""
     if 0 <= settings.max_size_bytes <= size:
         return reasons.MAX_SIZE_BYTES
     if 0 <= settings.max_size_messages <= messages:
@@ -294,7 +295,7 @@ def review(core: Core, addresses: Collection[Address]) -> None:
             _stop_if_low(core, address)
         elif address.guarded:
             settings = core.state.settings.resolve(address.name)
-            reason = _over_max(settings, *size_of(address)) if settings.has_max_size() else 0
+            reason = over_max(settings, *size_of(address)) if settings.has_max_size() else 0
             if reason and settings.address_full_policy == PAGE:
                 _start_paging(core, address, reason)
     reason = _over_global(core)

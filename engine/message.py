@@ -6,6 +6,7 @@ Must never know queues, or where content is stored that is not in memory.
 from typing import TYPE_CHECKING, Final, Protocol
 
 from daybook.engine import life
+from daybook.engine.details import Origin
 
 if TYPE_CHECKING:
     from daybook.engine.state import Consumer
@@ -35,6 +36,9 @@ LARGE: Final = 4
 PLACES: Final = {HELD_LEVEL: life.ON_HOLD, SCHEDULED_LEVEL: life.ON_SCHEDULE}
 """By level, for entries that are not in flight; READY in all other levels."""
 
+UNREAD: Final = Origin()
+"""In place of an origin that is only in the journal; compared by identity."""
+
 # States of an entry.
 READY: Final = 0
 IN_FLIGHT: Final = 1
@@ -59,7 +63,8 @@ class Message:
     everything else is always known. `size` is in bytes, with the overhead. The body of a large
     message (flag LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and
     `size` includes it. `weight` is an estimate of the memory of an entry, without content that is
-    in the journal only or counted with the entries of other queues.
+    in the journal only or counted with the entries of other queues. `origin` is where it was
+    before, None for a message that is no copy, or UNREAD (`Core.origin_of`).
     """
 
     __slots__ = (
@@ -70,6 +75,7 @@ class Message:
         "flags",
         "headers",
         "id",
+        "origin",
         "priority",
         "resident",
         "size",
@@ -98,6 +104,7 @@ class Message:
         self.weight = size + ENTRY_BYTES
         self.resident = True
         self.chunks: tuple[int, ...] = ()
+        self.origin: Origin | None = None
 
     def enlarge(self, chunks: tuple[int, ...], body_bytes: int) -> None:
         """Make it a large message whose body is in these chunks; `resident` then means the
@@ -133,6 +140,7 @@ def message_without_content(
     message.size = size
     message.weight = (min(size, LARGE_BYTES) if flags & LARGE else size) + ENTRY_BYTES
     message.resident = False
+    message.origin = UNREAD
     return message
 
 

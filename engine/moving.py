@@ -8,12 +8,13 @@ walk over a queue is done in slices, and looks at every message at most once.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from daybook.engine import events, reasons
+from daybook.engine import deaths, events, move_targets, reasons
 from daybook.engine.commands import ActOnMessages
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.departing import copy_for, expire, expiry_address
+from daybook.engine.details import Origin
 from daybook.engine.last_values import still_there
 from daybook.engine.message import (
     HELD_LEVEL,
@@ -25,7 +26,8 @@ from daybook.engine.message import (
     Message,
 )
 from daybook.engine.names import beside
-from daybook.engine.origins import ORIGIN_PROPERTIES, address_in, queue_in, routing_type_in
+from daybook.engine.origins import ORIGIN_PROPERTIES, says_origin
+from daybook.engine.permissions import Actor
 from daybook.engine.placing import route, select
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import ContentError, Queue
@@ -42,6 +44,13 @@ LOOK_SHIFT: Final = 3
 """Looking at messages costs one unit for 2 to this power."""
 ACT_UNITS: Final = 3
 """What doing something with a message costs beyond that."""
+WHYS_MAX: Final = 20
+"""How many different reasons for which messages stay are counted."""
+NO_ORIGIN: Final = "it is no dead letter and no expired or moved message"
+UNPROVEN: Final = (
+    "only its headers say where it came from, which its sender may have written: an earlier version"
+    " took it, and the journal does not say it; move it with `daybook queue move`"
+)
 MOVE: Final = "move"
 COPY: Final = "copy"
 RETRY: Final = "retry"
@@ -58,6 +67,7 @@ def act(core: Core, command: ActOnMessages) -> int | Refusal:
     queue = find_queue(core.state, command.queue)
     if isinstance(queue, Refusal):
         return queue
+    command.checked.clear()
     refusal = _check(core, queue, command)
     if refusal is not None:
         return refusal
@@ -84,18 +94,9 @@ def _check(core: Core, queue: Queue, command: ActOnMessages) -> Refusal | None:
     if queue.definition.keeps and command.action in (RETRY, PRIORITY):
         return refuse_use(queue)
     if command.action in (MOVE, COPY):
-        target = find_queue(core.state, command.target)
+        target = move_targets.named(core, queue, command.target, command.actor)
         if isinstance(target, Refusal):
             return target
-        if target.definition.keeps:
-            return refuse_use(target)
-        if target is queue:
-            return Refusal(Code.INVALID, f"queue '{queue.name}' is the target itself")
-        if target.address.host != queue.address.host:
-            return Refusal(
-                Code.INVALID,
-                f"queue '{target.name}' is on another virtual host than '{queue.name}'",
-            )
     if command.action == PRIORITY and command.priority not in range(PRIORITIES):
         return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
     if command.matcher is None and command.filter:
@@ -213,7 +214,7 @@ def _put(core: Core, copy: Message, target: Queue, due: int, related: int = 0) -
 def _copied(core: Core, queue: Queue, entry: Entry, target: Queue) -> Message:
     """Return the copy of a message for another queue; it expires when the original would."""
     message = entry.message
-    copy = copy_for(core, queue, message, target.address, {})
+    copy = copy_for(core, queue, message, target.address, reasons.ADMINISTRATION)
     copy.expires = message.expires
     return copy
 
@@ -248,6 +249,7 @@ def _change_priority(core: Core, queue: Queue, entry: Entry, command: ActOnMessa
     copy = _again(core, message)
     copy.priority = command.priority
     copy.address_id, copy.expires = message.address_id, message.expires
+    copy.origin = core.origin_of(message)
     due = entry.due
     _leave(core, queue, entry, copy.id)
     _put(core, copy, queue, due, related=message.id)
@@ -274,41 +276,83 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     if not message.resident:
         core.fill(message)
     codec = codec_of(message.flags)
-    address_name = address_in(codec, message.headers)
-    queue_name = queue_in(codec, message.headers)
-    routing_type = routing_type_in(codec, message.headers)
-    if not address_name:
-        return False
-    address_name = beside(queue.name, address_name)
-    queue_name = beside(queue.name, queue_name) if queue_name else ""
-    origin = _origin(core, address_name, queue_name, routing_type or ANYCAST)
-    headers = codec.copied(message.headers, ORIGIN_PROPERTIES, {})
+    past = core.origin_of(message)
+    if past is None or not past.address or past.reason == reasons.DIVERT:
+        # What its headers say of it may be from anybody.
+        said = past is None and says_origin(codec, message.headers)
+        return _stays(command, UNPROVEN if said else NO_ORIGIN)
+    headers = codec.copied(message.headers, ORIGIN_PROPERTIES, deaths.listed(past.deaths))
     again = _again(core, message, headers)
-    address = core.state.address_by_name.get(address_name)
-    if address is None:
-        return False
-    again.address_id = address.id
-    chosen = [origin] if origin is not None else []
-    if not queue_name:
-        # No queue took it; perhaps one does now.
-        chosen = select(core, address, routing_type, again)
-    if not chosen or queue in chosen:
-        return False
+    if past.deaths:
+        again.origin = Origin(deaths=past.deaths)
+    chosen = _places(core, queue, past, again, command)
+    if isinstance(chosen, str):
+        return _stays(command, chosen)
+    # What is created on the way comes before.
+    again.id = core.next_lsn + 1
     _leave(core, queue, entry, again.id)
     route(core, again, chosen, reason=reasons.ADMINISTRATION, related=message.id)
     return True
 
 
-def _origin(core: Core, address: str, name: str, routing_type: str) -> Queue | None:
-    """Return the queue that a message was in; one that had the name of its address is created
-    again, of the routing type that it had."""
-    queue = core.state.queue_by_name.get(name)
-    if queue is not None:
-        return queue
-    if name == address and name and check_queue(core, name, name, routing_type) is None:
-        found = require_queue(core, name, name, routing_type)
-        return found if isinstance(found, Queue) else None
-    return None
+def _stays(command: ActOnMessages, why: str) -> bool:
+    """Note why a message stays; only so many different reasons are counted."""
+    if why in command.whys or len(command.whys) < WHYS_MAX:
+        command.whys[why] = command.whys.get(why, 0) + 1
+    return False
+
+
+def _places(
+    core: Core, queue: Queue, past: Origin, again: Message, command: ActOnMessages
+) -> list[Queue] | str:
+    """Return the queues that a message goes back to, or why it stays."""
+    address_name = beside(queue.name, past.address)
+    target = beside(queue.name, past.queue) if past.queue else ""
+    key = (address_name, target)
+    if key not in command.checked:
+        # Once for each target, while nothing else has a turn.
+        command.checked[key] = _check_return(core, queue, past, key, command.actor)
+    refused = command.checked[key]
+    if refused:
+        return refused
+    if target and target not in core.state.queue_by_name:
+        routing_type = past.routing_type or ANYCAST
+        created = require_queue(core, target, target, routing_type)
+        if isinstance(created, Refusal):
+            return created.text
+    address = core.state.address_by_name[address_name]
+    again.address_id = address.id
+    if target:
+        return [core.state.queue_by_name[target]]
+    # No queue took it; perhaps one does now.
+    chosen = select(core, address, past.routing_type or None, again)
+    if not chosen:
+        return f"no queue of address '{address_name}' takes it"
+    return "it would come back to this queue" if queue in chosen else chosen
+
+
+def _check_return(
+    core: Core, queue: Queue, past: Origin, key: tuple[str, str], actor: Actor | None
+) -> str:
+    """Return why messages of a queue may not go back to where they were, empty if they may.
+
+    A queue that does not exist any more is created again if it had the name of its address.
+    """
+    address, name = key
+    found = core.state.queue_by_name.get(name)
+    if found is not None:
+        refusal = move_targets.check(core, queue, found, actor)
+        if refusal is None and address not in core.state.address_by_name:
+            return f"there is no address '{address}' any more"
+        return refusal.text if refusal is not None else ""
+    refusal = move_targets.check_new(core, queue, address, name or None, actor)
+    if refusal is None and name:
+        if name != address:
+            return f"there is no queue '{name}' any more"
+        refusal = check_queue(core, name, name, past.routing_type or ANYCAST)
+    elif refusal is None and address not in core.state.address_by_name:
+        return f"there is no address '{address}' any more"
+    return refusal.text if refusal is not None else ""
 
 
 ACTIONS: Final[dict[str, Act]] = {

@@ -1,25 +1,43 @@
-"""The properties of a copy that say where the original was: dead letters, expired and moved
-messages, and what diverts copy. They describe the last step only.
+"""Where a message was before it was this one: dead letters, expired and moved messages, and copies
+that diverts make (ADR 71).
 
-Must never know why a message is copied.
+The origin is a fact of the journal: part of the Routed of a copy, and of the Carried that replaces
+it. Headers show it to clients and decide nothing. It describes the last step only. Must never know
+why a message is copied.
 """
 
 from typing import Final
 
+from daybook.engine import events, reasons
+from daybook.engine.content import codec_of, is_known
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.details import CarriedDetail, Death, Origin, RoutedDetail
+from daybook.engine.events import FLAGS, KIND, REASON, Row
 from daybook.engine.formats import Codec, Value
 from daybook.engine.names import plain
+from daybook.engine.own_headers import (
+    ACTUAL_EXPIRY,
+    DEATH_HEADERS,
+    DEATHS,
+    ORIGINAL_ADDRESS,
+    ORIGINAL_MESSAGE_ID,
+    ORIGINAL_QUEUE,
+    ORIGINAL_ROUTING_TYPE,
+)
 
-ADDRESS: Final = "_AMQ_ORIG_ADDRESS"
-QUEUE: Final = "_AMQ_ORIG_QUEUE"
-MESSAGE_ID: Final = "_AMQ_ORIG_MESSAGE_ID"
-ROUTING_TYPE: Final = "_AMQ_ORIG_ROUTING_TYPE"
-ACTUAL_EXPIRY: Final = "_AMQ_ACTUAL_EXPIRY"
-
-OF_EVERY_COPY: Final = (ADDRESS, QUEUE, MESSAGE_ID, ROUTING_TYPE)
-ORIGIN_PROPERTIES: Final = (*OF_EVERY_COPY, ACTUAL_EXPIRY)
+OF_EVERY_COPY: Final = (
+    ORIGINAL_ADDRESS, ORIGINAL_QUEUE, ORIGINAL_MESSAGE_ID, ORIGINAL_ROUTING_TYPE,
+)  # fmt: skip
+ORIGIN_PROPERTIES: Final = (*OF_EVERY_COPY, ACTUAL_EXPIRY, *DEATH_HEADERS)
 """Properties of an original that would be wrong in a copy."""
 
+_WRITTEN_BY_BROKER: Final = frozenset(
+    (reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE, reasons.DIVERT)
+)
+"""Reasons of a Routed for which every version wrote these headers itself, instead of those of the
+original. Of messages that administrators touched only some had them from the broker."""
+
+_ID_DIGITS_MAX: Final = 19
 _NUMBERS: Final = {ANYCAST: 0, MULTICAST: 1}
 _TYPES: Final[dict[Value, str]] = {
     written: name for name, number in _NUMBERS.items() for written in (number, str(number))
@@ -27,29 +45,70 @@ _TYPES: Final[dict[Value, str]] = {
 
 
 def origin(
-    address: str, queue: str, *, message: int = 0, routing_type: str | None = None
-) -> dict[str, Value]:
-    """Return the properties; without the id of an original that never was a message, and without a
-    routing type that nobody gave it."""
-    found: dict[str, Value] = {ADDRESS: plain(address), QUEUE: plain(queue)}
-    if message:
-        found[MESSAGE_ID] = message
-    if routing_type is not None:
-        found[ROUTING_TYPE] = _NUMBERS[routing_type]
+    reason: int,
+    address: str,
+    queue: str,
+    *,
+    message: int = 0,
+    routing_type: str | None = None,
+    deaths: tuple[Death, ...] = (),
+) -> Origin:
+    """Return an origin: full names, the id of the original (0 if it never was a message), the
+    routing type if somebody gave it one, and the deaths so far."""
+    return Origin(
+        reason=reason, message=message, address=plain(address), queue=plain(queue),
+        routing_type=routing_type or "", deaths=deaths,
+    )  # fmt: skip
+
+
+def shown(origin: Origin) -> dict[str, Value]:
+    """Return the properties that show an origin."""
+    found: dict[str, Value] = {ORIGINAL_ADDRESS: origin.address, ORIGINAL_QUEUE: origin.queue}
+    if origin.message:
+        found[ORIGINAL_MESSAGE_ID] = origin.message
+    if origin.routing_type:
+        found[ORIGINAL_ROUTING_TYPE] = _NUMBERS[origin.routing_type]
     return found
 
 
-def address_in(codec: Codec, headers: bytes) -> str:
-    """Return the address that the original was sent to, empty if the headers do not say it."""
-    return str(codec.first(headers, ADDRESS) or "")
+def journaled(
+    row: Row, detail: RoutedDetail | CarriedDetail | None, headers: bytes
+) -> Origin | None:
+    """Return the origin of a message by the event that contains it, a Routed or a Carried.
+
+    Routed events of earlier versions have it in headers alone. They are believed where the broker
+    wrote them, whatever the client had sent.
+    """
+    if detail is not None and detail.origin is not None:
+        return detail.origin
+    flags = row[FLAGS]
+    if row[KIND] != events.ROUTED or row[REASON] not in _WRITTEN_BY_BROKER or not is_known(flags):
+        return None
+    return _said(codec_of(flags), row[REASON], headers)
 
 
-def queue_in(codec: Codec, headers: bytes) -> str:
-    """Return the queue that the original was in, empty if it was in none."""
-    return str(codec.first(headers, QUEUE) or "")
+def says_origin(codec: Codec, headers: bytes) -> bool:
+    """Whether headers say where a message was, or how it died, true or not. Those of a message with
+    an origin do."""
+    names = (ORIGINAL_ADDRESS, DEATHS)
+    return any(codec.first(headers, name) is not None for name in names)
 
 
-def routing_type_in(codec: Codec, headers: bytes) -> str | None:
-    """Return the routing type of the original, None if the headers do not say it."""
-    said = codec.first(headers, ROUTING_TYPE)
-    return _TYPES.get(said) if said is not None else None
+def _said(codec: Codec, reason: int, headers: bytes) -> Origin | None:
+    """Return the origin that headers say, None if they say none."""
+    address = codec.first(headers, ORIGINAL_ADDRESS)
+    if not address:
+        return None
+    message = str(codec.first(headers, ORIGINAL_MESSAGE_ID) or "")
+    written = codec.first(headers, ORIGINAL_ROUTING_TYPE)
+    return Origin(
+        reason=reason,
+        message=int(message) if _is_id(message) else 0,
+        address=plain(str(address)),
+        queue=plain(str(codec.first(headers, ORIGINAL_QUEUE) or "")),
+        routing_type=_TYPES.get(written, "") if written is not None else "",
+    )
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX

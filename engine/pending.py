@@ -4,11 +4,16 @@ It has the shape that the journal appends (rows, and the non-empty strings of ea
 order), so that nothing is packed twice. It knows neither blocks nor disks.
 """
 
+from daybook.levels import LEVEL_MIN
+
 
 class Pending:
-    """Packed rows from `first_lsn` on, and their heaps: details, headers, bodies."""
+    """Packed rows from `first_lsn` on, and their heaps: details, headers, bodies.
 
-    __slots__ = ("bodies", "details", "first_lsn", "headers", "heap_bytes", "rows", "time")
+    `level` is the feature level that they need, once the batch is closed.
+    """
+
+    __slots__ = ("bodies", "details", "first_lsn", "headers", "heap_bytes", "level", "rows", "time")
 
     def __init__(self, first_lsn: int) -> None:
         self.first_lsn = first_lsn
@@ -18,6 +23,7 @@ class Pending:
         self.bodies: list[bytes] = []
         self.heap_bytes = 0
         self.time = 0
+        self.level = LEVEL_MIN
 
     @property
     def heaps(self) -> tuple[list[bytes], list[bytes], list[bytes]]:

@@ -67,6 +67,15 @@ class Right(NamedTuple):
     by: str
 
 
+class Actor(NamedTuple):
+    """An administrator from the network: its user, from where it asks, and the virtual hosts that
+    the user may use, none for all."""
+
+    user: str
+    peer: str
+    hosts: tuple[str, ...] = ()
+
+
 class Denial(NamedTuple):
     """A command that was refused: whose, which permission is missing where, and from where it
     came."""
@@ -166,6 +175,23 @@ class Permissions:
                     return Right(permission, False, (prefix + match,), "")
                 shown.append(prefix + match)
         return Right(permission, is_complete, tuple(shown), by if is_complete else "")
+
+    def holders(self, permission: str, address: str, queue: str | None = None) -> tuple[str, ...]:
+        """Return whom the deciding rules give a permission at a place: roles, `user:LOGIN`, `*`.
+
+        Of several rules, as for an address with wildcards, those whom all of them name.
+        """
+        host, name = host_and_name(address)
+        queue = plain(queue) if queue is not None else None
+        found: list[tuple[str, ...]] = []
+        is_complete = False
+        for rules in (self._of_hosts.get(host), self):
+            if rules is not None and not is_complete:
+                matches, is_complete = rules._deciding(name, queue)
+                found += [rules.rules[match].get(permission, ()) for match in matches]
+        if not found or not is_complete:
+            return ()
+        return tuple(who for who in found[0] if all(who in each for each in found[1:]))
 
     def _deciding(self, address: str, queue: str | None) -> tuple[list[str], bool]:
         """Return the matches whose rules decide about a place, and whether there is one for every

@@ -1,9 +1,11 @@
 """Checking that the user of a connection may do what its command asks for (`engine.permissions`).
 
-Commands without a connection are those of the broker, of the configuration and of administrators,
-who are checked elsewhere; they are not checked here, and neither is what follows from a message
-that was accepted: copies of diverts, dead letters, expired messages. Whatever is refused is added
-to `Core.denials`, so that the caller can record it within limits. Must never know the rules.
+Commands without a connection are those of the broker, of the configuration and of administrators.
+They are not checked here, and neither is what follows from a message that was accepted: copies of
+diverts, dead letters, expired messages. Where an administrator moves messages is checked by
+`engine.move_targets`, which asks here; what else it asks for is checked by the server. Whatever is
+refused is added to `Core.denials`, so that the caller can record it within limits. Must never know
+the rules.
 """
 
 from typing import Final
@@ -11,7 +13,7 @@ from typing import Final
 from daybook.engine import details, events
 from daybook.engine.commands import Attach, RecordDenial, Send
 from daybook.engine.core import Core
-from daybook.engine.names import INTERNAL, beside, plain
+from daybook.engine.names import INTERNAL, beside, host_and_name, plain
 from daybook.engine.permissions import (
     BROWSE,
     CONSUME,
@@ -21,6 +23,7 @@ from daybook.engine.permissions import (
     DELETE_DURABLE_QUEUE,
     DELETE_NON_DURABLE_QUEUE,
     SEND,
+    Actor,
     Denial,
     Permissions,
 )
@@ -33,6 +36,7 @@ SENDERS_MAX: Final = 10_000
 DENIALS_MAX: Final = 1_000
 """How many refusals are kept until the caller has looked at them; more are only counted there."""
 NAME_SHOWN_MAX: Final = 200
+WITHOUT_RULES: Final = Permissions({})
 RULES_SHIFT: Final = 3
 """Looking for the rules within a pattern costs one unit for 2 to this power of them."""
 VERBS: Final = {
@@ -79,6 +83,40 @@ def check(
             Denial(connection, peer.user, permission, address, queue or "", peer.peer)
         )
     return refusal(peer.user, permission, address, queue)
+
+
+def actor_may(
+    state: State,
+    permissions: Permissions | None,
+    actor: Actor,
+    permission: str,
+    address: str,
+    queue: str | None,
+) -> bool:
+    """Whether an administrator has a permission at an address, or at one of its queues."""
+    if permissions is None:
+        if not actor.hosts:
+            return True
+        permissions = WITHOUT_RULES
+    place = rules_place(state, permissions, address)
+    if actor.hosts:
+        # What is about the whole broker is about hosts that are not this user's.
+        is_everywhere = place == permissions.syntax.any_words
+        if is_everywhere or host_and_name(place)[0] not in actor.hosts:
+            return False
+    return permissions.allows(actor.user, permission, place, queue)
+
+
+def check_actor(
+    core: Core, actor: Actor | None, permission: str, address: str, queue: str | None
+) -> Refusal | None:
+    """Return why an administrator may not do something, None if it may; None is the operator of
+    this machine, who may do everything."""
+    if actor is None or actor_may(core.state, core.permissions, actor, permission, address, queue):
+        return None
+    if len(core.denials) < DENIALS_MAX:
+        core.denials.append(Denial(0, actor.user, permission, address, queue or "", actor.peer))
+    return refusal(actor.user, permission, address, queue)
 
 
 def rules_place(state: State, permissions: Permissions, name: str) -> str:

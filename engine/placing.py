@@ -71,7 +71,7 @@ def route(
     detail = b""
     if (
         several or message.expires or transaction is not None or message.chunks or keys
-        or unrouted_at
+        or unrouted_at or message.origin is not None
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at)
     lsn = core.emit(
@@ -110,5 +110,6 @@ def _detail(
             body_bytes=message.body_bytes if chunks else 0,
             last_values=keys,
             unrouted_at=unrouted_at,
+            origin=message.origin,
         )
     )

@@ -1,10 +1,9 @@
 """A queue: entries in their order of delivery, in memory and in the store.
 
 A queue has a level (`engine.level`) for each priority that it holds. Entries that are set aside
-have two more levels, for held (ADR 25) and for scheduled (ADR 39) entries; these are paged like the
-others and never delivered from. The answers of the methods do not depend on what is resident. Must
-never know how a level keeps its order, how entries get into the store, or when they leave memory
-(`engine.residency` decides that).
+have two more levels, held (ADR 25) and scheduled (ADR 39), paged like the others and never
+delivered from. The answers of the methods do not depend on what is resident. Must never know how a
+level keeps its order, how entries get into the store, or when they leave memory.
 """
 
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine import life
 from daybook.engine.definitions import QueueDefinition
+from daybook.engine.details import Origin
 from daybook.engine.gap import Gap
 from daybook.engine.latest import Latest
 from daybook.engine.level import Level, position_of
@@ -86,13 +86,15 @@ class Store(Protocol):
         ...
 
     def last_value(self, queue: "Queue", key: bytes) -> int:
-        """Return the newest message with a last value key, 0 if there was none. It may have left
-        the queue."""
+        """Return the newest message with a last value key, also one that left; 0 for none."""
         ...
 
     def fill(self, messages: list[Message]) -> None:
-        """Fetch the headers and bodies of messages whose content is not resident; raises
-        StoreError."""
+        """Fetch headers and bodies of messages that are not resident; raises StoreError."""
+        ...
+
+    def origin(self, message: Message) -> Origin | None:
+        """Return where a message was before, None if it is no copy; raises StoreError."""
         ...
 
     def gap_sum(self, queue: "Queue") -> tuple[int, int]:
@@ -100,11 +102,8 @@ class Store(Protocol):
         ...
 
     def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
-        """Return timers of a reason (`engine.timers`) up to a time (`until`, milliseconds).
-
-        In order, after `after`, at most `limit`; including entries that left or are in flight
-        since.
-        """
+        """Return timers of a reason up to a time (milliseconds), in order, at most `limit` after
+        `after`; including entries that left or are in flight since."""
         ...
 
 

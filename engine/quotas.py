@@ -8,18 +8,23 @@ never know how memory is measured.
 
 from daybook.engine import hosts
 from daybook.engine.core import Core
+from daybook.engine.pools import CONNECTIONS, PARTS, QUEUES, REGEXES, Pool, partial_words
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
-from daybook.engine.wildcards import wrong_with_one_more
+
+
+def user_limit(core: Core, pool: Pool) -> int:
+    """Return what one user may have of a pool whose limits are keys; 0 or less for no limit."""
+    return int(getattr(core.options, str(pool.of_user).replace("-", "_")))
 
 
 def check_connection(core: Core, user: str, host: str) -> Refusal | None:
     """Return why a user gets no further connection to a virtual host, None if one is allowed."""
-    limit = core.options.max_connections_per_user
+    limit = user_limit(core, CONNECTIONS)
     if 0 < limit <= core.state.connections_of.get(user, 0):
         return Refusal(
             Code.LIMIT,
-            f"user '{user}' has {limit} connections (max-connections-per-user); close some, or "
+            f"user '{user}' has {limit} connections ({CONNECTIONS.of_user}); close some, or "
             "raise the limit",
         )
     return hosts.check_connection(core, host)
@@ -32,11 +37,11 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
-    limit = core.options.max_queues_per_user
+    limit = user_limit(core, QUEUES)
     if limit > 0 and core.state.queues_of.get(peer.user, 0) + planned >= limit:
         return Refusal(
             Code.LIMIT,
-            f"user '{peer.user}' has made {limit} queues (max-queues-per-user); delete some, or "
+            f"user '{peer.user}' has made {limit} queues ({QUEUES.of_user}); delete some, or "
             "raise the limit",
         )
     return hosts.check_queue(core, peer.host, planned)
@@ -49,17 +54,35 @@ def check_address(core: Core, connection: int, name: str = "", planned: int = 0)
         return None
     if core.objects_full:
         return Refusal(Code.LIMIT, core.objects_full)
-    return check_pattern(core, name) or hosts.check_address(
+    return check_pattern(core, connection, name) or hosts.check_address(
         core, core.state.connections[connection].host, planned
     )
 
 
-def check_pattern(core: Core, name: str) -> Refusal | None:
-    """Return why clients may have no further pattern; None if they may, or if it is a name."""
-    wildcards, seekers = core.wildcards, core.seekers
-    parts, regexes = wildcards.parts + seekers.parts, wildcards.regexes + seekers.regexes
-    wrong = wrong_with_one_more(name, core.state.settings.syntax, parts, regexes)
-    return Refusal(Code.LIMIT, wrong) if wrong is not None else None
+def check_pattern(core: Core, connection: int, name: str) -> Refusal | None:
+    """Return why a client may not subscribe to one more pattern; None if it may, or if it is a
+    name."""
+    words = partial_words(name, core.state.settings.syntax)
+    peer = core.state.connections.get(connection)
+    if not words or peer is None:
+        return None
+    held, wildcards, seekers = core.patterns_held, core.wildcards, core.seekers
+    for pool, of_all, holdings, more in (
+        (PARTS, wildcards.parts + seekers.parts, held.parts, len(words)),
+        (
+            REGEXES,
+            wildcards.regexes + seekers.regexes,
+            held.regexes,
+            sum([is_regex for _, is_regex in words]),
+        ),
+    ):
+        wrong = None
+        if more:
+            wrong = pool.refusal((*holdings.of(peer.user, connection), of_all), more, peer.user)
+        if wrong is not None:
+            advice = "end subscriptions with such names, or name whole words"
+            return Refusal(Code.LIMIT, f"{wrong}; {advice}")
+    return None
 
 
 def check_subscription(core: Core, connection: int) -> Refusal | None:

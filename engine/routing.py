@@ -449,6 +449,7 @@ def _message(core: Core, command: Send, address: Address | None, flags: int) -> 
     )  # fmt: skip
     if command.chunks:
         message.enlarge(command.chunks, command.body_bytes)
+    message.origin = command.origin
     return message
 
 
@@ -537,7 +538,7 @@ def _send_to_dead_end(
     histories = retroactive.histories_for(core, target, None)
     dead = msgspec.structs.replace(
         command, address=target.name, queue=None, headers=redirected.headers,
-        expires=redirected.expires, routing_type=None, due=0,
+        expires=redirected.expires, routing_type=None, due=0, origin=redirected.origin,
     )  # fmt: skip
     flags = flags_of(core, dead, target, core.wildcards.of(target))
     message = _message(core, dead, target, flags)

@@ -15,6 +15,7 @@ from daybook.engine.bundles import Bundle
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.names import INTERNAL, TEMPORARY, plain
 from daybook.engine.patterns import PatternTrie
+from daybook.engine.pools import PatternHoldings
 from daybook.engine.queues import Queue
 from daybook.engine.state import Address, State
 from daybook.engine.syntax import DEFAULT, Syntax
@@ -36,11 +37,13 @@ class Seekers:
     """
 
     __slots__ = (
-        "_addresses", "_fresh", "_looked", "_new", "_patterns", "_queues", "_round", "_seeking",
-        "_standing", "count", "has_work", "offered", "offers",
+        "_addresses", "_fresh", "_holdings", "_looked", "_new", "_patterns", "_queues", "_round",
+        "_seeking", "_standing", "_syntax", "count", "has_work", "offered", "offers",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, holdings: PatternHoldings) -> None:
+        self._holdings = holdings
+        self._syntax = DEFAULT
         self.count = 0
         self.has_work = False
         self.offered = 0
@@ -62,9 +65,12 @@ class Seekers:
         if not bundle.ends:
             if not self.count:
                 self._patterns = PatternTrie(syntax, is_full=True)
+                self._syntax = syntax
             self._standing.add(bundle.id)
+            connection = bundle.connection
             for pattern in bundle.patterns:
                 self._patterns.add(pattern, bundle)
+                self._holdings.add(pattern, self._syntax, connection.user, connection.id)
                 self.count += 1
         self.look_again(bundle)
 
@@ -74,8 +80,10 @@ class Seekers:
         self._seeking.pop(bundle.id, None)
         if bundle.id in self._standing:
             self._standing.discard(bundle.id)
+            connection = bundle.connection
             for pattern in bundle.patterns:
                 self._patterns.remove(pattern, bundle)
+                self._holdings.remove(pattern, self._syntax, connection.user, connection.id)
                 self.count -= 1
 
     def look_again(self, bundle: Bundle) -> None:

@@ -177,8 +177,9 @@ KEYS: Final = (
         str,
         "",
         "Address for messages whose last allowed delivery failed; empty: dead-letter-policy says"
-        " what becomes of them. Messages in that address itself are never dead-lettered: after a"
-        " failed delivery they return.",
+        " what becomes of them. A message in a dead letter address that has no other one returns"
+        " after each failed delivery, and the log says so, unless max-delivery-attempts is set for"
+        " exactly that address.",
         is_address=True,
     ),
     Key(

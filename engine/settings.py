@@ -313,6 +313,11 @@ class Settings:
             for kind, target in DEAD_ENDS
             if True in self._values_of(f"auto_create_{kind}_resources")
         ]
+        self._for_dead_letters: Final = frozenset(
+            str(values["dead-letter-address"])
+            for values in self._matches.values()
+            if values.get("dead-letter-address")
+        )
         self._targets: Final = frozenset(
             str(values[key])
             for values in self._matches.values()
@@ -348,6 +353,15 @@ class Settings:
     def is_live(self, match: str, key: str) -> bool:
         """Whether the value of a key of a match was set at run time."""
         return key in self.live.get(match, {})
+
+    def inherits_attempts(self, address: str) -> bool:
+        """Whether an address is for dead letters, and no match that is its name limits attempts
+        there."""
+        name = names.plain(address)
+        if name not in self._for_dead_letters:
+            return False
+        own = (self._matches.get(match, {}) for match in (name, address))
+        return not any("max-delivery-attempts" in values for values in own)
 
     def resolve(self, address: str) -> AddressSettings:
         """Return the settings in force for an address, with full names of other addresses on its

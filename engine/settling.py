@@ -10,7 +10,7 @@ from typing import Final
 from daybook.engine import events, reasons
 from daybook.engine.commands import Settle, Withhold
 from daybook.engine.core import Core
-from daybook.engine.departing import dead_letter, hold, is_used_up
+from daybook.engine.departing import dead_letter, hold, is_used_up, note_spared
 from daybook.engine.events import PERSISTENT, REDELIVERED
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
@@ -80,7 +80,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
         return 0 if was_lost(core, command) else chosen
     consumer = chosen[-1].consumer
     core.budget.spent += len(chosen) * RETURN_UNITS
-    lsn = give_all_back(core, chosen, OUTCOMES[command.outcome])
+    lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], command.error)
     return _settled(chosen, command, consumer, lsn)
 
 
@@ -245,8 +245,9 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
     consumer.credit_bytes += message.body_bytes if message.chunks else len(message.body)
 
 
-def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
-    """End deliveries without success, which are given in order of delivery.
+def give_all_back(core: Core, entries: list[Entry], reason: int, error: str = "") -> int:
+    """End deliveries without success, which are given in order of delivery; `error` is what their
+    consumer said.
 
     Each returns to its place, is dead-lettered, or is held. Return the LSN that must be durable
     before clients may learn of it.
@@ -268,14 +269,18 @@ def give_all_back(core: Core, entries: list[Entry], reason: int) -> int:
             continue
         count = _count_after(entry, end)
         if not is_lost(core, consumer.queue, end, count):
+            if end.dead_letters == WHEN_USED_UP:
+                note_spared(core, consumer.queue, count)
             returning.append(entry)
             continue
         # In the order of delivery, so that the dead letter address keeps it.
         try:
             at_once = end.dead_letters == AT_ONCE
-            why = dead_letter(core, consumer.queue, entry, is_refused=at_once)
-        except ContentError as error:
-            why = try_later(core, error)
+            why = dead_letter(
+                core, consumer.queue, entry, is_refused=at_once, ended=reason, error=error
+            )
+        except ContentError as trouble:
+            why = try_later(core, trouble)
         if why:
             _give_back(core, entry, reason)
         if why and not remove_if_replaced(core, consumer.queue, entry):

@@ -390,6 +390,9 @@ class State:
         self.rings: dict[int, Queue] = {}
         # Derived: queues that take no messages of their own connection, by id.
         self.without_own: dict[int, Queue] = {}
+        # Derived: queues and addresses that an administrator paused, by id.
+        self.paused: dict[int, Queue] = {}
+        self.paused_addresses: dict[int, Address] = {}
         # Derived: how many of the consumers only browse.
         self.browser_count = 0
         # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
@@ -446,6 +449,8 @@ class State:
             self.without_own[queue.id] = queue
         if queue.waits_since:
             self.waiting[queue.id] = queue
+        if queue.paused:
+            self.paused[queue.id] = queue
         if queue.definition.keeps:
             self._add_history(queue)
         if queue.recall is not None:
@@ -475,6 +480,7 @@ class State:
         self.rings.pop(queue.id, None)
         self.without_own.pop(queue.id, None)
         self.waiting.pop(queue.id, None)
+        self.paused.pop(queue.id, None)
         self.recalling.pop(queue.id, None)
         queue.recall = None
         if self.histories.pop(queue.id, None) is not None:
@@ -498,6 +504,8 @@ class State:
         self.address_by_name[address.name] = address
         self.names_length += len(address.name)
         count_up(self.addresses_on, address.host)
+        if address.definition.paused:
+            self.paused_addresses[address.id] = address
         if address.owner:
             self.temporaries.setdefault(address.owner, {})[address.id] = address
 
@@ -507,6 +515,7 @@ class State:
         del self.address_by_name[address.name]
         self.names_length -= len(address.name)
         count_down(self.addresses_on, address.host)
+        self.paused_addresses.pop(address.id, None)
         if address.owner:
             owned = self.temporaries[address.owner]
             del owned[address.id]

@@ -182,6 +182,7 @@ def create_address(
     """Create an address that does not exist."""
     number = core.state.next_address
     on_demand = reason == reasons.ON_DEMAND
+    peer = core.state.connections.get(connection) if on_demand else None
     definition = AddressDefinition(
         host=names.host_and_name(name)[0],
         name=name,
@@ -194,6 +195,7 @@ def create_address(
         and not names.is_temporary(name)
         and not core.state.settings.syntax.is_pattern(name)
         and core.state.settings.resolve(name).auto_delete_addresses,
+        user=peer.user if peer is not None else "",
     )
     core.emit(
         events.row(
@@ -207,7 +209,7 @@ def create_address(
     )
     core.held_changed = True
     address = core.state.addresses[number]
-    core.wildcards.add(address)
+    core.wildcards.add(address, connection)
     return address
 
 

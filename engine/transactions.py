@@ -160,7 +160,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
         return 0 if was_lost(core, command) else chosen
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
-    growth = SETTLEMENT_WEIGHT * (1 + len(chosen))
+    growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error)
     refusal = check_open(transaction) or _find_memory(core, transaction, growth)
     if refusal is not None:
         return refusal
@@ -355,7 +355,7 @@ def _carry_out(core: Core, transaction: Transaction, position: int, operation: O
         return
     _, entries = transaction.settled[position]
     if operation.outcome != ACCEPTED:
-        give_all_back(core, entries, OUTCOMES[operation.outcome])
+        give_all_back(core, entries, OUTCOMES[operation.outcome], operation.error)
         return
     for entry in entries:
         acknowledge_entry(core, entry)

@@ -6,12 +6,14 @@ dead letter address, once: what that takes no more is dropped. `engine.routing` 
 
 from typing import NamedTuple
 
+from daybook.engine import deaths, reasons
 from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.dead_ends import for_dead_letters, home
+from daybook.engine.details import Origin
 from daybook.engine.expiry_rules import expires_of
-from daybook.engine.origins import ORIGIN_PROPERTIES, origin
+from daybook.engine.origins import ORIGIN_PROPERTIES, origin, shown
 from daybook.engine.state import Address
 
 
@@ -21,6 +23,7 @@ class Redirected(NamedTuple):
     address: Address
     headers: bytes
     expires: int
+    origin: Origin
 
 
 def redirect(core: Core, command: Send, address: Address, flags: int) -> Redirected | None:
@@ -35,10 +38,13 @@ def redirect(core: Core, command: Send, address: Address, flags: int) -> Redirec
     found = home(core, target, address.name, for_dead_letters(settings))
     if isinstance(found, str):
         return None
-    headers = codec_of(flags).copied(
-        command.headers,
-        ORIGIN_PROPERTIES,
-        origin(address.name, "", routing_type=command.routing_type),
-    )
+    before = command.origin.deaths if command.origin is not None else ()
+    newest = deaths.death(deaths.NO_ROUTE, address.name, "", core.now)
+    past = origin(
+        reasons.NO_ROUTE, address.name, "", routing_type=command.routing_type,
+        deaths=deaths.counted(before, newest),
+    )  # fmt: skip
+    said = shown(past) | deaths.shown(past.deaths)
+    headers = codec_of(flags).copied(command.headers, ORIGIN_PROPERTIES, said)
     expires = expires_of(core.state.settings.resolve(target), 0, core.now // 1000)
-    return Redirected(found, headers, expires)
+    return Redirected(found, headers, expires, past)

@@ -12,17 +12,12 @@ from typing import Final
 from daybook.engine.budget import Budget
 from daybook.engine.names import is_temporary
 from daybook.engine.patterns import PatternTrie
+from daybook.engine.pools import PatternHoldings
 from daybook.engine.state import Address
-from daybook.engine.syntax import REGEX_START, Syntax, syntax_of
-from daybook.engine.words import is_part, words_of
+from daybook.engine.syntax import syntax_of
 
 VISITED_SHIFT: Final = 3
 """Looking up a name costs one unit of the budget for 2 to this power of nodes of the trie."""
-PARTS_MAX: Final = 1_000
-"""Words that match in part, in the names of all wildcard addresses. A name is compared with each of
-those that come next, so they cost time."""
-REGEXES_MAX: Final = 100
-"""How many of them may have regular expressions, which take more time and memory."""
 
 
 class Wildcards:
@@ -31,10 +26,17 @@ class Wildcards:
     `count` is how many there are, so that routing need not ask where there are none.
     """
 
-    __slots__ = ("_all", "_budget", "_none", "_tries", "_version", "count")
+    __slots__ = (
+        "_all", "_budget", "_holdings", "_makers", "_none", "_tries", "_version", "count",
+    )  # fmt: skip
 
-    def __init__(self, addresses: Iterable[Address], budget: Budget) -> None:
+    def __init__(
+        self, addresses: Iterable[Address], budget: Budget, holdings: PatternHoldings
+    ) -> None:
         self.count = 0
+        self._holdings = holdings
+        # The connection that made each, 0 for those from before a restart.
+        self._makers: dict[int, int] = {}
         self._all: dict[int, Address] = {}
         self._budget = budget
         # By the syntax of the patterns; there is one, unless that of the configuration changed.
@@ -44,8 +46,8 @@ class Wildcards:
         for address in addresses:
             self.add(address)
 
-    def add(self, address: Address) -> None:
-        """Add an address that was created, if it is a wildcard address."""
+    def add(self, address: Address, connection: int = 0) -> None:
+        """Add an address that a connection created, if it is a wildcard address."""
         if address.is_wildcard:
             syntax = address.definition.syntax
             trie = self._tries.get(syntax)
@@ -53,13 +55,22 @@ class Wildcards:
                 trie = self._tries[syntax] = PatternTrie(syntax_of(syntax), is_full=True)
             trie.add(address.name, address)
             self._all[address.id] = address
+            user = address.definition.user
+            if user:
+                self._makers[address.id] = connection
+                self._holdings.add(address.name, syntax_of(syntax), user, connection)
             self._change()
 
     def remove(self, address: Address) -> None:
         """Remove an address that was deleted."""
         if address.is_wildcard:
-            self._tries[address.definition.syntax].remove(address.name, address)
+            syntax = address.definition.syntax
+            self._tries[syntax].remove(address.name, address)
             del self._all[address.id]
+            user = address.definition.user
+            if user:
+                maker = self._makers.pop(address.id)
+                self._holdings.remove(address.name, syntax_of(syntax), user, maker)
             self._change()
 
     def of(self, address: Address) -> tuple[Address, ...]:
@@ -113,25 +124,3 @@ class Wildcards:
 
 def _by_id(address: Address) -> int:
     return address.id
-
-
-def wrong_with_one_more(name: str, syntax: Syntax, parts: int, regexes: int) -> str | None:
-    """Return why clients may have no further pattern, besides those with so many words that match
-    in part, and with regular expressions; None if they may."""
-    if not syntax.is_pattern(name):
-        return None
-    words = [word for word in words_of(name, syntax.delimiter) if _is_part(word, syntax)]
-    for what, count, more, most in (
-        ("words that match in part", parts, len(words), PARTS_MAX),
-        ("regular expressions", regexes, sum([REGEX_START in word for word in words]), REGEXES_MAX),
-    ):
-        if more and count + more > most:
-            return (
-                f"the subscriptions of the broker have {count} {what}, and {most} are the most; end"
-                " subscriptions with such names, or name whole words"
-            )
-    return None
-
-
-def _is_part(word: str, syntax: Syntax) -> bool:
-    return word not in (syntax.one_word, syntax.any_words) and is_part(word, syntax)

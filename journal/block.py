@@ -33,6 +33,7 @@ from daybook.journal.format import (
 )
 from daybook.journal.layout import UPPER_CODE, WIDENED, WIDTHS, RowLayout
 from daybook.journal.trust import too_large
+from daybook.levels import LEVEL_MIN
 
 COMPRESSION_LEVEL: Final = 1
 KIND_BITS: Final = 64
@@ -111,10 +112,14 @@ def _form(layout: RowLayout) -> Form:
 
 
 class BlockCodec:
-    """Encodes and decodes blocks of one layout; threads may share one for decoding."""
+    """Encodes and decodes blocks of one layout; threads may share one for decoding.
 
-    def __init__(self, layout: RowLayout, data_id: bytes) -> None:
+    `level` is that of the segment which is read.
+    """
+
+    def __init__(self, layout: RowLayout, data_id: bytes, level: int = LEVEL_MIN) -> None:
         self.layout: Final = layout
+        self.level: Final = level
         self.salt: Final = header_salt(data_id)
         self._usual: Final = _form(layout)
         self._wide: Final = _form(layout.widened())

@@ -33,7 +33,7 @@ def continue_journal(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> int:
         raise Corruption(name, 0, segment.header.first_lsn, str(damage)) from damage
     finally:
         segment.close()
-    size = max(segment_bytes, segment_header_bytes(len(header.layout)))
+    size = max(segment_bytes, segment_header_bytes(len(header.layout), header.level))
     file = disk.open_for_writing(RESERVE_NAME)
     try:
         file.allocate(size)
@@ -43,6 +43,7 @@ def continue_journal(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> int:
             previous_hash=footer.last_hash,
             segment_bytes=size,
             layout=header.layout,
+            level=header.level,
         )
         write_all(file, packed, 0)
         file.fdatasync()

@@ -19,6 +19,7 @@ from daybook.journal.format import (
 )
 from daybook.journal.journal import SEGMENT_BYTES, SEGMENT_BYTES_MIN, Journal, no_clock
 from daybook.journal.layout import RowLayout
+from daybook.levels import LEVEL_MIN
 
 
 class _LaterFile(RealFile):
@@ -67,8 +68,9 @@ class JournalCopy(Journal):
         previous_hash: bytes = NO_HASH,
         segment_bytes: int = SEGMENT_BYTES,
         is_fork: bool = False,
+        level: int = LEVEL_MIN,
     ) -> "JournalCopy":
-        """Begin a journal at an event, behind the block with a hash.
+        """Begin a journal at an event, behind the block with a hash, with a feature level.
 
         With `is_fork` older segments of another data directory lie beside it. Raises DiskFull and
         JournalFailed.
@@ -78,7 +80,7 @@ class JournalCopy(Journal):
         journal._last_hash = previous_hash
         journal._segment_flags = FLAG_FORK if is_fork else 0
         try:
-            journal._roll(0)
+            journal._roll(0, level)
         except OSError as error:
             raise journal.fail(error) from error
         return journal
@@ -96,7 +98,8 @@ class JournalCopy(Journal):
         data = b"".join((packed, rows, heap))
         assert len(data) == header.block_bytes, "the block was read with its heap"
         summary = Summary() if block.is_mark else block.codec.summarise(block.columns())
-        self._write(EncodedBlock(header, data, block_hash(packed, rows, heap), summary))
+        hashed = block_hash(packed, rows, heap)
+        self._write(EncodedBlock(header, data, hashed, summary), block.codec.level)
 
     def finish(self, time: int) -> None:
         """End with a mark, and make everything durable. Raises as `append`, and OSError."""

@@ -33,12 +33,20 @@ class WrongLayout(JournalError):
 
 
 class NewerFormat(JournalError):
-    """The segment's format version is newer than this release can read."""
+    """The segment's format version is newer than this release can read.
 
-    def __init__(self, segment: str, version: int, known: int) -> None:
+    `needs` says in words which release reads it; "" if that is not known.
+    """
+
+    def __init__(self, segment: str, version: int, known: int, needs: str) -> None:
+        remedy = (
+            f"it needs {needs}"
+            if needs
+            else "open the directory with the release that wrote it, or a later one"
+        )
         super().__init__(
             f"segment {segment} has format version {version}, this release reads up to {known}: "
-            "open the directory with the release that wrote it, or a later one."
+            f"{remedy}."
         )
         self.segment = segment
         self.version = version

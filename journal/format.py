@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
+import msgspec
 from crc32c import crc32c
 
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import MANIFEST_SUFFIX, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX
+from daybook.levels import LEVEL, LEVEL_MIN, names_of, release_of
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = LEVEL
+"""The highest format version of a segment that this release reads: a feature level (ADR 79)."""
 RESERVE_NAME: Final = "next.reserve"
 NAME_DIGITS: Final = 20
 HASH_BYTES: Final = 16
@@ -26,6 +29,8 @@ NO_HASH: Final = bytes(HASH_BYTES)
 """The previous hash in the first block of a journal."""
 FIRST_LSN: Final = 1
 PAGE_BYTES: Final = 4096
+NEEDS_NAMED_MAX: Final = 3
+"""A header names so many features of its level; more belong to level 2 alone."""
 
 SEGMENT_MAGIC: Final = b"DAYBOOK\n"
 BLOCK_MAGIC: Final = b"dbBL"
@@ -140,15 +145,27 @@ class Damage(DaybookError):
 
 
 class UnknownVersion(DaybookError):
-    """A sound segment header of a newer format version than this release knows."""
+    """A sound segment header of a newer format version than this release knows.
 
-    def __init__(self, version: int) -> None:
+    `needs` says which release and features it names; "" if it names none.
+    """
+
+    def __init__(self, version: int, needs: str) -> None:
         super().__init__(f"format version {version}")
         self.version = version
+        self.needs = needs
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """Which release knows the level of a segment, and features of it; for older releases."""
+
+    release: str
+    features: tuple[str, ...] = ()
 
 
 class SegmentHeader(NamedTuple):
-    """The header of a segment. `layout` is the JSON of the row layout."""
+    """The header of a segment. `layout` is the JSON of the row layout; `level` is the feature level
+    of its events, which is the format version."""
 
     first_lsn: int
     data_id: bytes
@@ -157,6 +174,7 @@ class SegmentHeader(NamedTuple):
     header_bytes: int
     layout: bytes
     flags: int = 0
+    level: int = LEVEL_MIN
 
     @property
     def is_fork(self) -> bool:
@@ -288,9 +306,28 @@ def block_hash(header: bytes, rows: bytes | memoryview, heap: bytes | memoryview
     return digest.digest()[:HASH_BYTES]
 
 
-def segment_header_bytes(layout_bytes: int) -> int:
+def segment_header_bytes(layout_bytes: int, level: int) -> int:
     """Return the size of a segment header with a layout of that size: whole pages."""
-    return -(-(SEGMENT_HEADER_BYTES + layout_bytes) // PAGE_BYTES) * PAGE_BYTES
+    fixed_bytes = SEGMENT_HEADER_BYTES + layout_bytes + len(_pack_needs(level))
+    return -(-fixed_bytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def _pack_needs(level: int) -> bytes:
+    """Return what a header says, behind the layout, to releases that do not know its level."""
+    if level == LEVEL_MIN:
+        return b""
+    needs = Needs(release_of(level), names_of(level)[:NEEDS_NAMED_MAX])
+    return b"\n" + msgspec.json.encode(needs)
+
+
+def _unpack_needs(text: bytes) -> str:
+    """Return in words what `_pack_needs` of a later release has said; "" if it cannot be read."""
+    try:
+        needs = msgspec.json.decode(text.rstrip(b"\0"), type=Needs)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+    features = f" ({', '.join(needs.features)})" if needs.features else ""
+    return f"Daybook {needs.release} or later{features}"
 
 
 def pack_segment_header(
@@ -300,17 +337,22 @@ def pack_segment_header(
     previous_hash: bytes,
     segment_bytes: int,
     layout: bytes,
+    level: int,
     flags: int = 0,
 ) -> bytes:
-    """Return the bytes of a segment header, padded with zeros to whole pages."""
+    """Return the bytes of a segment header, padded with zeros to whole pages.
+
+    `level` is the feature level that its events need, or a higher one.
+    """
+    assert LEVEL_MIN <= level <= LEVEL
     assert len(data_id) == DATA_ID_BYTES
     assert len(previous_hash) == HASH_BYTES
-    size = segment_header_bytes(len(layout))
+    size = segment_header_bytes(len(layout), level)
     fixed = SEGMENT_HEADER.pack(
-        SEGMENT_MAGIC, FORMAT_VERSION, flags, size, first_lsn, data_id, previous_hash,
+        SEGMENT_MAGIC, level, flags, size, first_lsn, data_id, previous_hash,
         segment_bytes, len(layout), 0,
     )  # fmt: skip
-    packed = bytearray((fixed + layout).ljust(size, b"\0"))
+    packed = bytearray((fixed + layout + _pack_needs(level)).ljust(size, b"\0"))
     _CRC.pack_into(packed, SEGMENT_CRC_OFFSET, crc32c(packed))
     return bytes(packed)
 
@@ -331,7 +373,8 @@ def peek_segment_header_bytes(start: bytes) -> int:
 def unpack_segment_header(packed: bytes) -> SegmentHeader:
     """Read a whole segment header; raises Damage or UnknownVersion.
 
-    The place of the crc, and the bytes that it covers, are the same in every version, for ever.
+    The place of the crc, the bytes that it covers, and the place of what a version needs are the
+    same in every version, for ever.
     """
     size = peek_segment_header_bytes(packed)
     if len(packed) != size:
@@ -344,11 +387,13 @@ def unpack_segment_header(packed: bytes) -> SegmentHeader:
     if crc32c(blank) != crc:
         raise Damage("the crc of the segment header does not match")
     if version > FORMAT_VERSION:
-        raise UnknownVersion(version)
+        raise UnknownVersion(version, _unpack_needs(packed[SEGMENT_HEADER_BYTES + layout_bytes :]))
     if version == 0 or flags & ~FLAG_FORK or layout_bytes > size - SEGMENT_HEADER_BYTES:
         raise Damage("the segment header has impossible fields")
     layout = packed[SEGMENT_HEADER_BYTES : SEGMENT_HEADER_BYTES + layout_bytes]
-    return SegmentHeader(first_lsn, data_id, previous_hash, segment_bytes, size, layout, flags)
+    return SegmentHeader(
+        first_lsn, data_id, previous_hash, segment_bytes, size, layout, flags, version
+    )
 
 
 def pack_block_header(header: BlockHeader, salt: int) -> bytes:

@@ -47,6 +47,7 @@ from daybook.journal.segment import (
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.journal.succession import check_succession
 from daybook.journal.written import Written
+from daybook.levels import LEVEL_MIN
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 8192
@@ -96,6 +97,8 @@ class Journal:
         self._name = ""
         self._offset = 0
         self._capacity = 0
+        # The feature level of the newest segment, and at least that of the next one.
+        self._level = LEVEL_MIN
         # Packed, because a segment may have very many small blocks.
         self._entries = bytearray()
         # How many bytes of the entries the copy in the other process has.
@@ -190,6 +193,7 @@ class Journal:
         self._entries = tail.entries
         self._offset = tail.offset
         self._capacity = segment.file.size()
+        self._level = segment.header.level
         self._last_hash = tail.last_hash
         self._last_is_mark = tail.last_is_mark
         self._sealed = tail.sealed
@@ -206,6 +210,11 @@ class Journal:
         return self._name
 
     @property
+    def level(self) -> int:
+        """Feature level of the newest segment."""
+        return self._level
+
+    @property
     def last_hash(self) -> bytes:
         """Hash of the last block, which depends on all blocks before it."""
         return self._last_hash
@@ -217,7 +226,7 @@ class Journal:
         (fatal).
         """
         self._check_usable()
-        self._write(self._encode(batch))
+        self._write(self._encode(batch), batch.level)
 
     def _encode(self, batch: BatchLike) -> EncodedBlock:
         assert batch.first_lsn == self.next_lsn, "a batch must begin with the next LSN"
@@ -235,7 +244,7 @@ class Journal:
             return
         block = self._codec.encode_mark(self.next_lsn, time, self._last_hash, self._padding)
         if self._fits(len(block.data)):
-            self._write(block)
+            self._write(block, self._level)
             return
         try:
             self._roll(0)
@@ -271,7 +280,7 @@ class Journal:
         twin._name, twin._offset, twin._capacity = self._name, self._offset, self._capacity
         twin._entries = bytearray(self._entries)
         twin._last_hash, twin._last_is_mark = self._last_hash, self._last_is_mark
-        twin._sealed = self._sealed
+        twin._sealed, twin._level = self._sealed, self._level
         twin.next_lsn = self.next_lsn
         self._shared = twin._shared = len(self._entries)
         return twin
@@ -288,8 +297,8 @@ class Journal:
         entries = bytes(self._entries[self._shared :])
         self._shared = len(self._entries)
         return Written(
-            segment_lsn, self._capacity, self._offset, self.next_lsn, self._last_is_mark,
-            self._last_hash, entries,
+            segment_lsn, self._capacity, self._offset, self.next_lsn, self._level,
+            self._last_is_mark, self._last_hash, entries,
         )  # fmt: skip
 
     def follow(self, written: Written) -> None:
@@ -297,10 +306,11 @@ class Journal:
         assert self.unshared_bytes == 0, "both copies have written at the same time"
         assert written.next_lsn >= self.next_lsn
         name = segment_name(written.segment_lsn)
-        # A segment without events may be replaced by a larger one of the same name.
-        if (name, written.capacity) != (self._name, self._capacity):
+        # A segment without events may be replaced by another one of the same name.
+        if (name, written.capacity, written.level) != (self._name, self._capacity, self._level):
             self.close()
             self._name, self._entries, self._sealed = name, bytearray(), False
+            self._level = written.level
         self._capacity, self._offset = written.capacity, written.offset
         self._last_hash, self._last_is_mark = written.last_hash, written.last_is_mark
         self._entries += written.entries
@@ -312,7 +322,7 @@ class Journal:
 
         Raises JournalFailed if the segment is gone.
         """
-        if self._sealed:
+        if self._sealed or batch.level > self._level:
             return None
         block = self._encode(batch)
         if not self._fits(len(block.data)):
@@ -356,11 +366,11 @@ class Journal:
             "start again."
         )
 
-    def _write(self, block: EncodedBlock) -> None:
-        """Write a block, sync it, and move to its end."""
+    def _write(self, block: EncodedBlock, level: int) -> None:
+        """Write a block whose events need a feature level, sync it, and move to its end."""
         try:
-            if not self._fits(len(block.data)):
-                self._roll(len(block.data))
+            if level > self._level or not self._fits(len(block.data)):
+                self._roll(len(block.data), level)
             self.put(block)
             self.check_name()
         except OSError as error:
@@ -413,14 +423,16 @@ class Journal:
         """Return the size of the segment's footer after `more_blocks` more blocks."""
         return footer_bytes(len(self._entries) // FOOTER_ENTRY_BYTES + more_blocks)
 
-    def _roll(self, block_bytes: int) -> None:
+    def _roll(self, block_bytes: int, level: int = LEVEL_MIN) -> None:
         """Seal the newest segment and begin one that has space for a block of this size.
 
-        A segment gets its name after its header is durable, so a bad header is always damage, never
-        a torn write.
+        Its feature level is this one, or that of the segment before if that is higher. A newest
+        segment without events is replaced. A segment gets its name after its header is durable, so
+        a bad header is always damage, never a torn write.
         """
         layout = self.layout.encode()
-        header_bytes = segment_header_bytes(len(layout))
+        level = max(level, self._level)
+        header_bytes = segment_header_bytes(len(layout), level)
         size = max(self._segment_bytes, header_bytes + block_bytes + footer_bytes(1))
         file = self._reserve_file(size)
         header = pack_segment_header(
@@ -429,6 +441,7 @@ class Journal:
             previous_hash=self._last_hash,
             segment_bytes=size,
             layout=layout,
+            level=level,
             flags=self._segment_flags,
         )
         assert len(header) == header_bytes
@@ -447,6 +460,7 @@ class Journal:
         self._file, self._name, self._capacity = file, name, file.size()
         self._offset, self._entries, self._sealed = header_bytes, bytearray(), False
         self._shared = 0
+        self._level = level
         self._segment_flags = 0
         self.reserve()
 

@@ -167,16 +167,18 @@ class ProcessWriter:
         self._asked += 1
         pieces = [b"".join(batch.rows), *(b"".join(heap) for heap in batch.heaps)]
         sizes = map(len, pieces)
-        self._send([self._request.pack(_BATCH, batch.first_lsn, batch.time, *sizes), *pieces])
+        self._send(
+            [self._request.pack(_BATCH, batch.level, batch.first_lsn, batch.time, *sizes), *pieces]
+        )
 
     def _send_mark(self, time: int) -> None:
         self._asked += 1
-        self._send([self._request.pack(_MARK, 0, time, 0, *self._nothing)])
+        self._send([self._request.pack(_MARK, 0, 0, time, 0, *self._nothing)])
 
     def _send_written(self, written: Written) -> None:
         """Tell the writer what this process has written; there is no answer."""
         packed = pack_written(written)
-        head = self._request.pack(_WRITTEN, written.next_lsn, 0, len(packed), *self._nothing)
+        head = self._request.pack(_WRITTEN, 0, written.next_lsn, 0, len(packed), *self._nothing)
         self._send([head, packed])
 
     def _send(self, pieces: list[bytes]) -> None:
@@ -365,11 +367,12 @@ def _ignore_watch(_: bool) -> None:
 
 
 def _request_header(journal: Journal) -> Struct:
-    """The head of a request to the writer: kind, first LSN, time, bytes of the rows, of each heap.
+    """The head of a request to the writer: kind, feature level, first LSN, time, bytes of the rows,
+    of each heap.
 
     The bytes follow; a mark has none, and what was written here has the place of the rows.
     """
-    return Struct(f"<BxxxxxxxQq{1 + len(journal.layout.heaps)}Q")
+    return Struct(f"<BxxxIQq{1 + len(journal.layout.heaps)}Q")
 
 
 @contextmanager
@@ -480,10 +483,10 @@ class Serving:
         while core.reported_full and not self._asked.poll(self._retry_ms):
             core.journal.reserve()
             core.report_space()
-        kind, first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
+        kind, level, first_lsn, time, *sizes = self._request.unpack(self._take(self._request.size))
         rows, *heaps = [self._take(size) for size in sizes]
         if kind == _BATCH:
-            self._write(Batch(first_lsn, [rows], [[heap] for heap in heaps], time))
+            self._write(Batch(first_lsn, [rows], [[heap] for heap in heaps], time, level))
         elif kind == _MARK:
             core.mark(time)
             self._report(_MARKED, 0, pack_written(core.journal.take_written()))

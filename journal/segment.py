@@ -148,7 +148,7 @@ class Segment:
 
     def codec(self) -> BlockCodec:
         """Return a codec for the layout in the header; raises Damage if the layout is invalid."""
-        return BlockCodec(_layout_of(self.header), self.header.data_id)
+        return BlockCodec(_layout_of(self.header), self.header.data_id, self.header.level)
 
     @property
     def is_cut_short(self) -> bool:
@@ -236,6 +236,11 @@ def read_segment_header(file: File) -> SegmentHeader:
     return unpack_segment_header(file.pread(size, 0))
 
 
+def newer_format(name: str, unknown: UnknownVersion) -> NewerFormat:
+    """Return the error for a segment of a feature level that this release does not know."""
+    return NewerFormat(name, unknown.version, FORMAT_VERSION, unknown.needs)
+
+
 def open_segment(disk: Disk, name: str, layout: RowLayout | None = None) -> Segment:
     """Open a segment for reading.
 
@@ -263,7 +268,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
         raise Corruption(name, 0, first_lsn, str(damage)) from damage
     except UnknownVersion as unknown:
         file.close()
-        raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+        raise newer_format(name, unknown) from unknown
     except (WrongLayout, OSError):
         file.close()
         raise

@@ -14,10 +14,8 @@ import msgspec
 
 from daybook.journal.block import Block, BlockCodec, RawBlock
 from daybook.journal.disk import Disk, File
-from daybook.journal.errors import NewerFormat
 from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
-    FORMAT_VERSION,
     Damage,
     Footer,
     SegmentHeader,
@@ -33,6 +31,7 @@ from daybook.journal.segment import (
     Segment,
     left_meanwhile,
     look_behind,
+    newer_format,
     read_segment_header,
     reserve_is_begun,
     segment_names,
@@ -116,7 +115,7 @@ def sound_header(disk: Disk, names: Sequence[str]) -> SegmentHeader | None:
         except Damage:
             continue
         except UnknownVersion as unknown:
-            raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+            raise newer_format(name, unknown) from unknown
         finally:
             file.close()
     return None
@@ -175,7 +174,7 @@ class _Checker:
             header = self._reference._replace(first_lsn=first_lsn)
         except UnknownVersion as unknown:
             file.close()
-            raise NewerFormat(self._name, unknown.version, FORMAT_VERSION) from unknown
+            raise newer_format(self._name, unknown) from unknown
         segment = Segment(file, self._name, header)
         try:
             self._walk(segment, segment.codec())

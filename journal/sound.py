@@ -13,11 +13,10 @@ import msgspec
 
 from daybook.journal.block import Block, BlockCodec
 from daybook.journal.disk import Disk
-from daybook.journal.errors import NewerFormat, NoJournal
+from daybook.journal.errors import NoJournal
 from daybook.journal.format import (
     BLOCK_HEADER_BYTES,
     FIRST_LSN,
-    FORMAT_VERSION,
     Damage,
     Footer,
     FooterEntry,
@@ -26,7 +25,13 @@ from daybook.journal.format import (
     segment_first_lsn,
     unpack_block_header,
 )
-from daybook.journal.segment import Segment, look_behind, read_segment_header, segment_names
+from daybook.journal.segment import (
+    Segment,
+    look_behind,
+    newer_format,
+    read_segment_header,
+    segment_names,
+)
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -110,7 +115,7 @@ class _Walk:
         try:
             return read_segment_header(file)
         except UnknownVersion as unknown:
-            raise NewerFormat(name, unknown.version, FORMAT_VERSION) from unknown
+            raise newer_format(name, unknown) from unknown
         except (Damage, OSError):
             return None
         finally:

@@ -14,7 +14,8 @@ from daybook.journal.segment import Segment, left_meanwhile, open_segment, segme
 
 
 class SegmentStat(msgspec.Struct, frozen=True):
-    """The figures of a segment. Times are microseconds since 1970 UTC, 0 if there are no events."""
+    """The figures of a segment. Times are microseconds since 1970 UTC, 0 if there are no events;
+    `level` is its feature level."""
 
     name: str
     sealed: bool
@@ -31,6 +32,7 @@ class SegmentStat(msgspec.Struct, frozen=True):
     heap_stored_bytes: int
     time_min: int
     time_max: int
+    level: int
 
 
 class JournalStat(msgspec.Struct, frozen=True):
@@ -38,6 +40,11 @@ class JournalStat(msgspec.Struct, frozen=True):
 
     segments: tuple[SegmentStat, ...]
     data_id: str
+
+    @property
+    def levels(self) -> dict[int, int]:
+        """The feature levels of the segments, and the first LSN of the first segment of each."""
+        return {segment.level: segment.first_lsn for segment in reversed(self.segments)}
 
     @property
     def events(self) -> int:
@@ -116,6 +123,7 @@ def _segment_stat(segment: Segment) -> SegmentStat:
         heap_stored_bytes=sum(entry.heap_stored_bytes for entry in data),
         time_min=min((entry.time_min for entry in data), default=0),
         time_max=max((entry.time_max for entry in data), default=0),
+        level=segment.header.level,
     )
 
 

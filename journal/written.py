@@ -8,20 +8,22 @@ from typing import Final, NamedTuple
 
 from daybook.journal.format import FOOTER_ENTRY_BYTES, HASH_BYTES
 
-_FIXED: Final = Struct(f"<QQQQ?7x{HASH_BYTES}s")
+_FIXED: Final = Struct(f"<QQQQI?3x{HASH_BYTES}s")
 
 
 class Written(NamedTuple):
     """Blocks that were written and synced, and the place of the next one.
 
     `segment_lsn` is the first LSN of the newest segment, `capacity` its size and `offset` the end
-    of its blocks; `entries` are the packed footer entries of the blocks that are new in it.
+    of its blocks, `level` its feature level; `entries` are the packed footer entries of the blocks
+    that are new in it.
     """
 
     segment_lsn: int
     capacity: int
     offset: int
     next_lsn: int
+    level: int
     last_is_mark: bool
     last_hash: bytes
     entries: bytes
@@ -36,5 +38,5 @@ def unpack_written(packed: bytes) -> Written:
     """Read what the other process wrote."""
     entries = packed[_FIXED.size :]
     assert len(entries) % FOOTER_ENTRY_BYTES == 0, "only whole entries are sent"
-    segment_lsn, capacity, offset, next_lsn, is_mark, last_hash = _FIXED.unpack_from(packed)
-    return Written(segment_lsn, capacity, offset, next_lsn, is_mark, last_hash, entries)
+    fixed = _FIXED.unpack_from(packed)
+    return Written._make((*fixed, entries))

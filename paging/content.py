@@ -90,8 +90,8 @@ class DecodedBlock:
     """
 
     __slots__ = (
-        "_bodies", "_codec", "_header", "_headers", "_kinds", "_rows", "_strings", "first_lsn",
-        "next_lsn", "size",
+        "_bodies", "_codec", "_details", "_header", "_headers", "_kinds", "_rows", "_strings",
+        "first_lsn", "next_lsn", "size",
     )  # fmt: skip
 
     def __init__(self, codec: BlockCodec, header: BlockHeader, rows: bytes, heap: bytes) -> None:
@@ -115,6 +115,7 @@ class DecodedBlock:
         lengths.cumsum(dtype=np.int64, out=ends[1:])
         if int(ends[-1]) != len(self._strings):
             raise Damage("the rows claim more or fewer bytes than the heap has")
+        self._details: Ends = ends
         self._headers: Ends = ends[count:]
         self._bodies: Ends = ends[2 * count :]
         self.size = len(self._strings) + len(rows) + ends.nbytes + count + BLOCK_OVERHEAD_BYTES
@@ -185,10 +186,14 @@ class DecodedBlock:
         columns = self._codec.columns(self._header, self._rows)
         place = lsn - self.first_lsn
         row = cast(Row, tuple([column[place] for column in columns[: -self._codec.heap_count]]))
-        start = sum(columns[-3][:place])
-        detail = self._strings[start : start + columns[-3][place]]
         [(headers, body)] = self._run(place, place + 1)
-        return Event(row, detail, headers, body)
+        return Event(row, self.detail(lsn)[1], headers, body)
+
+    def detail(self, lsn: int) -> tuple[int, bytes]:
+        """Kind and detail of one event of the block; the rows stay compressed."""
+        place = lsn - self.first_lsn
+        start, end = self._details[place : place + 2].tolist()
+        return self._kinds[place], self._strings[start:end]
 
 
 class _OpenSegment:
@@ -453,6 +458,12 @@ class ContentReader:
         block = self._block(lsn)
         block.pick([lsn], [message])
         return block.event(lsn)
+
+    def detail(self, lsn: int, message: int) -> tuple[int, bytes]:
+        """Kind and detail of the event with the content of a message; raises StoreError."""
+        block = self._block(lsn)
+        block.pick([lsn], [message])
+        return block.detail(lsn)
 
     def close(self) -> None:
         """Close all files."""

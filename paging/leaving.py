@@ -21,10 +21,12 @@ from collections.abc import Generator
 from typing import Final, TypeAlias
 
 from daybook.engine.carrying import relocate
-from daybook.engine.commands import Carry, CarryChunk, Command, NoteSegmentsRemoved
+from daybook.engine.commands import Command
 from daybook.engine.details import CarriedDetail, RoutedDetail
 from daybook.engine.events import KIND, LARGE, chunk_lsns, decode_detail
 from daybook.engine.message import Message
+from daybook.engine.origins import journaled
+from daybook.engine.retention_commands import Carry, CarryChunk, NoteSegmentsRemoved
 from daybook.journal.retention import Choice, Limits, SealedSegment, choose
 from daybook.paging.content import Event
 from daybook.paging.surveying import Place, Weight
@@ -333,9 +335,9 @@ class Rounds:
         event = yield from _read(place.lsn, place.message)
         chunks: tuple[int, ...] = ()
         body_bytes = 0
+        detail = decode_detail(event.row[KIND], event.detail)
+        assert isinstance(detail, RoutedDetail | CarriedDetail)
         if place.flags & LARGE:
-            detail = decode_detail(event.row[KIND], event.detail)
-            assert isinstance(detail, RoutedDetail | CarriedDetail)
             chunks = chunk_lsns(detail)
             body_bytes = detail.body_bytes
             if chunks[0] >= first_lsn:
@@ -359,6 +361,7 @@ class Rounds:
                 body=event.body,
                 chunks=chunks,
                 body_bytes=body_bytes,
+                origin=journaled(event.row, detail, event.headers),
             )
         )
 

@@ -17,16 +17,18 @@ from typing import Final, cast
 import numpy as np
 
 from daybook.engine.content import UnknownFormat, codec_of, is_known
-from daybook.engine.details import CarriedDetail, RoutedDetail
+from daybook.engine.details import CarriedDetail, Origin, RoutedDetail
 from daybook.engine.digest import U64 as U64_MASK
-from daybook.engine.events import FORMAT, KIND, LARGE, PERSISTENT, chunk_lsns, decode_detail
+from daybook.engine.events import FORMAT, LARGE, PERSISTENT, chunk_lsns, decode_detail
 from daybook.engine.gap import Gap
 from daybook.engine.message import (
     LEVELS,
     MESSAGE_OVERHEAD_BYTES,
+    UNREAD,
     Entry,
     Message,
 )
+from daybook.engine.origins import journaled, says_origin
 from daybook.engine.queues import (
     PAST_ALL,
     ContentError,
@@ -231,6 +233,22 @@ class IndexStore:
                 self._enlarge(message, size)
             message.resident = True
 
+    def origin(self, message: Message) -> Origin | None:
+        """Return where a message was before, None if it is no copy; raises StoreError."""
+        lsn = self.where([message.id])[0]
+        detail = self._detail(lsn, message)
+        if detail is not None and detail.origin is not None:
+            return detail.origin
+        if message.resident and not says_origin(codec_of(message.flags), message.headers):
+            return None
+        event = self.content.event(lsn, message.id)
+        return journaled(event.row, detail, event.headers)
+
+    def _detail(self, lsn: int, message: Message) -> RoutedDetail | CarriedDetail | None:
+        """Return the detail of the event that contains a message; raises StoreError."""
+        detail = decode_detail(*self.content.detail(lsn, message.id))
+        return detail if isinstance(detail, RoutedDetail | CarriedDetail) else None
+
     def where(self, message_ids: list[int]) -> list[int]:
         """Return the LSNs of the events with the content of messages."""
         with self._reading() as txn:
@@ -426,6 +444,7 @@ class IndexStore:
                 message_id, address, priority_of(level, flags), message_flags(level, flags),
                 expires, *content,
             )  # fmt: skip
+            message.origin = UNREAD
             if message.size != size:
                 self._enlarge(message, size)
             if message.flags & FORMAT and not is_known(message.flags):
@@ -437,9 +456,8 @@ class IndexStore:
     def _enlarge(self, message: Message, size: int) -> None:
         """Make a message large if its body is in chunks; raises StoreError if it is not."""
         if message.flags & LARGE:
-            event = self.content.event(self.where([message.id])[0], message.id)
-            detail = decode_detail(event.row[KIND], event.detail)
-            if isinstance(detail, RoutedDetail | CarriedDetail):
+            detail = self._detail(self.where([message.id])[0], message)
+            if detail is not None:
                 message.enlarge(chunk_lsns(detail), detail.body_bytes)
         if min(message.size, SIZE_MAX) != size:
             raise StoreDamaged(

@@ -12,7 +12,7 @@ input of the peer makes a call of a session raise an exception. Must never know 
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.budget import Budget
 from daybook.engine.commands import Command
@@ -325,6 +325,10 @@ class ProtocolOption(NamedTuple):
     range: Range
     default: str | int | bool | list[str]
     doc: str
+
+
+HOST_NAMES: Final = "host-names"
+"""Among the values for Watching protocols: the names of the machine, and the host of `listen`."""
 
 
 class Messaging(Protocol):

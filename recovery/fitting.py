@@ -16,6 +16,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.apply import APPLY
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, TIME, Row
+from daybook.engine.feature_levels import level_of
 from daybook.engine.kinds import (
     ENDING_A_DELIVERY,
     LEAVING,
@@ -276,7 +277,8 @@ def _queues_of(routed: Fact) -> tuple[int, ...]:
 def lost_rows(first_lsn: int, last_lsn: int, time: int) -> Batch:
     """Return a batch that stands for events of which nothing is known."""
     packed = pack_wide(events.row(events.LOST, time=time), 0, 0, 0)
-    return Batch(first_lsn, [packed * (last_lsn - first_lsn + 1)], ([], [], []), time)
+    rows = [packed * (last_lsn - first_lsn + 1)]
+    return Batch(first_lsn, rows, ([], [], []), time, level_of([packed], []))
 
 
 def batch_of(first_lsn: int, facts: list[Fact]) -> Batch:
@@ -286,7 +288,7 @@ def batch_of(first_lsn: int, facts: list[Fact]) -> Batch:
     ]
     strings = zip(*(fact[1:] for fact in facts), strict=True)
     heaps = [[text for text in heap if text] for heap in strings]
-    return Batch(first_lsn, rows, heaps, facts[-1].row[TIME])
+    return Batch(first_lsn, rows, heaps, facts[-1].row[TIME], level_of(rows, heaps[0]))
 
 
 def _facts_of(block: Block) -> Iterator[tuple[int, Row, bytes, bytes, bytes]]:

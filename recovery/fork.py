@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from daybook.engine import details, events
+from daybook.engine.feature_levels import KINDS, level_of
 from daybook.engine.queues import StoreError
 from daybook.errors import DaybookError
 from daybook.journal.batch import Batch
@@ -261,6 +262,7 @@ def _rewrite(
         JournalCopy.begin(
             target, LAYOUT, data_id=data_id, first_lsn=first, previous_hash=previous,
             segment_bytes=header.segment_bytes, is_fork=True,
+            level=max(header.level, KINDS[events.FORKED]),
         )
     )  # fmt: skip
     for block in read_blocks(disk, LAYOUT, from_lsn=first, to_lsn=end) if first <= end else ():
@@ -290,7 +292,8 @@ def _event(lsn: int, end: int, detail: details.ForkedDetail, now: int) -> Batch:
     encoded = events.encode_detail(detail)
     row = events.row(events.FORKED, related=end, time=now)
     packed = events.ROW_STRUCT.pack(*row, len(encoded), 0, 0)
-    return Batch(lsn, [packed], ([encoded], [], []), now)
+    level = level_of([packed], [encoded])
+    return Batch(lsn, [packed], ([encoded], [], []), now, level)
 
 
 def _take_over(work: Path, data_id: bytes, end: int, end_hash: bytes) -> None:

@@ -21,7 +21,7 @@ def start_after(
 
     `reserved` is `lsns_reserved` of the broker before. Raises JournalError.
     """
-    start = Start(version=version)
+    start = Start(version=version, level=recovered.journal.level)
     repair = recovered.repair
     if repair is not None and repair.cut_bytes:
         start.cut_bytes = repair.cut_bytes

@@ -13,13 +13,7 @@ Modules:
 - `admission`: Limits on connections: in total, for each address, and for connections without a
   login.
 - `anchoring`: Keeping anchors elsewhere: appended to a file, or posted to a URL.
-- `apollo_xml`: The configuration of Apollo, `apollo.xml`, as the source of ours: connectors and
-  their `<stomp>`.
-- `artemis`: What Artemis calls things that have another name here, and its defaults where ours
-  differ.
-- `artemis_tls`: The parameters for TLS in the URL of an acceptor of Artemis, as keys of ours.
 - `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
-- `broker_xml`: The configuration of Artemis, `broker.xml`, as the source of ours.
 - `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
 - `config_changes`: What a new configuration changes: what is in force at once, and what needs a
   restart.
@@ -50,6 +44,8 @@ Modules:
 - `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
   of lines.
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
+- `foreign`: Configurations of other brokers, read as if they were ours. Nothing here acts on what
+  it reads.
 - `group_requests`: The requests of the control socket about message groups.
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
 - `hangups`: Detects closed connections of peers from which nothing is read.
@@ -90,11 +86,15 @@ Modules:
 - `outbox`: The outbox: output waits here until the events that it reports are durable (promise P1).
 - `pacing`: When the index is to advance: rarely while nothing waits for it, at once when something
   does.
+- `passcode_hashes`: Hashes of passcodes: Argon2 for new ones, and PBKDF2 as other brokers have made
+  them.
+- `paused_queues`: Paused queues in which messages wait: how many there are, and the names of some.
 - `peer`: A peer: one connection, its session, its transport, and the bytes between them.
 - `peer_socket`: One socket of a peer: its transport, and the layers between the socket and the
   session.
 - `peers`: What all connections beside the hub's have in common: those of administrators and of
   onlookers.
+- `pools`: The pools that the server guards: those of connections that no user has, and of records.
 - `ports`: The hub's options and notices.
 - `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
 - `refusals`: Records refused logins in the journal, with a limit on their number and content.
@@ -126,5 +126,4 @@ Modules:
 - `users_file`: The users file: what is known of each user, read and replaced as a whole.
 - `version`: The version of this release, as the distribution says.
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.
-- `xml_source`: An XML file as a tree of elements with the line of each, read by a hardened parser.
 """

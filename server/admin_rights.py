@@ -2,14 +2,14 @@
 
 `manage` on an address allows everything there. Creating and deleting addresses and queues, and
 browsing, are also allowed by the permission of that name. A request that is not about one address
-needs `manage` on all of them. Must never know how requests are transported.
+needs `manage` on all of them. Where messages are moved to is checked by the engine, which alone
+knows the targets (`engine.move_targets`). Must never know how requests are transported.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
 from daybook.engine.definitions import QueueDefinition
-from daybook.engine.names import host_and_name
 from daybook.engine.permissions import (
     BROWSE,
     CREATE_ADDRESS,
@@ -19,10 +19,11 @@ from daybook.engine.permissions import (
     DELETE_DURABLE_QUEUE,
     DELETE_NON_DURABLE_QUEUE,
     MANAGE,
+    Actor,
     Denial,
     Permissions,
 )
-from daybook.engine.permitting import refusal, rules_place
+from daybook.engine.permitting import actor_may, refusal
 from daybook.engine.queue_names import meant
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import State
@@ -50,29 +51,25 @@ class AdminRights:
     ) -> None:
         """`deny` is called with each refusal; `hosts` are the virtual hosts that the user may use,
         none for all."""
-        self._hosts: Final = hosts
+        self.actor: Final = Actor(user, peer, hosts)
         self._state: Final = state
         self._permissions: Final = permissions
-        self._user: Final = user
-        self._peer: Final = peer
         self._deny: Final = deny
 
     def may(self, request: Any) -> Refusal | None:
         """Return why a request is refused, None if it is not."""
         permissions = self._permissions
-        if permissions is None and not self._hosts:
+        if permissions is None and not self.actor.hosts:
             return None
         permissions = permissions if permissions is not None else Permissions({})
         address, queue = self._place(request, permissions)
         needed = self._needed(request)
         is_manager = self._has(permissions, MANAGE, address, queue)
-        allowed = (
-            is_manager or all(self._has(permissions, each, address, queue) for each in needed)
-        ) and self._may_use(request, permissions)
-        if allowed:
+        if is_manager or all(self._has(permissions, each, address, queue) for each in needed):
             return None
-        self._deny(Denial(0, self._user, needed[0], address, queue or "", self._peer))
-        return refusal(self._user, needed[0], address, queue)
+        user, peer = self.actor.user, self.actor.peer
+        self._deny(Denial(0, user, needed[0], address, queue or "", peer))
+        return refusal(user, needed[0], address, queue)
 
     def _needed(self, request: Any) -> list[str]:
         """Return the permissions that allow a request, without `manage`."""
@@ -115,24 +112,10 @@ class AdminRights:
         found = self._state.queue_by_name.get(queue)
         return (found.address.name if found is not None else address or queue), queue
 
-    def _may_use(self, request: Any, permissions: Permissions) -> bool:
-        """Whether messages may go where a request sends them."""
-        target = getattr(request, "target", "")
-        if not isinstance(target, str) or not target:
-            return True
-        return self._has(permissions, MANAGE, *self._place_of(target))
-
     def _has(
         self, permissions: Permissions, permission: str, address: str, queue: str | None
     ) -> bool:
-        place = rules_place(self._state, permissions, address)
-        if self._hosts and (place == permissions.syntax.any_words or not self._is_allowed(place)):
-            # What is about the whole broker is about hosts that are not this user's.
-            return False
-        return permissions.allows(self._user, permission, place, queue)
-
-    def _is_allowed(self, place: str) -> bool:
-        return host_and_name(place)[0] in self._hosts
+        return actor_may(self._state, permissions, self.actor, permission, address, queue)
 
     def _definition(self, name: str) -> QueueDefinition | None:
         found = self._state.queue_by_name.get(meant(self._state, name)[1])

@@ -22,6 +22,7 @@ from daybook.engine.commands import (
     UpdateAddress,
     UpdateQueue,
 )
+from daybook.engine.permissions import Actor
 from daybook.server.setting_values import from_text
 
 _CREDENTIALS: Final = Struct("3i")
@@ -29,10 +30,12 @@ _CREDENTIALS: Final = Struct("3i")
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """The user behind a request, and the request as it came."""
+    """The user behind a request, the request as it came, and whose rights limit it: `actor` is None
+    for the operator of this machine."""
 
     by: str
     request: str
+    actor: Actor | None = None
 
     def command(self, command: Command) -> Administer:
         """Return a command that records its user."""
@@ -126,11 +129,12 @@ class MessagesAction(msgspec.Struct, frozen=True, tag="act-on-messages", tag_fie
     target: str = ""
     priority: int = -1
 
-    def command(self, through: int) -> ActOnMessages:
+    def command(self, through: int, actor: Actor | None = None) -> ActOnMessages:
         """Return the command for the messages that came up to an LSN."""
         return ActOnMessages(
-            self.queue, self.action, self.filter, self.message, self.target, self.priority, through
-        )
+            self.queue, self.action, self.filter, self.message, self.target, self.priority, through,
+            actor=actor,
+        )  # fmt: skip
 
 
 Changing = (

@@ -178,7 +178,7 @@ class Administrators(Peers[Administrator]):
             self._users.hosts_of(peer.user),
         )
         by = f"{peer.user} from {peer.name}"
-        answer = await control.answer(peer.session.request, by, rights.may)
+        answer = await control.answer(peer.session.request, by, rights.may, rights.actor)
         if not peer.closed:
             peer.session.answered(answer, self._clock())
             self._after(peer)

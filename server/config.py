@@ -31,7 +31,6 @@ from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
 from daybook.server import encryption, kinds, options
 from daybook.server.acceptor_options import COMMON, TABLES
-from daybook.server.broker_xml import read_broker_xml
 from daybook.server.config_source import (
     Block,
     Given,
@@ -42,12 +41,13 @@ from daybook.server.config_source import (
     read_flags,
 )
 from daybook.server.divert_config import new_faults
+from daybook.server.foreign.findings import Findings, Foreign
+from daybook.server.foreign.reading import read_foreign
 from daybook.server.host_config import KEY, VirtualHost, host_in, hosts_of, match_on, on_host
 from daybook.server.kinds import Invalid
 from daybook.server.option import Option, unknown
 from daybook.server.security_config import SecurityRules, rules_of
 from daybook.server.setting_values import in_units
-from daybook.server.xml_source import is_xml
 
 DEFAULT_MATCH: Final = "#"
 DEFAULT_SETTINGS: Final[dict[str, Setting]] = {
@@ -212,6 +212,7 @@ class Config(msgspec.Struct, frozen=True):
     virtual_hosts: tuple[VirtualHost, ...] = ()
     host_security: dict[str, SecurityRules] = {}
     warnings: tuple[str, ...] = ()
+    foreign: Foreign = Foreign()
 
 
 def load(
@@ -225,22 +226,20 @@ def load(
     all acceptors, or are added to those of a broker.xml. Raises ConfigError.
     """
     problems: list[str] = []
-    warnings: list[str] = []
+    findings = Findings()
     if path is None:
         source = Source()
-    elif is_xml(Path(path)):
-        source = read_broker_xml(Path(path), problems, warnings)
-        source.is_artemis = True
     else:
-        source = read_file(Path(path), problems)
+        foreign = read_foreign(Path(path), problems, findings)
+        source = foreign if foreign is not None else read_file(Path(path), problems)
     if not any(_match_of(block) == DEFAULT_MATCH for block in source.settings):
         source.settings.insert(0, _default_settings())
     read_flags(source, overrides, listen, problems)
     config = _Builder(problems).build(source)
     if problems:
         raise ConfigError(problems)
-    warnings += filter(None, map(encryption.warning, config.acceptors))
-    return msgspec.structs.replace(config, warnings=tuple(warnings)) if warnings else config
+    warnings = (*findings.lost, *filter(None, map(encryption.warning, config.acceptors)))
+    return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
 
 
 def _match_of(block: Block) -> object:

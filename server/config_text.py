@@ -9,13 +9,17 @@ from daybook.server.config import show
 from daybook.server.config_source import SETTINGS, Block, Source
 
 
-def as_toml(source: Source, name: str, warnings: Sequence[str] = ()) -> str:
+def as_toml(
+    source: Source, name: str, lost: Sequence[str] = (), needless: Sequence[str] = ()
+) -> str:
     """Return the text of a broker.toml with these values; `name` is the file they come from.
 
-    `warnings` become comments.
+    What is lost, and what is not needed here, become comments.
     """
     lines = [f"# Converted from {name} by `daybook config convert`."]
-    lines += [f"# Ignored: {_on_one_line(warning)}" for warning in warnings]
+    for title, group in (("You lose this:", lost), ("Not needed here:", needless)):
+        lines += ["#", f"# {title}"] if group else []
+        lines += [f"# - {_on_one_line(each)}" for each in group]
     for section, block in source.sections.items():
         if block.values:
             lines += ["", f"[{section}]", *_pairs(block)]

@@ -45,6 +45,12 @@ class Configuring:
             config = current()
             found = settings.warnings(config.address_settings, config.wildcards.syntax)
             logs.warn_all(log, (*config.warnings, *found))
+            if config.foreign.needless:
+                log.info(
+                    "elements of the configuration are not needed here; `daybook config check"
+                    " --all FILE` lists them",
+                    elements=len(config.foreign.needless),
+                )
             for command in commands(config):
                 await self.carry_out(command)
             self._dismiss()

@@ -44,6 +44,7 @@ from daybook.engine.definitions import (
     not_requestable,
 )
 from daybook.engine.message import Message
+from daybook.engine.permissions import Actor
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue, StoreError
@@ -361,11 +362,16 @@ class ControlServer:
             writer.close()
 
     async def answer(
-        self, line: bytes, by: str, may: Callable[[Any], Refusal | None] = _anything
+        self,
+        line: bytes,
+        by: str,
+        may: Callable[[Any], Refusal | None] = _anything,
+        actor: Actor | None = None,
     ) -> bytes:
         """Return the answer to a request, in JSON; `by` is recorded with what it changes.
 
-        `may` returns why the request is refused, None if it is not.
+        `may` returns why the request is refused, None if it is not. `actor` is the administrator if
+        it is not the operator of this machine.
         """
         try:
             request = _decoder.decode(line)
@@ -374,7 +380,7 @@ class ControlServer:
         refusal = may(request)
         if refusal is not None:
             return _encode(_told(refusal))
-        return _encode(await self._carry_out(request, Asker(by, line.decode().strip())))
+        return _encode(await self._carry_out(request, Asker(by, line.decode().strip(), actor)))
 
     async def _carry_out(self, request: Request, asker: Asker) -> dict[str, Any]:
         if isinstance(request, ConnectionClosing):
@@ -482,7 +488,7 @@ class ControlServer:
 
     async def _act(self, asker: Asker, request: MessagesAction) -> dict[str, Any] | Refusal:
         """Do something with the messages that a queue has now, one part at a time."""
-        command = request.command(max(self._hub.broker.lsn, 1))
+        command = request.command(max(self._hub.broker.lsn, 1), asker.actor)
         last = 0
         while not command.is_done:
             told = await self._decide(asker.command(command))
@@ -494,7 +500,12 @@ class ControlServer:
             last = told["lsn"] or last
             # Nothing waits for the disk where nothing was chosen.
             await asyncio.sleep(0)
-        return {"lsn": last, "acted": command.acted, "passed_over": command.passed_over}
+        return {
+            "lsn": last,
+            "acted": command.acted,
+            "passed_over": command.passed_over,
+            "why": command.whys,
+        }
 
     def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""

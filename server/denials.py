@@ -2,21 +2,22 @@
 
 A client decides how often it is refused, and with which names. So the journal gets the first
 refusal of each user, address of peers, permission and destination in a minute, then one event with
-the number of the others; beyond `PLACES_MAX` of them all share one number. While the disk is nearly
-full nothing is written; refusals of that time are counted afterwards. Must never know the rules.
+the number of the others. Beyond the limits of `pools.DENIALS`, for all and for one user, they share
+one number. While the disk is nearly full nothing is written; refusals of that time are counted
+afterwards. Must never know the rules.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from daybook.engine.commands import RecordDenial
 from daybook.engine.permissions import Denial
 from daybook.server.logs import logger
+from daybook.server.pools import DENIALS
 from daybook.server.tally import Tally
 
-PLACES_MAX: Final = 128
-"""How many combinations of user, peer, permission and destination have their own events in a
-minute."""
+HOLDERS_NAMED_MAX: Final = 10
+"""How many roles and users a line of the log names."""
 NAME_MAX: Final = 300
 """The maximum length of a recorded name, which the client chose."""
 
@@ -30,10 +31,15 @@ class Denials:
 
     def __init__(self, record: Callable[[RecordDenial], None]) -> None:
         """`record` executes a command."""
+        # Returns whom the missing permission is given to. Only the log names them: a client that
+        # is refused must not learn the names of roles and users.
+        self.holders: Callable[[Denial], Sequence[str]] = lambda _: ()
         self.count = 0
         self.is_disk_short = False
         self._record: Final = record
-        self._tally: Final[Tally[_Place]] = Tally(PLACES_MAX)
+        self._tally: Final[Tally[_Place]] = Tally(
+            int(DENIALS.of_all), share=(_user_of, int(DENIALS.of_user))
+        )
 
     def take(self, denials: list[Denial], now: int) -> None:
         """Empty a list of refusals: count them, and record them within the limits."""
@@ -49,6 +55,7 @@ class Denials:
                     "permission refused",
                     user=each.user, permission=each.permission, address=address,
                     queue=queue or None, peer=each.peer,
+                    granted_to=", ".join(self.holders(each)[:HOLDERS_NAMED_MAX]) or "nobody",
                 )  # fmt: skip
                 self._record(
                     RecordDenial(
@@ -70,3 +77,7 @@ class Denials:
             self._record(RecordDenial(0, user, permission, address, queue, host, count))
         if others:
             self._record(RecordDenial(count=others))
+
+
+def _user_of(place: _Place) -> str:
+    return place[0]

@@ -5,10 +5,11 @@ object handles its events, and whether its peers log in. Must never know sockets
 protocol.
 """
 
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from daybook.protocols.port import Administering, Messaging, Session, Value, Watching
+from daybook.protocols.port import HOST_NAMES, Administering, Messaging, Session, Value, Watching
 from daybook.protocols.registry import OFFERS
 from daybook.server.administrators import Administrator, Administrators
 from daybook.server.config import AcceptorConfig
@@ -166,4 +167,7 @@ class Entrances:
             assert self._administrators is not None
             return AdministeringEntrance(self._administrators, offer.administering(config.options))
         assert offer.watching is not None
-        return WatchingEntrance(self._onlookers, offer.watching(config.options))
+        names = (config.host, socket.gethostname())
+        return WatchingEntrance(
+            self._onlookers, offer.watching(config.options | {HOST_NAMES: names})
+        )

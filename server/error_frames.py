@@ -14,6 +14,7 @@ from daybook.server import logs
 from daybook.server.tally import SPAN_US, Tally
 
 ERROR_FRAME: Final = "ended by ERROR"
+REFUSED: Final = "ended by a refusal"
 LAYER_FAILED: Final = "failed in TLS or WebSocket"
 
 HOSTS_MAX: Final = 1000

@@ -297,6 +297,7 @@ QUEUES: Final = (
     ),
     _of_queues("messages_scheduled", "gauge", "Messages that are not delivered before a time."),
     _of_queues("size_bytes", "gauge", "Size of its messages."),
+    _of_queues("paused", "gauge", "1 if somebody paused it or its address, 0 if not."),
     _of_queues("consumers", "gauge", "Consumers of the queue."),
     _of_queues("messages_added_total", "counter", "Messages that were routed to the queue."),
     _of_queues(
@@ -317,8 +318,9 @@ def _row_of_queue(queue: Queue) -> tuple[int, ...]:
     """Return the values of a queue in the order of QUEUES."""
     return (
         queue.ready_count, queue.in_flight_count, queue.held_count, queue.scheduled_count,
-        queue.bytes, len(queue.consumers), queue.added, queue.acknowledged, queue.dead_lettered,
-        queue.expired, queue.replaced, queue.evicted,
+        queue.bytes, int(queue.paused or queue.address.definition.paused), len(queue.consumers),
+        queue.added, queue.acknowledged, queue.dead_lettered, queue.expired, queue.replaced,
+        queue.evicted,
     )  # fmt: skip
 
 

@@ -10,22 +10,25 @@ from typing import Any, Final
 
 import msgspec
 
+EXIT_WARNING: Final = 0
 EXIT_WRONG: Final = 1
 EXIT_NOT_RUNNING: Final = 3
 EXIT_INDEX: Final = 4
 EXIT_DISK: Final = 5
 BEHIND_SHARE: Final = 0.5
 """The index counts as behind from this part of max-unindexed-bytes on."""
+PAUSED_NAMED_MAX: Final = 5
+"""How many paused queues a sentence names."""
 
 KINDS: Final = (
     "disk", "durability", "index", "journal", "queue", "index_lag", "retention", "background",
-    "signing",
+    "signing", "paused",
 )  # fmt: skip
 """The kinds of problems of a running broker."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A problem: its exit code and a sentence.
+    """A problem: its exit code and a sentence. The code 0 is that of a warning.
 
     `kind` is one of KINDS; `unready` says why no messages are accepted because of it, "" if they
     are.
@@ -72,7 +75,25 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         for each in status.get("background", [])
         if each["trouble"]
     ]
+    if (paused := status.get("queues_paused", {})).get("count"):
+        found.append(Problem(EXIT_WARNING, _paused(paused), "paused"))
     return found
+
+
+def _paused(paused: Mapping[str, Any]) -> str:
+    """Describe the paused queues in which messages wait."""
+    named = paused["queues"][:PAUSED_NAMED_MAX]
+    texts = [_paused_queue(**each) for each in named]
+    if more := paused["count"] - len(named):
+        texts.append(f"messages wait in {more:,} more paused queue{'s' * (more > 1)}")
+    return "; ".join(texts)
+
+
+def _paused_queue(*, queue: str, address: str, messages: int, paused: str) -> str:
+    waiting = "1 message waits" if messages == 1 else f"{messages:,} messages wait"
+    if paused == "queue":
+        return f"queue {queue} is paused, and {waiting} in it"
+    return f"address {address} is paused, and {waiting} in its queue {queue}"
 
 
 def why_unready(status: Mapping[str, Any]) -> str:

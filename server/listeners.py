@@ -13,10 +13,10 @@ from typing import Final
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.protocols.registry import OFFERS
 from daybook.server import logs
-from daybook.server.admission import Admission
+from daybook.server.admission import Admission, network_of
 from daybook.server.config import AcceptorConfig
 from daybook.server.entrances import Entrance, Entrances
-from daybook.server.error_frames import LAYER_FAILED, ErrorFrames
+from daybook.server.error_frames import ERROR_FRAME, LAYER_FAILED, REFUSED, ErrorFrames
 from daybook.server.figures import AcceptorFigures
 from daybook.server.hangups import Hangups
 from daybook.server.layers.certificates import Identity, TlsError
@@ -24,6 +24,7 @@ from daybook.server.layers.client_names import ClientNames
 from daybook.server.layers.handshakes import Handshakes
 from daybook.server.layers.websocket import WebSocketOptions
 from daybook.server.peer_socket import Connection
+from daybook.server.pools import share_of_address
 
 READ_BYTES: Final = 64 * 1024
 """The most bytes read from a socket at once: after each read other connections have their turn, and
@@ -47,6 +48,9 @@ WARN_SECONDS: Final = 24 * 3600.0
 ANSWERED_AMONG: Final = 64
 """Among how many of the oldest connections an answered one is searched."""
 
+SHARED_AMONG: Final = 1024
+"""Among how many of the oldest connections those of an address are counted."""
+
 KEEPALIVE_PROBES: Final = 6
 """How many unanswered keep-alive probes the kernel sends before it closes a connection."""
 
@@ -64,7 +68,8 @@ class Acceptor:
         """Raise TlsError if the certificate cannot be used."""
         self.config = config
         self.admission: Final = admission
-        self.error_frames: Final = ErrorFrames(config.name)
+        ending = ERROR_FRAME if OFFERS[config.protocol].messaging else REFUSED
+        self.error_frames: Final = ErrorFrames(config.name, ending)
         self.layer_errors: Final = ErrorFrames(config.name, LAYER_FAILED, by_reason=True)
         self._warn_at = 0.0
         self.identity = self._identify(config) if config.tls else None
@@ -229,11 +234,12 @@ class Acceptor:
 
         For a protocol without login, a new connection closes the oldest one, so that idle
         connections keep nobody out. Connections that already got an answer are closed first, so
-        that a client with a single request gets its answer.
+        that a client with a single request gets its answer. An address that has its share of them
+        closes its own.
         """
         if not self.entrance.logs_in:
             while len(self.connections) >= self.config.max_connections:
-                oldest = list(islice(self.connections, ANSWERED_AMONG))
+                oldest = self._oldest_for(host)
                 answered = (connection for connection in oldest if connection.was_answered)
                 self._displace(next(answered, oldest[0]))
             return ""
@@ -243,6 +249,15 @@ class Acceptor:
         if len(self.connections) >= self.config.max_connections:
             return f"acceptor {self.config.name} has reached max-connections"
         return ""
+
+    def _oldest_for(self, host: str) -> list[Connection]:
+        """Return connections, oldest first, of which one may make room for one of an address."""
+        network = network_of(host)
+        among = islice(self.connections, SHARED_AMONG)
+        own = [each for each in among if network_of(each.host) == network]
+        if len(own) >= share_of_address(self.config.max_connections):
+            return own[:ANSWERED_AMONG]
+        return list(islice(self.connections, ANSWERED_AMONG))
 
     def _displace(self, connection: Connection) -> None:
         self.forget(connection)

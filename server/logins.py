@@ -25,8 +25,9 @@ import msgspec
 
 from daybook.engine.names import HOST
 from daybook.server.logs import logger
+from daybook.server.passcode_hashes import CannotCheck
 from daybook.server.tally import Tally
-from daybook.server.users import GUEST, CannotCheck, Users
+from daybook.server.users import GUEST, Users
 
 HASHERS: Final = 2
 """How many passcodes are hashed at once: a flood of logins must not overload the machine."""

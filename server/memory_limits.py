@@ -42,7 +42,7 @@ def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Opt
         max_transaction_entries=broker.max_transaction_entries,
         max_transactions_memory=broker.max_transactions_memory or share,
         max_open_transactions=broker.max_open_transactions,
-        max_connections_per_user=broker.max_connections_per_user,
+        max_connections_per_user=_connections_per_user(broker),
         max_queues_per_user=broker.max_queues_per_user,
         global_max_size=min(global_max_size, share) if global_max_size > 0 else global_max_size,
         global_max_messages=broker.global_max_messages,
@@ -50,3 +50,9 @@ def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Opt
         persist_id_cache=broker.persist_id_cache,
         hosts=hosts,
     )
+
+
+def _connections_per_user(broker: BrokerConfig) -> int:
+    """Return how many connections a user may have, 0 for no limit."""
+    configured = broker.max_connections_per_user
+    return configured if configured >= 0 else max(1, broker.max_connections // 2)

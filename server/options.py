@@ -227,9 +227,10 @@ BROKER: Final = (
     ),
     Option(
         "max-connections-per-user",
-        count(0, 1_000_000),
-        5_000,
-        "Connections that a user may have; more are refused. 0: no limit.",
+        count(-1, 1_000_000),
+        -1,
+        "Connections that a user may have; more are refused. -1: half of `max-connections`; 0: no"
+        " limit.",
         live=True,
     ),
     Option(

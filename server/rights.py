@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from daybook.engine.permissions import Permissions, Rules
-from daybook.engine.permitting import refused_consumer
+from daybook.engine.permissions import Denial, Permissions, Rules
+from daybook.engine.permitting import refused_consumer, rules_place
 from daybook.engine.state import State
 from daybook.engine.syntax import Syntax
 from daybook.server.hub import Hub
@@ -36,6 +36,12 @@ class Rights:
         self._hub: Final = hub
         self._users: Final = users
         self.permissions = Permissions({})
+        hub.refusals.denials.holders = self._holders
+
+    def _holders(self, denial: Denial) -> tuple[str, ...]:
+        """Return the roles and users that have the permission which somebody lacks."""
+        place = rules_place(self._hub.broker.state, self.permissions, denial.address)
+        return self.permissions.holders(denial.permission, place, denial.queue or None)
 
     def begin(self, rules: Rules, syntax: Syntax, of_hosts: Mapping[str, Rules]) -> None:
         """Put the rules of the start in force; say once if there are none."""

@@ -36,6 +36,9 @@ def rights(permissions: Permissions | None, request: RightsOf) -> dict[str, Any]
                 "allowed": each.allowed,
                 "rules": list(each.matches),
                 "by": each.by or None,
+                "granted_to": list(
+                    in_force.holders(each.permission, request.address, request.queue)
+                ),
             }
             for each in found
         ],

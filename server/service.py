@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import uvloop
 
-from daybook.engine import unreadable
 from daybook.engine.broker import Broker
 from daybook.engine.core import Options
 from daybook.engine.permissions import Rules
@@ -46,6 +45,7 @@ from daybook.server.disk_watch import DiskWatch
 from daybook.server.door import Door
 from daybook.server.ending import Ending
 from daybook.server.entrances import Entrances
+from daybook.server.foreign.taking_over import load_users
 from daybook.server.guard import Guard
 from daybook.server.host_config import limits_of
 from daybook.server.hub import Hub
@@ -168,7 +168,7 @@ class Service:
         return self._exit_code
 
     def _load_users(self) -> Users:
-        users = Users.load(Path(self.config.broker.users_file))
+        users = load_users(Path(self.config.broker.users_file), self.config.foreign)
         users.allow_guest = self.config.broker.allow_guest
         logs.warn_all(log, users.warnings())
         return users
@@ -550,7 +550,7 @@ class Service:
         return {
             "durability_trouble": NOT_DURABLE if self._is_slow else "",
             "disk_full": self.disk.full_because,
-            "queues_unreadable": unreadable.describe(broker),
+            **self.sight.queues(),
             "max_unindexed_bytes": self.hub.options.max_unindexed_bytes,
             **self.indexing.status(),
             **self.signing.status(),

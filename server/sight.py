@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from daybook.engine import unreadable
 from daybook.journal.writer import WriterStats
 from daybook.protocols.port import Reading
 from daybook.server import figures, health
 from daybook.server.figures import AcceptorFigures
 from daybook.server.health import Problem
 from daybook.server.hub import Hub
+from daybook.server.paused_queues import PausedQueues
 
 LAGS_MAX: Final = 1000
 """How many moments are stored at which events became durable that are not indexed."""
@@ -73,11 +75,20 @@ class BrokerSight:
         self._vitals: Final = vitals
         self._numbers: Final = numbers
         self._index_lag: Final = IndexLag()
+        self._paused: Final = PausedQueues()
 
     def tick(self) -> None:
-        """Note the progress of the index; about ten times a second."""
+        """Note the progress of the index, and look at paused queues; about ten times a second."""
         indexed = int(self.number("indexed_lsn"))
         self._index_lag.note(self.hub.outbox.durable_lsn, indexed, time.monotonic_ns() // 1000)
+        self._paused.look(self.hub.broker.state)
+
+    def queues(self) -> dict[str, Any]:
+        """Return the part of the status that names queues from which nothing is delivered."""
+        return {
+            "queues_unreadable": unreadable.describe(self.hub.broker),
+            "queues_paused": self._paused.status(),
+        }
 
     def index_lag_us(self) -> int:
         """How long ago the oldest event became durable that is not indexed; 0 if all are."""

@@ -6,6 +6,8 @@ Keys come from strangers, so a span has room for a bounded number of them; the r
 together.
 """
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -16,9 +18,21 @@ SPAN_US: Final = 60_000_000
 class Tally(Generic[Key]):
     """Counts by key within a span of time; times are microseconds."""
 
-    def __init__(self, keys_max: int, *, first: int = 1, span_us: int = SPAN_US) -> None:
-        """Count up to `keys_max` keys in a span, and report the `first` of each."""
+    def __init__(
+        self,
+        keys_max: int,
+        *,
+        first: int = 1,
+        span_us: int = SPAN_US,
+        share: tuple[Callable[[Key], str], int] | None = None,
+    ) -> None:
+        """Count up to `keys_max` keys in a span, and report the `first` of each.
+
+        `share` returns who caused a key, and says how many keys one of them may cause.
+        """
         self._keys_max: Final = keys_max
+        self._share: Final = share
+        self._caused: Counter[str] = Counter()
         self._first: Final = first
         self._span_us: Final = span_us
         # Per key: how many were reported, and how many were not.
@@ -32,7 +46,7 @@ class Tally(Generic[Key]):
             self._ends = now + self._span_us
         counts = self._counts.get(key)
         if counts is None:
-            if len(self._counts) >= self._keys_max:
+            if len(self._counts) >= self._keys_max or not self._has_share(key):
                 self._others += 1
                 return False
             counts = self._counts[key] = [0, 0]
@@ -40,6 +54,17 @@ class Tally(Generic[Key]):
             counts[1] += 1
             return False
         counts[0] += 1
+        return True
+
+    def _has_share(self, key: Key) -> bool:
+        """Whether who caused a key may cause one more; it is counted then."""
+        if self._share is None:
+            return True
+        cause_of, most = self._share
+        cause = cause_of(key)
+        if self._caused[cause] >= most:
+            return False
+        self._caused[cause] += 1
         return True
 
     def is_over(self, now: int) -> bool:
@@ -51,6 +76,7 @@ class Tally(Generic[Key]):
         more = {key: counts[1] for key, counts in self._counts.items() if counts[1]}
         others = self._others
         self._counts = {}
+        self._caused.clear()
         self._others = 0
         self._ends = 0
         return more, others

@@ -12,17 +12,17 @@ import fcntl
 import hmac
 import os
 import secrets
-from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-import argon2
 import msgspec
 
 from daybook.engine.names import wrong_with_host
+from daybook.server import passcode_hashes
+from daybook.server.passcode_hashes import bytes_of
 from daybook.server.users_file import (
     ROLES_MAX,
     TOKEN_HASH_LENGTH,
@@ -41,15 +41,6 @@ MARK: Final = "dbk_"
 """How every token begins, so that one that leaked is recognised."""
 TOKEN_BYTES: Final = 32
 _NO_TOKEN: Final = "-" * TOKEN_HASH_LENGTH
-# One verification takes 19 MiB and about 20 ms, the minimum that OWASP recommends: enough to make
-# guessing expensive, and little enough that many clients do not use up the broker's memory.
-_HASHER: Final = argon2.PasswordHasher(
-    time_cost=2, memory_cost=19_456, parallelism=1, hash_len=32, salt_len=16
-)
-
-
-class CannotCheck(Exception):
-    """A passcode could not be hashed for lack of memory, so it is unknown whether it is right."""
 
 
 class Users:
@@ -66,7 +57,7 @@ class Users:
         self._users: dict[str, User] = {}
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, tuple[str, bytes]] = {}
-        self._nobody = _hash_of_nobody()
+        self._nobody = passcode_hashes.hash_of_nobody()
 
     @classmethod
     def load(cls, path: Path | str) -> "Users":
@@ -159,6 +150,19 @@ class Users:
                 hashed, tuple(dict.fromkeys(roles)), hosts=_checked_hosts(login, hosts)
             )
 
+    def take_over(self, others: Mapping[str, User]) -> list[str]:
+        """Add users of another broker and write the file; return the logins of those that were
+        there already, which stay as they are. Raises UsersError."""
+        with self._changing() as users:
+            known = sorted(others.keys() & users.keys())
+            users |= {login: user for login, user in others.items() if login not in known}
+        return known
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a users file."""
+        return self._has_file
+
     def remove(self, login: str) -> None:
         """Remove a user and write the file. Raises UsersError."""
         with self._changing_one(login) as (users, _):
@@ -220,13 +224,7 @@ class Users:
         hashed = self._hash(login)
         if self._was_right(login, passcode):
             return True
-        try:
-            _HASHER.verify(hashed or self._nobody, _bytes(passcode))
-        except argon2.exceptions.VerifyMismatchError:
-            return False
-        except argon2.exceptions.VerificationError as error:
-            raise CannotCheck(str(error)) from None
-        if not hashed:
+        if not passcode_hashes.verify(hashed, self._nobody, passcode):
             return False
         # Kept with the hash that it was checked against: if the file was reloaded meanwhile, or
         # will be, what is remembered here no longer fits and is not used.
@@ -235,7 +233,7 @@ class Users:
 
     def digest(self, passcode: str) -> bytes:
         """Return a keyed hash of a passcode, which is useless outside of this process."""
-        return blake2b(_bytes(passcode), key=self._key).digest()
+        return blake2b(bytes_of(passcode), key=self._key).digest()
 
     def _was_right(self, login: str, passcode: str) -> bool:
         verified = self._verified.get(login)
@@ -364,7 +362,7 @@ def hash_of(passcode: str) -> str:
             "the passcode begins or ends with a blank, which does not count in CONNECT;"
             " give one without"
         )
-    return _HASHER.hash(_bytes(passcode))
+    return passcode_hashes.hash_of(passcode)
 
 
 def _check_name(what: str, name: str) -> None:
@@ -379,19 +377,9 @@ def _shown(login: str) -> str:
 
 def _token_hash(token: str) -> str:
     """Return the hash of a token; it is random and long, so a fast hash is enough."""
-    return blake2b(_bytes(token), digest_size=TOKEN_HASH_LENGTH // 2, person=b"daybook").hexdigest()
-
-
-def _bytes(passcode: str) -> bytes:
-    return passcode.encode("utf-8", "surrogatepass")
-
-
-def _hash_of_nobody() -> str:
-    """Return a hash that takes as long to check as a real one, and that no passcode matches."""
-    salt = b64encode(secrets.token_bytes(_HASHER.salt_len)).decode().rstrip("=")
-    digest = b64encode(secrets.token_bytes(_HASHER.hash_len)).decode().rstrip("=")
-    costs = f"m={_HASHER.memory_cost},t={_HASHER.time_cost},p={_HASHER.parallelism}"
-    return f"$argon2id$v=19${costs}${salt}${digest}"
+    return blake2b(
+        bytes_of(token), digest_size=TOKEN_HASH_LENGTH // 2, person=b"daybook"
+    ).hexdigest()
 
 
 def _checked_hosts(login: str, hosts: Sequence[str]) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import argon2
 import msgspec
 
 from daybook.engine.names import wrong_with_host
 from daybook.engine.permissions import ANYONE, USER
 from daybook.errors import DaybookError
 from daybook.server.option import unknown
+from daybook.server.passcode_hashes import is_damaged
 from daybook.server.toml_source import TomlError, TomlMissing, TomlSource, read_toml
 
 ROLES_MAX: Final = 100
@@ -104,13 +104,11 @@ def _user(source: TomlSource, login: str, value: object) -> User:
         )
     if not user.hash and isinstance(value, dict):
         return user
-    try:
-        argon2.extract_parameters(user.hash)
-    except argon2.exceptions.InvalidHashError:
+    if is_damaged(user.hash):
         raise UsersError(
             f"{where}: the hash of the user {login!r} is damaged; remove the line and add the user"
             " again with `daybook user add`"
-        ) from None
+        )
     return user
 
 

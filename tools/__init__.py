@@ -12,7 +12,7 @@ Modules:
   blocks, and compared.
 - `cataloging`: The command `journal catalog`: makes the catalogs that a journal does not have yet.
 - `configuration`: The command `daybook config`: checking configuration files, and converting those
-  of Artemis.
+  of others.
 - `connections`: Commands about clients: `daybook connection list|close`, `daybook consumer list`.
 - `counting`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.
 - `daybook`: The command line `daybook`: running a broker, and sending requests to one.
@@ -75,6 +75,8 @@ Modules:
 - `proving`: Proving that a journal is the one that was signed and anchored, for `journal verify`.
 - `queue_messages`: Commands that do something with messages of a queue: `daybook queue move`,
   `copy`, `retry` and so on. They complete the group `queue`.
+- `queued_deaths`: `daybook queue messages`: what is in a queue, and why its messages died, also by
+  groups.
 - `reaching`: Reaching a broker from the command line: by its data directory, or over the network.
 - `replay`: The command `journal replay`: which messages, and to where.
 - `replaying`: Running `journal replay`: chooses messages of history, counts them, and sends them

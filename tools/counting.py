@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from daybook.journal.stat import JournalStat, stat
+from daybook.levels import LEVEL_MIN, release_of
 from daybook.paging.archived import archived_sizes
 from daybook.tools.opening import history
 from daybook.tools.printing import progress, show_json, show_table
@@ -48,6 +49,8 @@ def _stat_object(figures: JournalStat, totals: Totals) -> dict[str, Any]:
     return {
         "data_id": figures.data_id,
         "segments": msgspec.to_builtins(figures.segments),
+        "level": max(figures.levels),
+        "release": release_of(max(figures.levels)),
         "events": figures.events,
         "file_bytes": figures.file_bytes,
         "raw_bytes": figures.raw_bytes,
@@ -78,6 +81,9 @@ def _show_stat(figures: JournalStat, totals: Totals) -> None:
         f"\n{figures.events:,} events, {figures.raw_bytes:,} bytes stored as "
         f"{figures.stored_bytes:,} (ratio {figures.ratio:.2f})"
     )
+    for level, lsn in sorted(figures.levels.items())[-1:]:
+        since = f" since event {lsn}" if level > LEVEL_MIN else ""
+        click.echo(f"feature level {level}{since}: read by Daybook {release_of(level)} and later")
     if first:
         click.echo(f"from {moment(first)} to {moment(last)} UTC\n")
     show_table(("kind", "events"), totals.by_kind(), "events by kind")

@@ -236,6 +236,7 @@ class _Export:
                 previous_hash=last_hash,
                 segment_bytes=0,
                 layout=LAYOUT.encode(),
+                level=last.codec.level,
             )
         )
         entries = bytearray()

@@ -14,7 +14,7 @@ from daybook.tools.administration import (
     show_rows,
 )
 from daybook.tools.connections import ask_those_connected
-from daybook.tools.queue_messages import queue
+from daybook.tools.queued_deaths import queue
 from daybook.tools.reaching import broker_option
 
 __all__ = ["queue"]

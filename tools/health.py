@@ -2,14 +2,15 @@
 
 | code | meaning |
 |---|---|
-| 0 | it runs, and nothing is wrong |
+| 0 | it runs, and nothing is wrong, or there are only warnings |
 | 1 | something else is wrong, or it does not answer |
 | 3 | no broker runs |
 | 4 | the index is behind or cannot be written |
 | 5 | the disk is full, or nearly so (`min-disk-free`, `max-disk-usage`) |
 
-If several apply, the highest is used. `health` is for supervisors of containers and for monitoring:
-without a running broker it does not read the journal.
+If several apply, the highest is used. A warning is what somebody has chosen, such as a paused queue
+with messages; `health --strict` exits with 1 for it. `health` is for supervisors of containers and
+for monitoring: without a running broker it does not read the journal.
 """
 
 from datetime import timedelta
@@ -19,14 +20,15 @@ from typing import Any, Final
 import click
 
 from daybook.server import views
-from daybook.server.health import Problem, problems
+from daybook.server.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
 from daybook.tools.administration import heading, json_option, look, show_rows
 from daybook.tools.printing import show_json, show_json_pretty, show_table
 from daybook.tools.reaching import broker_option, reach
 
 CODES: Final = (
     "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
-    "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full."
+    "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full.\n"
+    "A warning, such as a paused queue with messages, does not change the exit code."
 )
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 SLOW_COLUMNS: Final = ("consumer", "connection", "peer", "user", "queue", "rate")
@@ -52,12 +54,21 @@ def status(ctx: click.Context, data: Path, as_json: bool) -> None:
     answer = {"running": True} | look(data, {"do": "status"}, views.counts)
     found = problems(answer)
     if as_json:
-        show_json_pretty(answer | {"problems": [problem.text for problem in found]})
+        show_json_pretty(answer | _texts(found))
     else:
         _show(answer)
         for problem in found:
-            click.secho(problem.text, fg="red", err=True)
+            is_warning = problem.code == EXIT_WARNING
+            click.secho(problem.text, fg="yellow" if is_warning else "red", err=True)
     _leave(ctx, found)
+
+
+def _texts(found: list[Problem]) -> dict[str, list[str]]:
+    """Return the sentences of problems and of warnings, for programs."""
+    return {
+        "problems": [problem.text for problem in found if problem.code != EXIT_WARNING],
+        "warnings": [problem.text for problem in found if problem.code == EXIT_WARNING],
+    }
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -66,6 +77,7 @@ def _show(answer: dict[str, Any]) -> None:
     troubled = [each for each in answer.pop("background", []) if each["trouble"]]
     # Shown among the problems.
     answer.pop("queues_unreadable", None)
+    answer.pop("queues_paused", None)
     memory = answer.pop("memory", {})
     holders = answer.pop("memory_holders", [])
     slow = answer.pop("slow_consumers", [])
@@ -106,13 +118,20 @@ def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> N
 @click.command(epilog=CODES)
 @broker_option
 @json_option
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 @click.pass_context
-def health(ctx: click.Context, data: Path, as_json: bool) -> None:
+def health(ctx: click.Context, data: Path, as_json: bool, strict: bool) -> None:
     """Report in one line whether the broker is healthy; for supervisors and monitoring."""
     answer = reach(data, {"do": "status"})
     found = problems(answer if answer is not None else {"running": False})
     if as_json:
-        show_json({"healthy": not found, "problems": [problem.text for problem in found]})
+        show_json({"healthy": not found, **_texts(found)})
     else:
-        click.echo("; ".join(problem.text for problem in found) or "healthy")
+        click.echo("; ".join(_line(problem) for problem in found) or "healthy")
+    if strict and found:
+        ctx.exit(max(EXIT_WRONG, *(problem.code for problem in found)))
     _leave(ctx, found)
+
+
+def _line(problem: Problem) -> str:
+    return f"warning: {problem.text}" if problem.code == EXIT_WARNING else problem.text

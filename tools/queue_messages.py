@@ -58,6 +58,9 @@ def act(
     click.echo(done.format(_messages(answer["acted"])))
     if answer["passed_over"]:
         click.echo(f"{_messages(answer['passed_over'])} stayed as they were", err=True)
+        # A broker of an earlier version does not say why.
+        for why, count in answer.get("why", {}).items():
+            click.echo(f"  {_messages(count)}: {why}", err=True)
 
 
 def _messages(count: int) -> str:
@@ -88,7 +91,8 @@ def queue_copy(name: str, target: str, **options: Any) -> None:
 def queue_retry(name: str, **options: Any) -> None:
     """Send dead letters and expired messages back to the queues that they were in.
 
-    Messages whose queue does not exist any more stay.
+    The journal says where that was, whatever a message says of itself. Messages whose queue does
+    not exist any more stay, and so do those for queues that you may not manage.
     """
     act(name, "retry", "sent {} back", **options)
 

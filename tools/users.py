@@ -97,6 +97,40 @@ def user_add(
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
 
 
+@user.command("import")
+@click.argument("source", type=PathThatIsNamed(exists=True, path_type=Path), metavar="FILE")
+@click.option(
+    "--roles", "roles_file", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path),
+    help="File of the roles of Artemis; default: artemis-roles.properties beside FILE.",
+)  # fmt: skip
+@users_option
+@data_option
+def user_import(source: Path, roles_file: Path | None, users_file: Path | None, data: Path) -> None:
+    """Take over the users of Artemis or RabbitMQ.
+
+    FILE is the folder etc of a broker of Artemis, its artemis-users.properties, or the definitions
+    of RabbitMQ, whose users come without passcodes. Users that exist already stay as they are.
+    """
+    # Reading configurations is slow to import.
+    from daybook.server.foreign.findings import Findings  # noqa: PLC0415
+    from daybook.server.foreign.importing import foreign_users  # noqa: PLC0415
+
+    users = _users(data, users_file)
+    findings = Findings()
+    found = foreign_users(source, roles_file, findings)
+    for each in findings.lost:
+        click.echo(f"warning: {each}", err=True)
+    if not found:
+        raise Failure(f"there are no users in {source}")
+    known = users.take_over(found)
+    for login in known:
+        click.echo(f"user '{login}' exists already and was not changed", err=True)
+    for login in sorted(found.keys() - known):
+        if not found[login].hash:
+            click.echo(f"user '{login}' has no passcode: `daybook user passwd {login}`", err=True)
+    _done(f"took over {len(found) - len(known):,} users", users)
+
+
 @user.command("passwd")
 @click.argument("login")
 @stdin_option
@@ -286,9 +320,15 @@ def user_show(
     place = f"queue {queue} of {address}" if queue is not None else address
     click.echo(f"at {place}:")
     show_table(
-        ("permission", "allowed", "by", "rule"),
+        ("permission", "allowed", "by", "rule", "granted to"),
         [
-            (row["permission"], _cell(row["allowed"]), row["by"], _rules(row))
+            (
+                row["permission"],
+                _cell(row["allowed"]),
+                row["by"],
+                _rules(row),
+                ", ".join(row["granted_to"]) or "nobody",
+            )
             for row in answer["permissions"]
         ],
     )

@@ -16,4 +16,6 @@ Modules:
 - `running`: Running an audit over a data directory, in pieces that begin at snapshots.
 - `scene`: What the rules see: the state before an event, the time, and the block that the event is
   in.
+- `topology`: The rules of what there is: connections, consumers, addresses and queues, and who made
+  them.
 """

@@ -5,7 +5,7 @@ Must never know how deliveries end.
 
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine import events, reasons
 from daybook.engine.core import DELIVERY_COUNT_MAX
 from daybook.engine.events import (
     ADDRESS,
@@ -15,10 +15,12 @@ from daybook.engine.events import (
     FLAGS,
     GROUPED,
     LARGE,
+    MESSAGE,
     OF_HEADERS,
     PERSISTENT,
     PRIORITY,
     QUEUE,
+    REASON,
     Row,
 )
 from daybook.engine.expiry import is_expired
@@ -33,12 +35,13 @@ from daybook.history.audit.scene import Scene, entry_of
 
 FIXED_FLAGS: Final = PERSISTENT | LARGE | OF_HEADERS
 """The flags that a message keeps for ever."""
+OF_SEEN: Final = frozenset((reasons.BY_CONSUMER, *events.ENDING))
 LOOK_ENTRIES: Final = 64
 """How many entries that another consumer may want are looked at first."""
 
 
-def changed_facts(queue: Queue, entry: Entry, row: Row) -> Wrong | None:
-    """Check the columns of an event that repeat what was routed."""
+def changed_facts(queue: Queue, entry: Entry, row: Row, more: int = 0) -> Wrong | None:
+    """Check the columns of an event that repeat what was routed; `more` is a flag that it adds."""
     message = entry.message
     if row[ADDRESS] != queue.address.id:
         why = f"it names address {row[ADDRESS]}, and its queue is on address {queue.address.id}"
@@ -47,7 +50,7 @@ def changed_facts(queue: Queue, entry: Entry, row: Row) -> Wrong | None:
     elif (row[FLAGS] ^ message.flags) & PERSISTENT:
         was = "persistent" if message.persistent else "not persistent"
         why = f"it was {was} when it was routed"
-    elif (row[FLAGS] ^ message.flags) & FIXED_FLAGS:
+    elif row[FLAGS] != message.flags | more:
         why = f"its flags are {row[FLAGS]}, and were {message.flags} when it was routed"
     else:
         return None
@@ -63,7 +66,7 @@ def delivered(scene: Scene, row: Row) -> Wrong | None:
     if (
         row[ADDRESS] != queue.address.id
         or row[PRIORITY] != message.priority
-        or (row[FLAGS] ^ message.flags) & FIXED_FLAGS
+        or row[FLAGS] != message.flags
     ):
         return changed_facts(queue, entry, row)
     if entry.state != READY or entry.level >= PRIORITIES:
@@ -178,6 +181,17 @@ def shown(scene: Scene, row: Row) -> Wrong | None:
 def seen(scene: Scene, row: Row) -> Wrong | None:
     """Check that a consumer settled what it was shown."""
     consumer = scene.state.consumers[row[CONSUMER]]
-    if consumer.queue.id != row[QUEUE] or consumer.connection_id != row[CONNECTION]:
+    queue = consumer.queue
+    if queue.id != row[QUEUE] or consumer.connection_id != row[CONNECTION]:
         return _wrong_consumer(consumer, row)
+    if row[REASON] not in OF_SEEN:
+        return rules.KNOWN, "no consumer settles a message for this reason", (consumer.id,)
+    entry = queue.find(row[MESSAGE])
+    if entry is not None:
+        return changed_facts(queue, entry, row)
+    if row[ADDRESS] != queue.address.id:
+        why = f"it names address {row[ADDRESS]}, and its queue is on address {queue.address.id}"
+        return rules.COLUMNS, why, ()
+    if row[MESSAGE] > queue.newest:
+        return rules.FITS, f"queue '{queue.name}' never had it", (consumer.id,)
     return None

@@ -6,8 +6,12 @@ Must never know how messages enter queues.
 from collections.abc import Callable
 from typing import Final, cast
 
+import msgspec
+
 from daybook.engine import details, events, reasons
-from daybook.engine.departing import copy_for, expiry_address, is_used_up
+from daybook.engine.content import codec_of
+from daybook.engine.departing import copy_for, death_of, expiry_address, is_at_limit, is_used_up
+from daybook.engine.details import Death
 from daybook.engine.events import (
     BODY_OMITTED,
     CONNECTION,
@@ -18,17 +22,17 @@ from daybook.engine.events import (
     PRIORITY,
     QUEUE,
     REASON,
+    REDELIVERED,
     RELATED,
     TIME,
     Row,
 )
 from daybook.engine.expiry import is_expired
-from daybook.engine.formats import Value
 from daybook.engine.kinds import changing
 from daybook.engine.life import CHANGES, ENDS
 from daybook.engine.life import QUEUE as OF_QUEUE
 from daybook.engine.message import IN_FLIGHT, Entry, Message
-from daybook.engine.origins import ACTUAL_EXPIRY
+from daybook.engine.own_headers import OWN_HEADERS
 from daybook.engine.queues import Queue
 from daybook.engine.rings import size_of
 from daybook.engine.setting_keys import HOLD
@@ -51,7 +55,6 @@ WITHOUT_COPY: Final = frozenset(
     )
 )
 """Why a message may end when it is dead-lettered or expires."""
-NO_EXTRA: Final[dict[str, Value]] = {}
 
 
 def _not_its_delivery(entry: Entry, row: Row) -> Wrong | None:
@@ -112,7 +115,7 @@ def acknowledged(scene: Scene, row: Row) -> Wrong | None:
 def returned(scene: Scene, row: Row) -> Wrong | None:
     """Check a delivery that failed or was given back, and what must follow it."""
     queue, entry = entry_of(scene, row)
-    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
+    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row, REDELIVERED)
     if wrong is not None:
         return wrong
     end = MEANINGS.get(row[REASON], USUAL)
@@ -127,6 +130,10 @@ def returned(scene: Scene, row: Row) -> Wrong | None:
         scene.unreadable.add((queue.id, entry.message.id))
     if is_lost(scene.core, queue, end, count):
         return _must_be_held(scene, row)
+    following = _own_next(scene, row)
+    if following is not None and following[1][KIND] == events.HELD:
+        # Another rule says whether it may be.
+        return None
     delay = delay_after(scene.core, queue, entry, end, count)
     return _must_wait(scene, row, row[TIME] // 1000 + delay) if delay else None
 
@@ -172,13 +179,15 @@ def dead_lettered(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong |
     """Check that a message had its last attempt, and that its copy is right."""
     if entry.state != IN_FLIGHT and not entry.held:
         return rules.FITS, "the message was neither in flight nor held", (entry.message.id,)
-    if not row[REASON] and not is_used_up(scene.core, queue, entry.delivery_count):
+    if not row[REASON] and not is_at_limit(scene.core, queue, entry.delivery_count):
         limit = scene.state.settings.resolve(queue.address.name).max_delivery_attempts
         why = f"it had {entry.delivery_count} attempts, and max-delivery-attempts is {limit}"
         return rules.TOO_EARLY, why, (entry.message.id,)
     settings = scene.state.settings.resolve(queue.address.name)
     if row[RELATED]:
-        return _check_copy(scene, row, queue, entry, settings.dead_letter_address, NO_EXTRA)
+        return _check_copy(
+            scene, row, queue, entry, settings.dead_letter_address, reasons.DEAD_LETTER
+        )
     if settings.dead_letter_policy == HOLD or row[REASON] not in WITHOUT_COPY:
         return _must_not_end(entry)
     return None
@@ -201,8 +210,7 @@ def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
         return rules.EXPIRED, f"the message was to stay {when}", (entry.message.id,)
     target = expiry_address(scene.core, queue, entry)
     if row[RELATED]:
-        extra: dict[str, Value] = {ACTUAL_EXPIRY: row[TIME] // 1000}
-        return _check_copy(scene, row, queue, entry, target, extra)
+        return _check_copy(scene, row, queue, entry, target, reasons.EXPIRY)
     settings = scene.state.settings.resolve(queue.address.name)
     if row[REASON] == reasons.NO_EXPIRY_ADDRESS and target:
         return rules.COPY, f"it was dropped, and expires to address '{target}'", (entry.message.id,)
@@ -216,7 +224,7 @@ def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
 
 
 def _check_copy(
-    scene: Scene, row: Row, queue: Queue, entry: Entry, target: str, extra: dict[str, Value]
+    scene: Scene, row: Row, queue: Queue, entry: Entry, target: str, reason: int
 ) -> Wrong | None:
     """Check that the next event routes the copy that the engine would have made."""
     message = entry.message
@@ -233,9 +241,23 @@ def _check_copy(
 
     def make() -> Message:
         scene.core.next_lsn = scene.lsn
-        return copy_for(scene.core, queue, message, address, extra)
+        death = death_of(scene.core, queue, entry, row[REASON] or reason)
+        return copy_for(scene.core, queue, message, address, reason, _as_said(death, following))
 
     return _compare_copy(scene, following, message, make)
+
+
+def _as_said(death: Death, event: Folded) -> Death:
+    """Return a death with what only its consumer and the end of its delivery knew."""
+    past = routed_detail(event[2]).origin
+    if past is None or not past.deaths:
+        return death
+    said = past.deaths[0]
+    return msgspec.structs.replace(death, ended=said.ended, error=said.error)
+
+
+def _without_own(message: Message, headers: bytes) -> bytes:
+    return codec_of(message.flags).copied(headers, OWN_HEADERS, {})
 
 
 def _is_copy(event: Folded, row: Row) -> bool:
@@ -264,6 +286,13 @@ def _compare_copy(
     elif make is not None:
         copy = make()
         decoded = routed_detail(detail)
+        if decoded.origin is None:
+            # An earlier version has fewer headers about the origin, and no other fact of it.
+            headers, copy.headers = (
+                _without_own(message, each) for each in (headers, copy.headers)
+            )
+        elif decoded.origin != copy.origin:
+            different = "origin"
         if headers != copy.headers:
             different = "headers"
         elif decoded.expires != copy.expires:
@@ -372,7 +401,8 @@ def held(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
         return rules.HELD, "its time had not passed", (entry.message.id,)
     before = scene.previous
     is_refused = before is not None and before[1][REASON] == reasons.REFUSED
-    if is_refused or is_used_up(scene.core, queue, entry.delivery_count):
+    # Earlier versions held dead letters at a limit that is not meant for them.
+    if is_refused or is_at_limit(scene.core, queue, entry.delivery_count):
         return None
     return rules.HELD, f"it had only {entry.delivery_count} attempts", (entry.message.id,)
 

@@ -12,6 +12,7 @@ from daybook.engine.events import (
     ADDRESS,
     BODY_OMITTED,
     CONNECTION,
+    DELIVERY_COUNT,
     FLAGS,
     KIND,
     MESSAGE,
@@ -19,14 +20,16 @@ from daybook.engine.events import (
     PRIORITY,
     QUEUE,
     REASON,
+    REDELIVERED,
     RELATED,
     TIME,
     Row,
 )
 from daybook.engine.expiry_rules import expires_of, has_rules
-from daybook.engine.message import PRIORITIES, Message
+from daybook.engine.message import PRIORITIES, Entry, Message
 from daybook.engine.no_local import without_own
 from daybook.engine.queues import Queue
+from daybook.engine.recall import Recall
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.history.audit import rules
@@ -39,6 +42,8 @@ OF_SENDERS: Final = frozenset((reasons.SENT,))
 """The reasons of messages that a client sent."""
 BY_CHOICE: Final = frozenset((reasons.SENT, reasons.DIVERT, reasons.HISTORY_ONLY))
 """The reasons of messages whose sender may have named a routing type, or a queue."""
+OF_ORIGINS: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.DIVERT))
+"""The reasons of copies that say for the same reason where they were before."""
 FROM_QUEUES: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY))
 """The reasons of copies of messages that left a queue by the event before."""
 TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE))
@@ -59,7 +64,7 @@ def routed(scene: Scene, row: Row) -> Wrong | None:
             and row[CONNECTION] in state.connections
             and row[PRIORITY] < PRIORITIES
             and row[FLAGS] & 3 != 3
-            and not row[RELATED]
+            and not (row[RELATED] or row[DELIVERY_COUNT] or row[FLAGS] & REDELIVERED)
             and not (core.wildcards.count or core.diverts.count or state.settings.keeps_history)
         ):
             return _wrong_expiry(scene, row, address, 0)
@@ -70,7 +75,7 @@ def _routed_with_care(scene: Scene, row: Row) -> Wrong | None:
     decoded = routed_detail(scene.detail)
     chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
     wrong = _wrong_columns(scene, row) or _wrong_sender(scene, row)
-    wrong = wrong or _wrong_original(scene, row)
+    wrong = wrong or _wrong_original(scene, row) or _wrong_origin(row, decoded.origin)
     if row[REASON] in OF_SENDERS:
         # Copies share the chunks of their original.
         wrong = wrong or wrong_chunks(scene, decoded)
@@ -105,6 +110,10 @@ def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
         return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
     if row[FLAGS] & PERSISTENT and row[FLAGS] & BODY_OMITTED:
         return rules.COLUMNS, "it is persistent, and its content was not journaled", ()
+    if row[DELIVERY_COUNT]:
+        return rules.COUNT, f"it is new, and was delivered {row[DELIVERY_COUNT]} times", ()
+    if row[FLAGS] & REDELIVERED:
+        return rules.COLUMNS, "it is new, and is said to be redelivered", ()
     return None
 
 
@@ -153,6 +162,18 @@ def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
     is_comparable = other[KIND] == events.ROUTED and not (other[FLAGS] | row[FLAGS]) & BODY_OMITTED
     if is_comparable and other_body != scene.body:
         return rules.COPY, f"its body is not that of message {original}", (original,)
+    return None
+
+
+def _wrong_origin(row: Row, origin: details.Origin | None) -> Wrong | None:
+    """Check that only a copy says where it was before, and says so for its own reason."""
+    if origin is None or row[REASON] == reasons.ADMINISTRATION:
+        return None
+    if row[REASON] == reasons.SENT:
+        return rules.COPY, "a client sent it, and it is said to have been elsewhere", ()
+    if row[REASON] in OF_ORIGINS and origin.reason != row[REASON]:
+        why = f"it is said to have been elsewhere for reason {origin.reason}"
+        return rules.COPY, why, (row[RELATED],)
     return None
 
 
@@ -325,9 +346,15 @@ def diverted(scene: Scene, row: Row) -> Wrong | None:
     """Check a message that only diverts took."""
     decoded = cast(details.DivertedDetail, events.decode_detail(events.DIVERTED, scene.detail))
     wrong = _wrong_columns(scene, row)
+    if wrong is None and row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
+        wrong = rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
+    address = scene.state.addresses.get(row[ADDRESS])
+    if address is None:
+        return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
+    there = {divert.name for divert in scene.core.diverts.of(address.name)}
     for name in decoded.diverts:
-        if name not in scene.state.diverts:
-            return rules.ROUTING, f"there is no divert '{name}'", ()
+        if name not in there:
+            return rules.ROUTING, f"address '{address.name}' has no divert '{name}'", ()
     return wrong or check_transaction(scene, row, decoded.transaction)
 
 
@@ -346,4 +373,25 @@ def recalled(scene: Scene, row: Row) -> Wrong | None:
     if history is None or history.find(row[MESSAGE]) is None:
         why = f"the history, queue {decoded.history}, does not have it"
         return rules.HISTORY, why, (row[MESSAGE],)
+    return _wrong_recall(row, history.get(row[MESSAGE]), recall, decoded)
+
+
+def _wrong_recall(
+    row: Row, entry: Entry, recall: Recall, decoded: details.RecalledDetail
+) -> Wrong | None:
+    """Check that a message is what the history has, and that the order is that of the history."""
+    message = entry.message
+    facts = (row[ADDRESS], row[PRIORITY], row[FLAGS], row[DELIVERY_COUNT], decoded.expires)
+    kept = (message.address_id, message.priority, message.flags, 0, message.expires)
+    if facts != kept:
+        return rules.HISTORY, "it is not what it is in the history", (message.id,)
+    if decoded.history < recall.history:
+        why = f"queue {decoded.history}, a history, was read before queue {recall.history}"
+        return rules.HISTORY, why, (message.id,)
+    if decoded.history == recall.history and entry.position <= recall.position:
+        why = f"message {recall.position} of the same history was there before"
+        return rules.HISTORY, why, (recall.position, message.id)
+    if decoded.history != recall.retained and row[MESSAGE] <= recall.after:
+        why = f"the queue gets history after message {recall.after}"
+        return rules.HISTORY, why, (message.id,)
     return None

@@ -6,14 +6,10 @@ Must never know queues of messages.
 from typing import Final, cast
 
 from daybook.engine import details, events, reasons
-from daybook.engine.beginning import why_begin
-from daybook.engine.commands import Attach
 from daybook.engine.events import (
     ADDRESS,
     CONNECTION,
-    CONSUMER,
     KIND,
-    QUEUE,
     REASON,
     RELATED,
     Row,
@@ -21,8 +17,9 @@ from daybook.engine.events import (
 from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, REFUSALS, about
 from daybook.engine.life import BROKER
 from daybook.engine.life import CONNECTION as OF_CONNECTION
+from daybook.engine.limits import over_max
+from daybook.engine.setting_keys import PAGE
 from daybook.engine.sizes import size_of
-from daybook.engine.subscriptions import check_queue_of
 from daybook.history.audit import rules
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
@@ -30,6 +27,8 @@ from daybook.history.audit.scene import STARTS, Scene
 
 OUTSIDE: Final = about(BROKER, OF_CONNECTION) | REFUSALS
 """Kinds that no commit can make."""
+OF_ADDRESSES: Final = (reasons.MAX_SIZE_BYTES, reasons.MAX_SIZE_MESSAGES)
+"""Why an address pages that is full by its own limits."""
 
 
 def check_transaction(scene: Scene, row: Row, name: str) -> Wrong | None:
@@ -151,74 +150,7 @@ def request(scene: Scene, row: Row) -> Wrong | None:
     return rules.REQUESTED, f"it covers events from {row[RELATED]} on, of another block", ()
 
 
-# ---- what there is
-
-
-@checks(events.CONNECTION_OPENED)
-def connected(scene: Scene, row: Row) -> Wrong | None:
-    """Check the id of a new connection."""
-    if row[CONNECTION] == scene.lsn:
-        return None
-    return rules.NUMBERED, f"the id of a connection is its event, not {row[CONNECTION]}", ()
-
-
-@checks(events.CONSUMER_ATTACHED)
-def attached(scene: Scene, row: Row) -> Wrong | None:
-    """Check that a queue takes a new consumer."""
-    if row[CONSUMER] != scene.lsn:
-        return rules.NUMBERED, f"the id of a consumer is its event, not {row[CONSUMER]}", ()
-    queue = scene.state.queues[row[QUEUE]]
-    if row[CONNECTION] not in scene.state.connections:
-        return rules.SENDER, f"connection {row[CONNECTION]} is not open", (row[CONNECTION],)
-    if queue.deleting or row[ADDRESS] != queue.address.id:
-        return rules.ADMITTED, f"queue '{queue.name}' is not on address {row[ADDRESS]}", ()
-    decoded = cast(
-        details.ConsumerAttachedDetail, events.decode_detail(events.CONSUMER_ATTACHED, scene.detail)
-    )
-    asked = Attach(row[CONNECTION], queue.address.name, browses=decoded.browses)
-    refusal = check_queue_of(queue, asked)
-    return (rules.ADMITTED, refusal.text, ()) if refusal is not None else None
-
-
-@checks(events.CONSUMER_DETACHED)
-def detached(scene: Scene, row: Row) -> Wrong | None:
-    """Check that a consumer left the queue that it was attached to."""
-    consumer = scene.state.consumers[row[CONSUMER]]
-    queue = consumer.queue
-    if (queue.id, queue.address.id, consumer.connection_id) == (
-        row[QUEUE], row[ADDRESS], row[CONNECTION],
-    ):  # fmt: skip
-        return None
-    why = f"it was attached to queue '{queue.name}' by connection {consumer.connection_id}"
-    return rules.TAKER, why, (consumer.id,)
-
-
-@checks(events.ADDRESS_CREATED)
-def address_created(scene: Scene, row: Row) -> Wrong | None:
-    """Check id and name of a new address."""
-    decoded = cast(
-        details.AddressDetail, events.decode_detail(events.ADDRESS_CREATED, scene.detail)
-    )
-    is_there = decoded.name in scene.state.address_by_name
-    return _new(scene, row, row[ADDRESS], scene.state.next_address, is_there)
-
-
-@checks(events.QUEUE_CREATED)
-def queue_created(scene: Scene, row: Row) -> Wrong | None:
-    """Check id and name of a new queue."""
-    decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_CREATED, scene.detail))
-    is_there = decoded.name in scene.state.queue_by_name
-    return _new(scene, row, row[QUEUE], scene.state.next_queue, is_there)
-
-
-def _new(scene: Scene, row: Row, number: int, following: int, is_there: bool) -> Wrong | None:
-    if row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
-        return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
-    if is_there:
-        return rules.NAMED_ONCE, "there was one of this name", ()
-    if number < following:
-        return rules.NUMBERED, f"its id is {number}, and {following} is the next one", ()
-    return None
+# ---- addresses as a whole
 
 
 @checks(events.PAGING_STARTED)
@@ -238,26 +170,34 @@ def _paging(scene: Scene, row: Row, *, is_expected: bool) -> Wrong | None:
     if address.paging != is_expected:
         return rules.PAGING, f"address '{address.name}' does so already", ()
     decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], scene.detail))
-    _, messages = size_of(address)
+    size, messages = size_of(address)
+    has_transients = any(queue.transient_count for queue in address.queues())
+    if not is_expected and row[REASON] in OF_ADDRESSES and not has_transients:
+        settings = scene.state.settings.resolve(address.name)
+        if (
+            settings.address_full_policy != PAGE
+            or over_max(settings, size, messages) != row[REASON]
+        ):
+            return rules.PAGING, f"address '{address.name}' is not full by that limit", ()
     if decoded.messages != messages:
         why = f"address '{address.name}' has {messages} messages, and the event says "
         return rules.PAGING, why + str(decoded.messages), ()
+    if decoded.bytes != size and not has_transients:
+        # The content of messages that are not persistent is perhaps not journaled.
+        why = f"address '{address.name}' has {size} bytes, and the event says {decoded.bytes}"
+        return rules.PAGING, why, ()
     return None
 
 
-@checks(events.DISPATCH_STARTED)
-def dispatch_started(scene: Scene, row: Row) -> Wrong | None:
-    """Check that a queue whose consumers waited may begin to deliver."""
-    queue = scene.state.queues[row[QUEUE]]
-    reason = why_begin(queue, scene.core.now)
-    if reason == row[REASON]:
-        return None
-    return rules.WAITING, f"it has {len(queue.consumers)} consumers, and is to wait", ()
-
-
-@checks(events.TIME_MARKED)
-def time_marked(scene: Scene, row: Row) -> Wrong | None:
-    """Check that some address keeps its history."""
-    if scene.state.settings.keeps_history:
-        return None
-    return rules.HISTORY, "no address keeps its history", ()
+@checks(events.TRANSACTION_ROLLED_BACK)
+def rolled_back(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a transaction that left nothing was of an open connection."""
+    found = cast(
+        details.TransactionDetail,
+        events.decode_detail(events.TRANSACTION_ROLLED_BACK, scene.detail),
+    )
+    if row[CONNECTION] not in scene.state.connections:
+        return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
+    if found.first or found.events:
+        return rules.COMMIT, "it was rolled back, and names events", ()
+    return None

@@ -4,7 +4,8 @@ At most one breach is reported for an event; then it is taken as true, if it fit
 know where events come from.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -21,12 +22,14 @@ from daybook.engine.events import (
     QUEUE,
     REASON,
     TIME,
+    Column,
+    EventType,
     Row,
 )
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import StoreError
 from daybook.engine.state import State
-from daybook.history.audit import delivering, ending, entering, grouping, rules
+from daybook.history.audit import delivering, ending, entering, grouping, rules, topology
 from daybook.history.audit.accounts import Ledger
 from daybook.history.audit.registry import AFTER, BEFORE, CHECKS, after, before
 from daybook.history.audit.rules import Breach, Rule, Wrong
@@ -72,10 +75,28 @@ def _diverts_changed(scene: Scene, row: Row) -> None:
     scene.core.diverts.follow(scene.state.diverts)
 
 
-assert all((delivering, ending, entering, grouping))  # Imported for the rules that they register.
-REASONS_OF: Final = {
-    event.number: frozenset(event.reasons) for event in events.EVENT_TYPES if event.reasons
-}
+# Imported for the rules that they register.
+assert all((delivering, ending, entering, grouping, topology))
+NAMES: Final = [column.name for column in events.COLUMNS]
+ALWAYS: Final = ("kind", "time")
+"""The columns that every kind fills."""
+
+
+def _unused(event: EventType) -> list[Column]:
+    """Return the columns that events of a kind leave at 0."""
+    return [each for each in events.COLUMNS if each.name not in (*event.columns, *ALWAYS)]
+
+
+def _form(event: EventType) -> tuple[frozenset[int], Callable[[Row], Iterable[int]]]:
+    """Return the reasons that events of a kind can have, and what reads the columns that they leave
+    at 0."""
+    unused = [NAMES.index(each.name) for each in _unused(event)]
+    # Two at least, so that what it reads is a tuple.
+    reader = itemgetter(*unused, unused[0]) if unused else itemgetter(slice(0, 0))
+    return frozenset(event.reasons or reasons.REASONS), reader
+
+
+FORMS: Final = {event.number: _form(event) for event in events.EVENT_TYPES}
 _MISFITS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MisfitError, StoreError,
     TypeError, ValueError, msgspec.MsgspecError,
@@ -113,6 +134,8 @@ class Judge:
 
     def __init__(self, state: State, lsn: int, options: Options, clock: Clock) -> None:
         self.scene: Final = Scene(state, lsn, options)
+        # The first events may have the time of the last one before.
+        self.scene.core.now = clock.last
         self.ledger: Final = Ledger(state)
         self.clock: Final = clock
         self.judged = 0
@@ -121,7 +144,7 @@ class Judge:
     def judge(self, found: list[Folded]) -> Iterator[Breach]:
         """Judge the events of the next block, and apply them."""
         scene, ledger = self.scene, self.ledger
-        checks, apply, core, clock = CHECKS, APPLY, self.scene.core, self.clock
+        checks, apply, core, clock, forms = CHECKS, APPLY, self.scene.core, self.clock, FORMS
         scene.begin(found)
         for at, event in enumerate(found):
             scene.turn(at, event)
@@ -135,7 +158,9 @@ class Judge:
                 check = checks.get(kind)
                 if wrong is None and check is not None:
                     wrong = check(scene, row)
-                wrong = wrong or _wrong_reason(row)
+                form = forms.get(kind)
+                if form is not None and (row[REASON] not in form[0] or any(form[1](row))):
+                    wrong = wrong or _wrong_form(row)
                 if kind in BEFORE:
                     BEFORE[kind](scene, row)
                 ledger.before(kind, row, detail)
@@ -170,17 +195,15 @@ def _event(row: Row) -> str:
     return f"{what} of message {row[MESSAGE]}" if row[MESSAGE] else what
 
 
-def _wrong_reason(row: Row) -> Wrong | None:
-    """Check the reason of an event, which depends on its kind."""
-    reason = row[REASON]
-    if row[KIND] in REASONS_OF:
-        if reason in REASONS_OF[row[KIND]]:
-            return None
-    elif reason in reasons.REASONS:
-        return None
-    if reason in reasons.REASONS:
+def _wrong_form(row: Row) -> Wrong | None:
+    """Return what is wrong with the reason of an event, or with columns that its kind leaves."""
+    event, reason = events.BY_NUMBER[row[KIND]], row[REASON]
+    if reason not in reasons.REASONS:
+        return rules.KNOWN, f"reason {reason} is unknown", ()
+    if reason not in FORMS[event.number][0]:
         return rules.KNOWN, "no event of this kind has this reason", ()
-    return rules.KNOWN, f"reason {reason} is unknown", ()
+    filled = [each.name for each in _unused(event) if row[NAMES.index(each.name)]]
+    return rules.KNOWN, f"events of this kind have no {' and no '.join(filled)}", ()
 
 
 def _misfit(kind: int, error: Exception) -> Wrong:

@@ -41,6 +41,9 @@ FITS: Final = Rule("fits", "ADR 2", "an event fits the state before it")
 KNOWN: Final = Rule("known", "DESIGN 4", "kinds and reasons are those that the engine has")
 NUMBERED: Final = Rule("numbered", "ADR 23", "an id is given once, in order, by the event it names")
 NAMED_ONCE: Final = Rule("named-once", "ADR 32", "a name stands for one address, or one queue")
+CHANGED: Final = Rule(
+    "changed", "DESIGN 4", "an event that changes a thing says all that it changes"
+)
 TIME: Final = Rule("time", "ADR 65", "times do not go back, and are not in the future")
 SENDER: Final = Rule("sender", "DESIGN 4", "messages come from connections that are open")
 COLUMNS: Final = Rule(

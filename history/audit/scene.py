@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, cast
 
 from daybook.engine import details, events
 from daybook.engine.bindings import Binding
+from daybook.engine.content import is_known
 from daybook.engine.core import Core, Options
 from daybook.engine.events import BODY_OMITTED, KIND, RELATED, Row
 from daybook.engine.kinds import changing
@@ -58,6 +59,8 @@ class Scene:
         self.manual: set[int] = set()
         # Consumers whose filter cannot be compiled any more.
         self.unclear: set[int] = set()
+        # Subscriptions to several queues, with their connections.
+        self.bundles: dict[int, int] = {}
         self._requests: list[tuple[int, int]] | None = None
         # Content is read where a rule asks for it: it may have left with its segment.
         state.window = BARE
@@ -81,7 +84,10 @@ class Scene:
         self.lsn, _, self.detail, self.headers, self.body = event
 
     def forget(self, connection: int) -> None:
-        """Forget the chunks of a connection that ended."""
+        """Forget the chunks and subscriptions of a connection that ended."""
+        if self.bundles:
+            for bundle in [each for each, its in self.bundles.items() if its == connection]:
+                del self.bundles[bundle]
         if self.chunks:
             ended = [lsn for lsn, (_, its) in self.chunks.items() if its == connection]
             for lsn in ended:
@@ -91,12 +97,13 @@ class Scene:
         """Forget what ended with the broker before."""
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
+        self.bundles.clear()
 
     def adopt(self, before: "Scene") -> None:
         """Take over what only earlier events tell from the scene of the events before."""
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
-        self.used = before.used
+        self.used, self.bundles = before.used, before.bundles
         self.known_from = before.known_from
 
     # ---- what the engine derives
@@ -161,7 +168,7 @@ class Scene:
 
     def can_read(self, message: Message) -> bool:
         """Whether the journal has the headers and body of a message; they are resident then."""
-        if message.flags & BODY_OMITTED:
+        if message.flags & BODY_OMITTED or not is_known(message.flags):
             return False
         if not message.resident:
             if self.state.store is None:

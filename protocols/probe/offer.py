@@ -7,7 +7,17 @@ fast.
 from collections.abc import Mapping
 from typing import Final
 
-from daybook.protocols.port import Count, Duration, Offer, ProtocolOption, Size, Value, Watching
+from daybook.protocols.port import (
+    Count,
+    Duration,
+    Offer,
+    ProtocolOption,
+    Size,
+    Texts,
+    Value,
+    Watching,
+)
+from daybook.protocols.probe.hosts import KEY
 
 OPTIONS: Final = (
     ProtocolOption(
@@ -33,6 +43,13 @@ OPTIONS: Final = (
         Duration(100),
         90_000,
         "How long a connection stays open without a request.",
+    ),
+    ProtocolOption(
+        KEY,
+        Texts(),
+        [],
+        "Names in the header Host that are answered, besides `localhost`, the name of this machine,"
+        " the host in `listen`, and every IP address; `*`: any name.",
     ),
 )
 

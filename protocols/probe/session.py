@@ -13,8 +13,10 @@ from typing import Final
 
 import h11
 
-from daybook.protocols.port import Sight, Value
+from daybook.protocols.port import HOST_NAMES, Sight, Value
+from daybook.protocols.probe import hosts
 from daybook.protocols.probe.exposition import Exposition, content_type
+from daybook.protocols.probe.hosts import AllowedHosts
 
 REQUESTS_AT_ONCE: Final = 4
 """How many requests are answered before others have their turn."""
@@ -32,6 +34,7 @@ _REASONS: Final = {
     405: b"Method Not Allowed",
     408: b"Request Timeout",
     413: b"Content Too Large",
+    421: b"Misdirected Request",
     431: b"Request Header Fields Too Large",
     501: b"Not Implemented",
     503: b"Service Unavailable",
@@ -48,6 +51,7 @@ class Probe:
         self.head_max: Final = _number(values, "max-request-head")
         self.request_us: Final = _number(values, "request-timeout") * US_PER_MS
         self.idle_us: Final = _number(values, "idle-timeout") * US_PER_MS
+        self.hosts: Final = AllowedHosts(_texts(values, hosts.KEY), _texts(values, HOST_NAMES))
         self._exposition: Exposition | None = None
 
     def session(self, sight: Sight) -> "Session":
@@ -60,6 +64,12 @@ class Probe:
 def _number(values: Mapping[str, Value], key: str) -> int:
     value = values[key]
     assert isinstance(value, int)
+    return value
+
+
+def _texts(values: Mapping[str, Value], key: str) -> tuple[str, ...]:
+    value = values.get(key, ())
+    assert isinstance(value, tuple)
     return value
 
 
@@ -132,6 +142,8 @@ class Session:
                     self._refuse(431, "the request is too long", now)
                 elif _has_body(event):
                     self._refuse(413, "requests have no body here", now)
+                else:
+                    self._check_hosts(event, now)
             elif isinstance(event, h11.EndOfMessage):
                 self._answer(now)
                 answered += 1
@@ -139,6 +151,16 @@ class Session:
                 self._end(0)
             elif event is h11.NEED_DATA:
                 self._rest(now)
+                return
+
+    def _check_hosts(self, request: h11.Request, now: int) -> None:
+        """Refuse a request for a host that is not this one; the reason is for the log, too."""
+        asked = [value.decode("latin-1") for name, value in request.headers if name == b"host"]
+        asked.append(_split(request.target)[0])
+        for authority in asked:
+            if not self._options.hosts.allow(authority):
+                self.error = hosts.refusal(authority)
+                self._refuse(421, self.error, now)
                 return
 
     def _rest(self, now: int) -> None:
@@ -150,7 +172,7 @@ class Session:
     def _answer(self, now: int) -> None:
         request = self._request
         assert request is not None
-        path = _path(request.target)
+        _, path = _split(request.target)
         if path not in PATHS:
             self._send(404, f"there are {', '.join(PATHS)}\n".encode(), now)
         elif request.method not in _METHODS:
@@ -240,12 +262,17 @@ def _has_body(request: h11.Request) -> bool:
     )
 
 
-def _path(target: bytes) -> str:
-    """Return the path of a request's target, which may be a whole URL, without its query."""
+def _split(target: bytes) -> tuple[str, str]:
+    """Return host and path of a request's target without its query; "" for no host.
+
+    The target may be a whole URL.
+    """
     path = target.partition(b"?")[0].decode("latin-1")
-    if path.lower().startswith("http://"):
-        return "/" + path[len("http://") :].partition("/")[2]
-    return path
+    scheme, mark, rest = path.partition("://")
+    if not mark or scheme.lower() not in ("http", "https"):
+        return "", path
+    authority, _, path = rest.partition("/")
+    return authority.rpartition("@")[2], f"/{path}"
 
 
 def _date(now: int) -> list[tuple[str, str]]:

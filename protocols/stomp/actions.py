@@ -38,6 +38,8 @@ from daybook.protocols.stomp.versions import V10, V12
 if TYPE_CHECKING:
     from daybook.protocols.stomp.conversation import Conversation
 
+ERROR: Final = "error"
+"""Header of NACK: why the message failed, for its dead letter."""
 MESSAGE_ID_DIGITS_MAX: Final = 20
 """Ids of messages are unsigned 64-bit numbers."""
 
@@ -156,6 +158,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
     if not number.isascii() or not number.isdigit() or len(number) > MESSAGE_ID_DIGITS_MAX:
         raise unknown_delivery(head.command, shown, None)
     outcome = ACCEPTED if head.command == "ACK" else FAILED
+    error = head.values.get(ERROR, "") if outcome == FAILED else ""
     refusal: Refusal | None = None
     for subscription in found:
         if not subscription.acknowledges:
@@ -164,7 +167,12 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
             continue
         answer = session.handle(
             Settle(
-                subscription.consumer, int(number), subscription.cumulative, transaction, outcome
+                subscription.consumer,
+                int(number),
+                subscription.cumulative,
+                transaction,
+                outcome,
+                error,
             ),
             now,
         )

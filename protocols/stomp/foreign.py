@@ -11,7 +11,6 @@ from typing import Final
 from daybook.protocols.stomp.errors import StompError
 from daybook.protocols.stomp.frames import Head
 
-SEND_WITHOUT: Final = "send without it"
 SUBSCRIBE_WITHOUT: Final = "subscribe without it"
 DURABLE_BY_ID: Final = "name a durable subscription by id, with persistent:true"
 UNSUBSCRIBE_BY_ID: Final = "delete a durable subscription by its id, with persistent:true"
@@ -19,6 +18,11 @@ CREATE_QUEUE: Final = (
     "have an administrator create the queue (daybook queue create), or use an address-setting"
 )
 
+REPEAT: Final = (
+    "let a timer send each repetition (cron or systemd, with `daybook send`), or let its consumer"
+    " send the next one in the transaction of its ACK, with AMQ_SCHEDULED_DELAY; see docs/stomp.md,"
+    " Recurring messages"
+)
 SCHEDULE: Final = "use AMQ_SCHEDULED_DELAY, or AMQ_SCHEDULED_TIME for a time"
 
 _SCHEDULED: Final = "scheduled delivery by this header is"
@@ -54,7 +58,7 @@ _ATTRIBUTES: Final[dict[str, Foreign]] = {
 ON_SEND: Final[dict[str, Foreign]] = {
     **_ATTRIBUTES,
     **_named(
-        "repeated deliveries are", SEND_WITHOUT, (),
+        "repeated deliveries are", REPEAT, (),
         "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
     ),
     **_named(_SCHEDULED, SCHEDULE, ("0",), "JMSDeliveryTime", "x-delay"),
@@ -110,4 +114,5 @@ def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
 
 
 def _unsupported(name: str, meaning: str, advice: str) -> StompError:
-    return StompError(f"header {name}: {meaning} not supported in this version", advice)
+    # Many clients show only the first line of an ERROR, so the advice is in it.
+    return StompError(f"header {name}: {meaning} not supported in this version; {advice}", advice)

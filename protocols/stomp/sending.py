@@ -19,6 +19,7 @@ from daybook.engine.headers import (
     explicit_line,
     without,
 )
+from daybook.engine.own_headers import OWN_HEADERS, VALIDATED_USER
 from daybook.protocols.stomp import foreign
 from daybook.protocols.stomp.destinations import (
     TEMPORARY_PREFIXES,
@@ -52,9 +53,6 @@ REPLY_TO: Final = "reply-to"
 _REPLY_TO_BYTES: Final = REPLY_TO.encode()
 _DESTINATION_BYTES: Final = b"destination"
 
-VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
-"""The login of the user that sent a message: only the broker says it, whatever a client sends."""
-
 ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
 """The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
 _ROUTING_TYPES: Final = {"0": "ANYCAST", "1": "MULTICAST"}
@@ -76,15 +74,16 @@ _RETAIN: Final = {
 """What the header `retain` says, by its values."""
 
 
-# Everything but these is of no concern to the broker, byte for byte.
-_KNOWN: Final = frozenset(
-    name.encode()
-    for name in (
+READ: Final = frozenset(
+    (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
         REPLY_TO, RETAIN, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
-        *foreign.ON_SEND,
     )
 )  # fmt: skip
+"""Headers of SEND that the broker reads, without those that it refuses, and the duplicate id."""
+
+# Everything but these is of no concern to the broker, byte for byte.
+_KNOWN: Final = frozenset(name.encode() for name in (*READ, *foreign.ON_SEND))
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
 
 _PLANS_MAX: Final = 512
@@ -450,10 +449,11 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
 
 
 def ours(options: StompOptions) -> frozenset[str]:
-    """Return the names of headers of messages that the broker alone may give."""
+    """Return the names of headers of messages that the broker alone may give: those of every
+    protocol, and those that the options add."""
     added = {options.add_user_header, options.add_timestamp_header, options.add_redeliveries_header}
     added.update(each.header for each in options.principals)
-    return frozenset({VALIDATED_USER, *added} - {""})
+    return frozenset({*OWN_HEADERS, *added} - {""})
 
 
 def _stored(head: Head, expires_follows: bool, options: StompOptions, connection: int) -> bytes:

@@ -44,12 +44,12 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ConfigError                 server.config
         StartError                  server.configuring
         TooFewDescriptors           server.descriptors
+        XmlError                    server.foreign.xml_source
         TlsError                    server.layers.certificates
         StepError                   server.leaving
         TomlError                   server.toml_source
             TomlMissing             server.toml_source
         UsersError                  server.users_file
-        XmlError                    server.xml_source
         BrokerTrouble               tools.drills.broker
         Gone                        tools.drills.clients
         NoSuchPoint                 tools.drills.points

@@ -19,7 +19,7 @@ from tests.support.process import BrokerProcess
 
 LISTEN = ("stomp://127.0.0.1:0", "http://127.0.0.1:0")
 QUEUES = 1500
-REQUEST = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
+REQUEST = b"GET /%b HTTP/1.1\r\nHost: localhost\r\n\r\n"
 MIB = 1 << 20
 
 

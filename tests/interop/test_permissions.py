@@ -349,6 +349,9 @@ def test_a_broker_xml(tmp_path: Path) -> None:
     with running(tmp_path / "one", converted.stdout) as broker:
         error = refused(broker, "will", "SEND", destination="/queue/a")
         assert "may not send" in error.headers["message"]
+        assert "amq" not in error.headers["message"]
+        (line,) = [each for each in broker.lines() if each["event"] == "permission refused"]
+        assert (line["user"], line["permission"], line["granted_to"]) == ("will", "send", "amq")
         user(broker, "role", "will", "--add", "amq")
         reload(broker, converted.stdout)
         with login(broker, "will") as will:

@@ -177,6 +177,30 @@ def test_a_stop_is_seen_until_its_end(broker: BrokerProcess) -> None:
     broker.wait()
 
 
+def test_a_page_of_somebody_else_reads_nothing(tmp_path: Path) -> None:
+    """A browser sends the name of the page, to whatever address the name has been turned."""
+    listen = (LISTEN[0], "http://127.0.0.1:0?allowed-hosts=['broker.example.org']")
+    with BrokerProcess(tmp_path / "data", listen=listen) as broker:
+        broker.start()
+        evil = f"evil.example:{broker.ports[1]}"
+        for path in ("/metrics", "/ready", "/live"):
+            status, body, _ = get(broker, path, Host=evil)
+            assert status == 421
+            assert body == f"'{evil}' is not listed in allowed-hosts of this acceptor\n"
+        for host in ("broker.example.org", "localhost", "10.1.2.3", socket.gethostname()):
+            assert get(broker, "/live", Host=host)[0] == 200
+        with Wire(broker.port) as wire:
+            wire.write(
+                b"GET / HTTP/1.1\r\nHost: %(at)b\r\nOrigin: http://%(at)b\r\nUpgrade: websocket\r\n"
+                b"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                b"Sec-WebSocket-Version: 13\r\n\r\n" % {b"at": evil.encode()}
+            )
+            assert wire.socket.recv(4096).startswith(b"HTTP/1.1 403")
+        logged = [line for line in broker.lines() if "refusal" in line["event"]]
+        assert len(logged) == 1
+        assert "allowed-hosts" in logged[0]["why"]
+
+
 def test_nothing_of_it_is_in_the_journal(broker: BrokerProcess) -> None:
     for path in ("/live", "/ready", "/metrics", "/nowhere"):
         get(broker, path)

@@ -159,3 +159,52 @@ def test_another_priority_and_another_queue_do_not_hasten_it(broker: BrokerProce
         wire.send("SUBSCRIBE", id="s", destination="/queue/other")
         assert wire.expect("MESSAGE").body == b"later"
         assert now_ms() >= begun + 2 * DELAY_MS
+
+
+@pytest.mark.parametrize("name", ["CRON", "PERIOD", "REPEAT"])
+def test_a_refused_repetition_says_at_once_what_to_use(broker: BrokerProcess, name: str) -> None:
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SEND", b"x", destination="/queue/a", **{f"AMQ_SCHEDULED_{name}": "1"})
+        first = wire.expect("ERROR").headers["message"]
+        assert f"AMQ_SCHEDULED_{name}" in first
+        assert "`daybook send`" in first
+        assert "AMQ_SCHEDULED_DELAY" in first
+        assert "Recurring messages" in first
+
+
+def test_a_consumer_repeats_a_message_through_kills(broker: BrokerProcess) -> None:
+    """As docs/stomp.md says: the next one is sent in the transaction of the ACK."""
+    with Wire(broker.port) as wire:
+        wire.connect()
+        wire.send("SEND", b"poll", destination="/queue/poll", receipt="r")
+        wire.expect("RECEIPT")
+    for _ in range(3):
+        with Wire(broker.port) as wire:
+            wire.connect()
+            wire.send("SUBSCRIBE", destination="/queue/poll", id="1", ack="client-individual")
+            message = wire.expect("MESSAGE")
+            assert message.body == b"poll"
+            wire.send("BEGIN", transaction="t")
+            wire.send("ACK", id=message.headers["ack"], transaction="t")
+            wire.send(
+                "SEND", b"poll", destination="/queue/poll", transaction="t",
+                AMQ_SCHEDULED_DELAY=str(DELAY_MS),
+            )  # fmt: skip
+            wire.send("COMMIT", transaction="t", receipt="c")
+            wire.expect("RECEIPT")
+        broker.kill()
+        broker.start()
+        assert figures(broker)["messages"] == 1
+
+
+def test_a_timer_on_two_machines_sends_one_message(broker: BrokerProcess) -> None:
+    for _ in range(2):
+        with Wire(broker.port) as wire:
+            wire.connect()
+            wire.send(
+                "SEND", b"start", destination="/queue/report", receipt="r",
+                _AMQ_DUPL_ID="report-2026-11-24",
+            )  # fmt: skip
+            wire.expect("RECEIPT")
+    assert figures(broker)["messages"] == 1

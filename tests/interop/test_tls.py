@@ -338,7 +338,7 @@ def test_metrics_over_tls(tmp_path: Path, authority: Authority) -> None:
     with process.start() as broker:
         plain = socket.create_connection(("127.0.0.1", broker.port))
         with authority.trusting().wrap_socket(plain, server_hostname="localhost") as wrapped:
-            wrapped.sendall(b"GET /live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            wrapped.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             answer = b""
             while data := wrapped.recv(65536):
                 answer += data

@@ -1,31 +1,95 @@
-"""The table of rules in docs/audit.md, drawn from `history.audit.rules`.
+"""The tables of rules and of cells in docs/audit.md, from `history.audit.rules`, and from what
+`make audit-mutants` found of forged journals.
 
-`make map` (python -m tests.meta.audit_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.audit_page) draws them anew; a test compares.
 """
+
+from collections.abc import Iterable
+from string import ascii_uppercase
 
 from daybook.history.audit.rules import RULES
 from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
+from tests.support.forger import BLOCKS, FLAGS, Cell, cells
+from tests.support.forgeries import recorded, why_unseen
+from tests.support.unseen import UNSEEN
 
 PAGE = tree.ROOT / "docs" / "audit.md"
 BEGIN = "<!-- rules: drawn by make map -->"
 END = "<!-- end of rules -->"
+BEGIN_CELLS = "<!-- cells: drawn by make map -->"
+END_CELLS = "<!-- end of cells -->"
 
 
 def draw() -> str:
-    """Return the part of the page."""
+    """Return the table of rules."""
     rows = [(f"`{rule.name}`", rule.says, rule.source) for rule in RULES]
     return "\n".join(["", *table(("rule", "what it says", "see"), rows), ""])
 
 
-def part(page: str) -> str:
-    """Return what a page has between the marks."""
-    return drawn_part.part(page, BEGIN, END)
+def draw_cells() -> str:
+    """Return the table of cells: for each kind of event, what shows a change, and what nothing
+    shows."""
+    found = {cell: rules for cell, rules in recorded().items() if cell in set(cells())}
+    missed = [cell for cell, rules in found.items() if "" in rules]
+    used = {why_unseen(cell) for cell in missed}
+    reasons = list(dict.fromkeys(why for _, _, why in UNSEEN if why in used))
+    letters = dict(zip(reasons, ascii_uppercase, strict=False))
+    rows = []
+    for kind in dict.fromkeys(cell.kind for cell in found):
+        own = [cell for cell in found if cell.kind == kind]
+        shown = _grouped((_rules(found[cell]), cell) for cell in own if "" not in found[cell])
+        partly = [cell for cell in own if "" in found[cell] and len(found[cell]) > 1]
+        never = [cell for cell in own if found[cell] == [""]]
+        rows.append(
+            (
+                f"`{kind}`" if kind else "any",
+                shown,
+                _grouped((letters[why_unseen(cell)], cell) for cell in partly),
+                _grouped((letters[why_unseen(cell)], cell) for cell in never),
+            )
+        )
+    head = ("event", "a change always shows, by rule", "sometimes", "never")
+    legend = [(f"**{letter}**", why) for why, letter in letters.items()]
+    return "\n".join(["", *table(head, rows), "", *table(("", "why not"), legend), ""])
+
+
+def _rules(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _grouped(pairs: Iterable[tuple[str, Cell]]) -> str:
+    """Return fields by what they have in common."""
+    fields: dict[str, list[str]] = {}
+    for word, cell in pairs:
+        if word:
+            fields.setdefault(word, []).append(_field(cell))
+    return "; ".join(f"{word}: {', '.join(_short(those))}" for word, those in fields.items())
+
+
+def _short(fields: list[str]) -> list[str]:
+    """Say flags where all of them are meant."""
+    bits = [f"flags.{name}" for name in FLAGS]
+    if not set(bits) <= set(fields):
+        return fields
+    return [*(each for each in fields if each not in bits), "flags"]
+
+
+def _field(cell: Cell) -> str:
+    if cell == BLOCKS:
+        return cell.field
+    return cell.field.removeprefix("detail.")
+
+
+def part(page: str, begin: str = BEGIN, end: str = END) -> str:
+    """Return what a page has between marks."""
+    return drawn_part.part(page, begin, end)
 
 
 def main() -> None:
-    """Draw the part anew."""
+    """Draw the parts anew."""
     drawn_part.redraw(PAGE, BEGIN, END, draw())
+    drawn_part.redraw(PAGE, BEGIN_CELLS, END_CELLS, draw_cells())
 
 
 if __name__ == "__main__":

@@ -20,3 +20,9 @@ def test_each_rule_has_its_source() -> None:
             assert f"{int(found[1]):04d}" in decisions
         else:
             assert re.fullmatch(r"DESIGN \d+", rule.source)
+
+
+def test_the_page_says_of_every_field_what_shows_it() -> None:
+    page = audit_page.PAGE.read_text("utf-8")
+    drawn = audit_page.part(page, audit_page.BEGIN_CELLS, audit_page.END_CELLS)
+    assert drawn == audit_page.draw_cells(), "run `make map`"

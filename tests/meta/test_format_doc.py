@@ -70,7 +70,7 @@ def test_magics(structure: str) -> None:
 
 
 def test_numbers_in_the_prose() -> None:
-    assert f"Format version {journal_format.FORMAT_VERSION}." in PAGE
+    assert f"Format versions 1 to {journal_format.FORMAT_VERSION}." in PAGE
     assert f"a multiple of {journal_format.PAGE_BYTES}" in PAGE
     assert f"takes {journal_format.BLOCK_HEADER_BYTES} + `rows_stored_bytes`" in PAGE
     assert f"From offset {journal_format.SEGMENT_HEADER_BYTES} stands the **layout**" in PAGE

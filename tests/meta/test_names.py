@@ -12,6 +12,8 @@ FOREIGN = frozenset({
     "MDB_NOSYNC", "anycastPrefix", "broker.xml", "durable-subscriber-name",
     "durable-subscription-name", "first-acquirer", "multicastPrefix",
     "subscription-name",
+    "delivery_limit", "maxlen", "routing-keys", "x-death", "x-first-death-queue",
+    "x-first-death-reason",
     # Object stores, Delta and Spark.
     "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_SECRET_ACCESS_KEY",
     "AbortMultipartUpload", "DeleteObject", "GetObject", "ListBucket", "PutObject",

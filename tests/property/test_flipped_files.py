@@ -24,7 +24,8 @@ from daybook.journal.errors import JournalError
 from daybook.journal.segment import segment_names
 from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.readonly import read_state
-from daybook.server.users import CannotCheck, Users, UsersError
+from daybook.server.passcode_hashes import CannotCheck
+from daybook.server.users import Users, UsersError
 from tests.support.leaving import Leaving
 from tests.support.world import World
 

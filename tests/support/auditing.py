@@ -37,12 +37,19 @@ class DoorWorld(World):
         sent = getattr(command, "send", command)
         if isinstance(sent, c.Send) and sent.connection not in self.state.connections:
             return Refusal(Code.NOT_FOUND, "no such connection")
-        if isinstance(command, c.SendToAll) and command.connection not in self.state.connections:
+        if (
+            isinstance(command, c.SendToAll | c.DeleteSubscription)
+            and command.connection not in self.state.connections
+        ):
             return Refusal(Code.NOT_FOUND, "no such connection")
         if isinstance(command, OF_ADMINISTRATORS):
             command = c.Administer("joe", "{}", command)
         assert type(command) in HANDLERS
         return super().handle(command)
+
+    def lose(self, lsn: int, skipped: int = 0) -> None:
+        self.ends = [end for end in self.ends if end < lsn] + [lsn]
+        super().lose(lsn, skipped)
 
     def turn(self) -> None:
         super().turn()

@@ -89,15 +89,20 @@ def some_history(seed: int, messages: int) -> list[Event]:
     Queues of several addresses, multicast, dead letters, expiry, transactions, redelivery, large
     and non-persistent messages, duplicates, names with anything in them, and restarts.
     """
-    return _Play(seed).play(messages)
+    return played(seed, messages, World())
+
+
+def played(seed: int, messages: int, world: World) -> list[Event]:
+    """Do as `some_history` in a world."""
+    return _Play(seed, world).play(messages)
 
 
 class _Play:
     """Clients with random actions."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed)
-        self.world = World()
+        self.world = world
         self.sent = 0
         self.deeds = (
             [self.send] * 30 + [self.acknowledge] * 26 + [self.reject] * 4 + [self.detach]

@@ -11,8 +11,8 @@ from random import Random
 
 from daybook.engine import transactions
 from daybook.engine.carrying import large_before
-from daybook.engine.commands import CarryChunk
 from daybook.engine.message import Message
+from daybook.engine.retention_commands import CarryChunk
 from daybook.engine.rows import pack_wide
 from daybook.journal.batch import Batch
 from daybook.journal.disk import RealDisk

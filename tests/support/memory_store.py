@@ -7,9 +7,11 @@ memory, and answers from that. It is slow and obviously right, without pages and
 from collections.abc import Iterator, Sequence
 
 from daybook.engine.apply import apply
+from daybook.engine.details import Origin
 from daybook.engine.digest import U64, entry_hash
 from daybook.engine.events import LARGE, ROUTED, chunk_lsns
 from daybook.engine.message import READY, Entry, Message, Scheduled, message_without_content
+from daybook.engine.origins import journaled
 from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError
 from daybook.engine.state import State
 from daybook.engine.timers import EXPIRY
@@ -93,6 +95,11 @@ class MemoryStore:
             message.resident = True
             if message.flags & LARGE:
                 message.enlarge(chunk_lsns(event.decoded), event.decoded.body_bytes)
+
+    def origin(self, message: Message) -> Origin | None:
+        """Return where a message was before."""
+        event = self.journal[message.id - 1]
+        return journaled(event.row, event.decoded, event.headers)
 
     def gap_sum(self, queue: Queue) -> tuple[int, int]:
         """Return how many entries lie in the queue's gaps, and the sum of their hashes."""

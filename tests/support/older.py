@@ -48,7 +48,7 @@ def _rewritten(segment: Segment, last_hash: bytes, *, older: bool) -> tuple[byte
     content = bytearray(
         pack_segment_header(
             first_lsn=header.first_lsn, data_id=header.data_id, previous_hash=last_hash,
-            segment_bytes=header.segment_bytes, layout=header.layout,
+            segment_bytes=header.segment_bytes, layout=header.layout, level=header.level,
         )
     )  # fmt: skip
     footer = _footer_of(segment)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
+from daybook.engine import events, reasons, retention_commands
 from daybook.engine.content import CODECS
 from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
 from daybook.engine.details import KeyChangeDetail, SignedDetail
@@ -382,9 +382,9 @@ def _carry(world: World, x: int, y: int, z: int) -> c.Command:
     """Do what retention would do with the message of some event, if it is one."""
     events_of = [event for event in world.journal if event.row[events.KIND] == events.ROUTED]
     if not events_of:
-        return c.CarryChunk(b"x")
+        return retention_commands.CarryChunk(b"x")
     event = events_of[(21 * x + y) % len(events_of)]
-    return c.Carry(
+    return retention_commands.Carry(
         message=event.lsn,
         address=event.row[events.ADDRESS],
         priority=event.row[events.PRIORITY],
@@ -441,7 +441,7 @@ def _permit(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 def _note_removed(world: World, x: int, y: int, z: int) -> c.Command:
-    return c.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)
+    return retention_commands.NoteSegmentsRemoved(last_lsn=x, segments=y, bytes=z)
 
 
 Maker = Callable[[World, int, int, int], c.Command]

@@ -32,12 +32,13 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Options
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.details import Origin
 from daybook.engine.digest import digest
 from daybook.engine.events import Row
 from daybook.engine.headers import build
 from daybook.engine.invariants import check as check_invariants
 from daybook.engine.level import position_of
-from daybook.engine.message import READY, Entry, Message
+from daybook.engine.message import READY, UNREAD, Entry, Message
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.rows import unpack_wide
@@ -108,14 +109,27 @@ def fold(journal: list[Event], state: State | None = None) -> State:
     return state
 
 
-def contents(state: State) -> dict[tuple[int, int], tuple[bytes, bytes, tuple[int, ...]]]:
-    """Headers and body of everything that is resident and that the journal has whole."""
+def contents(state: State) -> dict[tuple[int, int], tuple[object, ...]]:
+    """Headers, body and origin of everything that is resident and that the journal has whole."""
     return {
-        (queue.id, message.id): (message.headers, message.body, message.chunks)
+        (queue.id, message.id): (
+            message.headers,
+            message.body,
+            message.chunks,
+            origin(state, message),
+        )
         for queue in state.queues.values()
         for message in (entry.message for entry in queue.entries.values())
         if message.resident and not message.flags & events.BODY_OMITTED
     }
+
+
+def origin(state: State, message: Message) -> Origin | None:
+    """Where a message was before."""
+    if message.origin is not UNREAD:
+        return message.origin
+    assert state.store is not None
+    return state.store.origin(message)
 
 
 def address_counts(state: State) -> dict[int, tuple[int, int]]:

@@ -1,10 +1,11 @@
 """Carrying changes where content is, and nothing that anybody is delivered."""
 
 from daybook.engine.carrying import SLICE_ENTRIES, large_before, relocate
-from daybook.engine.commands import Carry, CarryChunk, NoteSegmentsRemoved, Send
+from daybook.engine.commands import Send
 from daybook.engine.digest import digest
 from daybook.engine.events import CARRIED, LARGE
 from daybook.engine.message import Message
+from daybook.engine.retention_commands import Carry, CarryChunk, NoteSegmentsRemoved
 from tests.support.world import World
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from daybook.engine import groups
@@ -373,7 +374,8 @@ def test_groups_above_the_limit_share_a_place(world: World) -> None:
 
 @replaces_parts
 def test_all_queues_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "KNOWN_MAX", 3)
+    few = msgspec.structs.replace(groups.GROUPS, of_all=3, of_user=3, of_connection=3)
+    monkeypatch.setattr(groups, "GROUPS", few)
     world = World()
     connection = world.connect()
     for name in ("x", "y"):

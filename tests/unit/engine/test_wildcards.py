@@ -5,8 +5,9 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine import events, limits, reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.pools import REGEXES, Pool
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
-from daybook.engine.wildcards import PARTS_MAX, REGEXES_MAX, VISITED_SHIFT
+from daybook.engine.wildcards import VISITED_SHIFT
 from tests.support.full import SIZE
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -366,31 +367,43 @@ def test_words_that_match_in_part_are_found_after_a_restart_too(world: World) ->
 
 
 def test_clients_have_so_many_words_that_match_in_part(world: World) -> None:
-    peer = world.connect()
-    for number in range(REGEXES_MAX):
-        world.attach(peer, f"a.{{{number}}}", routing_type=MULTICAST, subscription=str(number))
+    def peer_of(user: int) -> int:
+        return world.ok(c.OpenConnection("stomp", "p", f"user{user}"))
+
+    def fill(pool: Pool, text: str) -> None:
+        """Take all of a pool, as so many users and connections as that takes."""
+        assert isinstance(pool.of_connection, int)
+        assert isinstance(pool.of_all, int)
+        number = 0
+        for place in range(pool.of_all):
+            if not place % pool.of_connection:
+                number = peer_of(place // pool.of_connection)
+            address = f"{place}.{text}"
+            world.attach(number, address, routing_type=MULTICAST, subscription=str(place))
+
+    fill(REGEXES, "{a}")
+    peer = peer_of(1000)
     command = c.Attach(peer, "a.{b}", routing_type=MULTICAST, subscription="b")
     refusal = world.refused(command)
     assert refusal.code is Code.LIMIT
-    assert "have 100 regular expressions, and 100 are the most" in refusal.text
+    assert "have 100 regular expressions in names of subscriptions, and the" in refusal.text
     # Whole words have no such limit, neither has the configuration.
     world.attach(peer, "a.*", routing_type=MULTICAST, subscription="whole")
     world.ok(c.CreateAddress("a.{c}", (MULTICAST,)))
-    for number in range(PARTS_MAX - REGEXES_MAX - 1):
-        world.attach(peer, f"b.{number}*", routing_type=MULTICAST, subscription=f"b{number}")
-    command = c.Attach(peer, "a.b*", routing_type=MULTICAST, subscription="b")
-    assert "have 1000 words that match in part" in world.refused(command).text
-    several = c.AttachAll(peer, [c.Attach(peer, "a.b*", "b", routing_type=ANYCAST)])
-    assert "have 1000 words that match in part" in world.refused(several).text
-    world.close(peer)
-    peer = world.connect()
+    for number in range(100):
+        world.ok(c.CreateAddress(f"b.{number}*", (MULTICAST,)))
+    assert world.broker.patterns_held.parts.of("", 0) == (0, 0)
+    for connection in list(world.state.connections):
+        world.close(connection)
+    assert not world.broker.patterns_held.parts.of_user
+    peer = peer_of(1000)
+    world.ok(c.DeleteAddress("a.{c}"))
     world.attach(peer, "a.b*.{c}", routing_type=MULTICAST)
 
 
 def test_a_name_costs_what_it_is_compared_with(world: World) -> None:
-    peer = world.connect()
     for number in range(400):
-        world.attach(peer, f"{number}*.x", routing_type=MULTICAST, subscription=str(number))
+        world.ok(c.CreateAddress(f"{number}*.x", (MULTICAST,)))
     before = world.broker.budget.spent
     world.send("name.x", b"", routing_type=MULTICAST)
     assert world.broker.budget.spent - before >= 400 >> VISITED_SHIFT

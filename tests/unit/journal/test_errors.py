@@ -30,7 +30,8 @@ def test_every_error_is_a_journal_error_and_drawn_in_the_tree() -> None:
         (Locked("/data", 42), ["/data", "process 42", "Stop that process"]),
         (Locked("/data", 0), ["another process"]),
         (ArchiveError("s3://b/1.seg", "it is odd"), ["s3://b/1.seg: it is odd"]),
-        (NewerFormat("a.seg", 3, 1), ["a.seg", "3", "up to 1", "release"]),
+        (NewerFormat("a.seg", 3, 1, ""), ["a.seg", "3", "up to 1", "release"]),
+        (NewerFormat("a.seg", 3, 1, "Daybook 9.1.0 or later"), ["a.seg", "3", "Daybook 9.1.0"]),
         (
             Corruption("a.seg", 4096, 7, "it is odd"),
             ["a.seg", "4096", "LSN 7", "it is odd", "journal verify"],

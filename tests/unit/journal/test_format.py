@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from daybook.journal import format as journal_format
 from daybook.journal.format import (
     FLAG_MARK,
     FLAG_NARROW_FIRST,
@@ -24,11 +23,13 @@ from daybook.journal.format import (
     peek_footer_offset,
     peek_segment_header_bytes,
     segment_first_lsn,
+    segment_header_bytes,
     segment_name,
     unpack_block_header,
     unpack_footer,
     unpack_segment_header,
 )
+from daybook.levels import LEVEL
 
 DATA_ID = b"0123456789abcdef"
 SALT = header_salt(DATA_ID)
@@ -37,7 +38,12 @@ ENTRY = FooterEntry(4096, 1, 2, 3, 4, 5, -6, 7, 8, 9, 10, 11)
 ENTRIES = (ENTRY, ENTRY._replace(offset=4200))
 FOOTER = Footer(5000, 77, b"l" * 16, b"".join(map(pack_footer_entry, ENTRIES)))
 SEGMENT = pack_segment_header(
-    first_lsn=9, data_id=DATA_ID, previous_hash=b"p" * 16, segment_bytes=8192, layout=b"{}"
+    first_lsn=9,
+    data_id=DATA_ID,
+    previous_hash=b"p" * 16,
+    segment_bytes=8192,
+    layout=b"{}",
+    level=1,
 )
 
 
@@ -74,14 +80,19 @@ def test_names() -> None:
 
 def test_a_segment_header_there_and_back() -> None:
     header = unpack_segment_header(SEGMENT)
-    assert header == (9, DATA_ID, b"p" * 16, 8192, PAGE_BYTES, b"{}", 0)
+    assert header == (9, DATA_ID, b"p" * 16, 8192, PAGE_BYTES, b"{}", 0, 1)
     assert not header.is_fork
     assert len(SEGMENT) == PAGE_BYTES == peek_segment_header_bytes(SEGMENT[:72])
 
 
 def test_a_long_layout_takes_more_pages() -> None:
     packed = pack_segment_header(
-        first_lsn=1, data_id=DATA_ID, previous_hash=NO_HASH, segment_bytes=1, layout=b"x" * 5000
+        first_lsn=1,
+        data_id=DATA_ID,
+        previous_hash=NO_HASH,
+        segment_bytes=1,
+        layout=b"x" * 5000,
+        level=1,
     )
     assert len(packed) == 2 * PAGE_BYTES
     assert unpack_segment_header(packed).layout == b"x" * 5000
@@ -150,11 +161,53 @@ def test_impossible_block_headers_are_damage(header: BlockHeader) -> None:
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
     newer = bytearray(SEGMENT)
-    newer[8] = 2
+    newer[8] = LEVEL + 1
     with pytest.raises(Damage):
         unpack_segment_header(bytes(newer))
-    with pytest.raises(UnknownVersion, match="2"):
+    with pytest.raises(UnknownVersion, match=str(LEVEL + 1)) as raised:
         unpack_segment_header(with_crc(newer))
+    assert raised.value.needs == ""
+
+
+def header_of_level(level: int) -> bytes:
+    return pack_segment_header(
+        first_lsn=9, data_id=DATA_ID, previous_hash=NO_HASH, segment_bytes=8192, layout=b"{}",
+        level=level,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("level", range(1, LEVEL + 1))
+def test_a_header_has_the_level_of_its_segment(level: int) -> None:
+    packed = header_of_level(level)
+    assert packed[8:10] == level.to_bytes(2, "little")
+    assert unpack_segment_header(packed).level == level
+    assert unpack_segment_header(packed).layout == b"{}"
+    assert len(packed) == segment_header_bytes(len(b"{}"), level)
+
+
+def test_a_header_of_level_1_is_that_of_the_first_release() -> None:
+    """So journals without newer features stay readable by it."""
+    assert header_of_level(1)[72:].strip(b"\0") == b"{}"
+
+
+def test_a_later_release_says_in_the_header_which_release_is_needed() -> None:
+    newer = bytearray(header_of_level(LEVEL))
+    newer[8] = LEVEL + 1
+    needs = b'{}\n{"release":"9.1.0","features":["time travel"],"more":[1]}'
+    newer[72:] = needs.ljust(len(newer) - 72, b"\0")
+    with pytest.raises(UnknownVersion) as raised:
+        unpack_segment_header(with_crc(newer))
+    assert raised.value.needs == "Daybook 9.1.0 or later (time travel)"
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"release":5}', b"\xff\xfe"])
+def test_what_cannot_be_read_of_a_later_header_says_nothing(text: bytes) -> None:
+    newer = bytearray(header_of_level(1))
+    newer[8] = LEVEL + 1
+    newer[74 : 74 + len(text)] = text
+    with pytest.raises(UnknownVersion) as raised:
+        unpack_segment_header(with_crc(newer))
+    assert raised.value.needs == ""
 
 
 @pytest.mark.parametrize(("offset", "value"), [(8, 0), (10, 2), (67, 1)])
@@ -176,7 +229,3 @@ def test_impossible_header_sizes_are_damage() -> None:
 def test_a_trailer_is_needed() -> None:
     with pytest.raises(Damage, match="does not end in a trailer"):
         peek_footer_offset(bytes(32))
-
-
-def test_the_version_is_one() -> None:
-    assert journal_format.FORMAT_VERSION == 1

@@ -219,6 +219,7 @@ def test_a_segment_that_does_not_carry_on_the_chain_is_corruption() -> None:
         previous_hash=b"x" * 16,
         segment_bytes=8192,
         layout=LAYOUT.encode(),
+        level=1,
     )
     overwrite(disk, name, 0, header)
     with pytest.raises(Corruption, match="does not carry the hash of the last block before it"):
@@ -230,7 +231,12 @@ def test_a_layout_that_makes_no_sense_is_corruption() -> None:
     disk = MemoryDisk()
     append_some(create(disk), 1)
     header = pack_segment_header(
-        first_lsn=1, data_id=DATA_ID, previous_hash=bytes(16), segment_bytes=8192, layout=b"[]"
+        first_lsn=1,
+        data_id=DATA_ID,
+        previous_hash=bytes(16),
+        segment_bytes=8192,
+        layout=b"[]",
+        level=1,
     )
     overwrite(disk, segment_name(1), 0, header)
     uses: list[Callable[[], object]] = [lambda: next(read_blocks(disk)), lambda: stat(disk)]

@@ -64,6 +64,7 @@ def test_a_segment_of_another_history_does_not_follow(disk: MemoryDisk) -> None:
         previous_hash=b"another history!",
         segment_bytes=header.segment_bytes,
         layout=header.layout,
+        level=header.level,
     )
     disk.files[names[2]][: len(packed)] = packed
     with pytest.raises(Corruption, match="it does not follow segment"):

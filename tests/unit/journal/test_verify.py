@@ -20,6 +20,7 @@ from daybook.journal.reader import read_blocks
 from daybook.journal.segment import open_segment, segment_names
 from daybook.journal.stat import stat
 from daybook.journal.verify import verify
+from daybook.levels import LEVEL
 from tests.suites.journal_rows import (
     LAYOUT,
     SEGMENT_BYTES,
@@ -190,6 +191,7 @@ def test_a_segment_of_other_columns_is_found(disk: MemoryDisk) -> None:
         previous_hash=header.previous_hash,
         segment_bytes=header.segment_bytes,
         layout=header.layout.replace(b'"weight"', b'"height"'),
+        level=header.level,
     )
     assert any("other columns" in fault.what for fault in verify(disk).faults)
 
@@ -217,10 +219,12 @@ def test_a_journal_with_no_sound_header_is_reported(disk: MemoryDisk) -> None:
 def test_a_newer_format_is_refused(disk: MemoryDisk) -> None:
     name = segment_names(disk)[0]
     content = disk.files[name]
-    content[8] = 2
+    content[8] = LEVEL + 1
     content[68:72] = bytes(4)
     content[68:72] = crc32c(content[:4096]).to_bytes(4, "little")
-    with pytest.raises(NewerFormat, match="format version 2, this release reads up to 1"):
+    with pytest.raises(
+        NewerFormat, match=f"format version {LEVEL + 1}, this release reads up to {LEVEL}"
+    ):
         verify(disk)
     with pytest.raises(NewerFormat):
         read_all(disk)
@@ -234,7 +238,7 @@ def test_progress_counts_bytes(disk: MemoryDisk) -> None:
 
 def test_a_newer_segment_behind_ours_is_refused(disk: MemoryDisk) -> None:
     content = disk.files[segment_names(disk)[1]]
-    content[8] = 2
+    content[8] = LEVEL + 1
     content[68:72] = bytes(4)
     content[68:72] = crc32c(content[:4096]).to_bytes(4, "little")
     with pytest.raises(NewerFormat, match=segment_names(disk)[1]):

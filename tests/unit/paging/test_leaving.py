@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from daybook.engine.commands import ActOnMessages
 from daybook.engine.message import PRIORITIES, Entry
 from daybook.engine.queues import Queue
 from daybook.engine.residency import page_out
@@ -162,3 +163,31 @@ def test_chunks_that_left_before_do_not_hold_history(leaving: Leaving) -> None:
         leaving.write()
     (said,) = warnings
     assert "of its body is not in the journal" in said
+
+
+def test_a_dead_letter_that_was_carried_goes_back_to_where_it_was(tmp_path: Path) -> None:
+    world = World()
+    with closing(Leaving(tmp_path / "data", world)) as made:
+        world.settings(all={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
+        consumer = world.attach(world.connect(), "q", credit_messages=1)
+        world.send("q", b"x", routing_type="anycast", headers={"_AMQ_ORIG_ADDRESS": "payroll"})
+        (delivery,) = world.taken(consumer)
+        world.nack(consumer, delivery.message)
+        (entry,) = world.entries("dead")
+        origin = entry.message.origin
+        assert origin is not None
+        for _ in range(2):
+            filling = made._random.randbytes(SEGMENT_BYTES)
+            world.send("r", filling, routing_type="anycast")
+            made.write()
+            assert made.round(9)
+        assert made.removed_lsn > entry.message.id
+        assert made.carried >= 2
+        world.state.attach_store(OpenedEachTime(made))
+        page_out(world.queue("dead"), world.broker.lsn, 0, 0)
+        (found,) = world.entries("dead")
+        assert world.broker.origin_of(found.message) == origin
+        command = ActOnMessages("dead", "retry")
+        world.ok(command)
+        assert command.acted == 1
+        assert world.bodies("q") == [b"x"]

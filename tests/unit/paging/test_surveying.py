@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.commands import CarryChunk
 from daybook.engine.events import chunk_lsns
+from daybook.engine.retention_commands import CarryChunk
 from daybook.paging.checked import Transaction
 from daybook.paging.surveying import Survey
 from tests.support.compiled import replaces_parts

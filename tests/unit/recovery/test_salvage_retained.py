@@ -10,8 +10,9 @@ from random import Random
 
 import pytest
 
-from daybook.engine.commands import Carry, DeleteUnused, Settle
+from daybook.engine.commands import DeleteUnused, Settle
 from daybook.engine.events import ADDRESS, CARRIED, KIND, MESSAGE, MESSAGE_FLAGS, QUEUE
+from daybook.engine.retention_commands import Carry
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks

@@ -95,3 +95,9 @@ def test_an_acceptor_keeps_its_protocol_until_a_restart(write: Writer) -> None:
     assert applied == []
     assert 'acceptor a: protocol "http" -> "stomp"' in later
     assert effective(old, new) == old
+
+
+def test_an_allowed_host_that_is_no_name_is_a_problem() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [], ["http://127.0.0.1:0?allowed-hosts=['a:1']"])
+    assert 'allowed-hosts: "a:1" is not the name of a host' in str(caught.value)

@@ -2,7 +2,8 @@
 
 from daybook.engine.commands import RecordDenial
 from daybook.engine.permissions import Denial
-from daybook.server.denials import NAME_MAX, PLACES_MAX, Denials
+from daybook.server.denials import NAME_MAX, Denials
+from daybook.server.pools import DENIALS
 from daybook.server.tally import SPAN_US
 
 
@@ -40,9 +41,10 @@ def test_the_first_is_recorded_and_the_others_are_counted() -> None:
 
 def test_places_are_bounded() -> None:
     desk = Desk()
-    for number in range(PLACES_MAX + 50):
-        desk.refuse(f"a{number}")
-    assert len(desk.recorded) == PLACES_MAX
+    assert isinstance(DENIALS.of_all, int)
+    for number in range(DENIALS.of_all + 50):
+        desk.refuse(f"a{number}", user=f"user{number}")
+    assert len(desk.recorded) == DENIALS.of_all
     desk.denials.flush()
     assert desk.recorded[-1] == RecordDenial(count=50)
 

@@ -187,7 +187,7 @@ async def watched(**values: Any) -> Acceptor:
     return acceptor
 
 
-READY = b"GET /ready HTTP/1.1\r\nHost: a\r\n\r\n"
+READY = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def test_who_looks_on_is_answered_although_nobody_else_may_connect() -> None:
@@ -229,6 +229,30 @@ def test_the_oldest_who_looks_on_makes_room_for_the_newest() -> None:
         acceptor.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+def who_makes_room(there: list[str], newest: str) -> int:
+    """Return which of the connections from these addresses makes room for one more."""
+
+    async def scenario() -> int:
+        acceptor = await watched(max_connections=len(there))
+        ends = []
+        for count, host in enumerate([*there, newest], 1):
+            ends.append(
+                await asyncio.open_connection("127.0.0.1", acceptor.port, local_addr=(host, 0))
+            )
+            await until(lambda count=count: len(acceptor.connections) == min(count, len(there)))
+        names = [writer.get_extra_info("sockname") for _, writer in ends]
+        await until(lambda: any(reader.at_eof() or reader.exception() for reader, _ in ends))
+        gone = [bool(reader.at_eof() or reader.exception()) for reader, _ in ends]
+        for _, writer in ends:
+            writer.close()
+        acceptor.close_all()
+        acceptor.stop()
+        assert sum(gone) == 1, names
+        return gone.index(True)
+
+    return asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 def test_reading_stops_while_it_is_paused() -> None:

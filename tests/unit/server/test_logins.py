@@ -9,7 +9,7 @@ import pytest
 
 from daybook.server import logs
 from daybook.server.logins import BUSY, DELAY_MAX_US, FREE_FAILURES, Limits, LoginRequest, Logins
-from daybook.server.users import CannotCheck
+from daybook.server.passcode_hashes import CannotCheck
 
 
 class Users:

@@ -61,7 +61,7 @@ def test_between_two_moments(data: Path) -> None:
     second = json.loads(ask(data, "--json", "--from", middle).stdout)
     assert (first["last"], second["after"], second["last"]) == (middle, middle, whole["last"])
     assert first["ok"]
-    assert second["ok"]
+    assert second["ok"], second["breaches"]
     before = {each["queue"]: each["after"] for each in first["queues"]}
     for each in second["queues"]:
         assert each["before"] == before.get(each["queue"], 0)

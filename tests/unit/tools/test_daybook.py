@@ -19,6 +19,7 @@ from daybook.server.config import load
 from daybook.tools import daybook as module
 from daybook.tools import messages, users
 from daybook.tools.daybook import cli
+from tests.support.process import wait_for
 
 ROOT = Path(module.__file__).resolve().parent.parent
 
@@ -383,9 +384,35 @@ def test_what_exists_is_created_only_if_missing(broker: Served) -> None:
 
 def test_health_is_said_in_a_line(broker: Served, tmp_path: Path) -> None:
     assert (broker.run("health").exit_code, broker.run("health").output) == (0, "healthy\n")
-    assert broker.json("health") == {"healthy": True, "problems": []}
+    assert broker.json("health") == {"healthy": True, "problems": [], "warnings": []}
     nobody = run("health", "--data", tmp_path)
     assert (nobody.exit_code, nobody.output) == (3, "no broker runs\n")
+
+
+def test_a_paused_queue_with_messages_is_a_warning(broker: Served) -> None:
+    for name in ("held.up", "idle"):
+        broker.run("send", f"/queue/{name}", "x")
+    assert broker.run("receive", "/queue/idle").output == "x\n"
+    broker.run("queue", "pause", "held.up")
+    broker.run("address", "pause", "idle")
+    why = "queue held.up is paused, and 1 message waits in it"
+
+    def healthy() -> bool:
+        return broker.run("health").output == "healthy\n"
+
+    wait_for(lambda: not healthy(), "the pause to be noticed")
+    said = broker.run("health")
+    assert (said.exit_code, said.output) == (0, f"warning: {why}\n")
+    assert broker.run("health", "--strict").exit_code == 1
+    assert broker.json("health") == {"healthy": False, "problems": [], "warnings": [why]}
+    assert why in broker.run("status").output
+    broker.run("send", "/queue/idle", "x")
+    more = "address idle is paused, and 1 message waits in its queue idle"
+    wait_for(lambda: more in broker.run("health").output, "the paused address to be noticed")
+    broker.run("address", "resume", "idle")
+    broker.run("queue", "resume", "held.up")
+    wait_for(healthy, "the pauses to end")
+    assert broker.run("health", "--strict").exit_code == 0
 
 
 def test_browsing_and_keeping_leave_messages_where_they_are(broker: Served) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from daybook.protocols.port import Family, Histogram, Reading
+from daybook.protocols.port import Family, Histogram, Reading, Value
 from daybook.protocols.probe.offer import OFFER
 from daybook.protocols.probe.session import Probe, Session
 
 NOW = 1_766_000_000_000_000
-OPTIONS = {
+OPTIONS: dict[str, Value] = {
     "max-queues": 10, "max-request-head": 8192, "request-timeout": 10_000, "idle-timeout": 90_000,
+    "allowed-hosts": ("broker",),
 }  # fmt: skip
 assert OPTIONS.keys() == {option.name for option in OFFER.options}
 

@@ -114,6 +114,25 @@ def test_what_is_no_request_ends_the_connection(data: bytes, status: int) -> Non
     assert talk.send(get("/live")) == b""
 
 
+@pytest.mark.parametrize("target", ["/live", "/ready", "/metrics", "/nowhere"])
+def test_a_name_that_is_not_listed_is_refused(target: str) -> None:
+    talk = Talk()
+    talk.send(get("/live"))
+    response, body = parsed(talk.send(get(target).replace(b"broker", b"evil.example:8161")))
+    assert (response.status, response.getheader("connection")) == (421, "close")
+    why = "'evil.example:8161' is not listed in allowed-hosts of this acceptor"
+    assert body.decode() == f"{why}\n"
+    assert (talk.session.error, talk.session.closing) == (why, True)
+
+
+def test_the_host_of_a_whole_url_counts_as_well() -> None:
+    assert parsed(Talk().send(get("http://evil.example/metrics")))[0].status == 421
+    assert parsed(Talk().send(get("http://broker@evil.example/metrics")))[0].status == 421
+    assert parsed(Talk().send(get("HTTPS://evil.example")))[0].status == 421
+    evil = get("http://broker/metrics").replace(b"Host: broker", b"Host: evil.example")
+    assert parsed(Talk().send(evil))[0].status == 421
+
+
 def test_old_clients_and_those_that_ask_for_it_are_closed_after_the_answer() -> None:
     for request in (get("/live", version="1.0"), get("/live", "Connection: close")):
         talk = Talk()

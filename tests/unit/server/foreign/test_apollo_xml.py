@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.broker_xml import read_broker_xml
 from daybook.server.config import ConfigError, load
 from daybook.server.config_text import as_toml
+from daybook.server.foreign.broker_xml import read_broker_xml
+from daybook.server.foreign.findings import Findings
 
 DEFAULT = """<?xml version="1.0"?>
 <broker xmlns="http://activemq.apache.org/schema/activemq/apollo">
@@ -44,11 +45,11 @@ def file(tmp_path: Path) -> Path:
 
 
 def warnings(file: Path) -> list[str]:
-    found: list[str] = []
+    findings = Findings()
     problems: list[str] = []
-    read_broker_xml(file, problems, found)
+    read_broker_xml(file, problems, findings)
     assert not problems
-    return [each.removeprefix(f"{file}:") for each in found]
+    return [each.removeprefix(f"{file}:") for each in findings.lost]
 
 
 def test_connectors_become_acceptors_and_all_else_is_named(file: Path) -> None:
@@ -128,7 +129,7 @@ def test_nested_headers_of_users(file: Path) -> None:
 def test_what_is_converted_means_the_same(file: Path) -> None:
     file.write_text(DEFAULT)
     problems: list[str] = []
-    text = as_toml(read_broker_xml(file, problems, []), file.name)
+    text = as_toml(read_broker_xml(file, problems, Findings()), file.name)
     toml = file.with_suffix(".toml")
     toml.write_text(text)
     assert load(toml).acceptors == load(file).acceptors

@@ -8,9 +8,10 @@ import pytest
 from daybook.engine.definitions import QUEUE_ATTRIBUTES
 from daybook.engine.setting_keys import BY_NAME
 from daybook.engine.settings import Settings
-from daybook.server.broker_xml import read_broker_xml
 from daybook.server.config import Config, ConfigError, load
 from daybook.server.config_text import as_toml
+from daybook.server.foreign.broker_xml import read_broker_xml
+from daybook.server.foreign.findings import Findings
 from tests.support.broker_xml import PIECES, document
 
 ATTRIBUTES = {attribute.key for attribute in QUEUE_ATTRIBUTES} | {"address"}
@@ -59,9 +60,10 @@ def test_a_piece_of_a_manual_is_in_force(tmp_path: Path, name: str) -> None:
     for field, value in piece.broker.items():
         assert getattr(config.broker, field) == value
     for key in missing:
-        assert any(key in warning for warning in config.warnings), (key, config.warnings)
+        told = (*config.warnings, *config.foreign.needless)
+        assert any(key in each for each in told), (key, told)
     if not missing:
-        assert config.warnings == ()
+        assert config.warnings == config.foreign.needless == ()
     assert config.broker.name == "piece"
 
 
@@ -69,8 +71,9 @@ def test_a_piece_of_a_manual_is_in_force(tmp_path: Path, name: str) -> None:
 def test_a_piece_is_the_same_as_toml(tmp_path: Path, name: str) -> None:
     path = tmp_path / "broker.xml"
     path.write_text(document(PIECES[name].core))
-    found: list[str] = []
-    text = as_toml(read_broker_xml(path, [], found), "broker.xml", found)
+    found = Findings()
+    source = read_broker_xml(path, [], found)
+    text = as_toml(source, "broker.xml", found.lost, found.needless)
     converted = tmp_path / "broker.toml"
     converted.write_text(text)
     config = load(path)
@@ -98,8 +101,9 @@ def test_an_acceptor_of_stomp_has_its_prefixes(tmp_path: Path) -> None:
     assert found.options["multicast-prefix"] == ("multicast://",)
     assert found.max_connections == 7
     texts = " ".join(config.warnings)
-    assert "amqpCredits" in texts
-    assert "AMQP are ignored" in texts
+    assert "clients of AMQP cannot connect" in texts
+    assert "amqpCredits" not in texts
+    assert any("amqpCredits" in each for each in config.foreign.needless)
 
 
 @pytest.mark.parametrize("prefix", ["anycast", "multicast"])
@@ -205,8 +209,9 @@ def test_values_of_the_broker(tmp_path: Path) -> None:
     assert config.broker.max_disk_usage == 95
     assert config.broker.transaction_timeout == 5000
     assert config.address_settings["#"]["id-cache-size"] == 7
-    (warning,) = config.warnings
-    assert warning.endswith("broker.xml:10: <critical-analyzer> is not supported and is ignored")
+    assert config.warnings == ()
+    (needless,) = config.foreign.needless
+    assert "broker.xml:10: <critical-analyzer>: the broker watches" in needless
 
 
 def test_sizes_of_addresses_may_have_a_unit_of_artemis(tmp_path: Path) -> None:

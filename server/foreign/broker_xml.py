@@ -2,7 +2,7 @@
 
 What both have is translated by the tables of keys (`engine.setting_keys`, `engine.definitions`,
 `server.options`): a key of the same name works as soon as it exists here. What Daybook does not
-have becomes a warning with file, line and element, never silence. Values are checked where those of
+have becomes a finding with file, line and element, never silence. Values are checked where those of
 other files are. Must never act on what it reads.
 """
 
@@ -13,20 +13,29 @@ from typing import Final
 from daybook.engine.permissions import PERMISSIONS
 from daybook.engine.setting_keys import BY_NAME
 from daybook.engine.settings import check_value
-from daybook.server import artemis_tls
 from daybook.server.acceptor_options import TABLES
-from daybook.server.apollo_xml import ApolloReader
-from daybook.server.artemis import (
+from daybook.server.config_source import Block, Given, Source, literal
+from daybook.server.foreign import artemis_tls
+from daybook.server.foreign.apollo_xml import ApolloReader
+from daybook.server.foreign.artemis import (
     BASE_SETTINGS,
     CORE_ALIASES,
+    EXPECTED,
+    NEEDLESS,
+    NEEDLESS_PARAMETERS,
+    NEEDLESS_SETTINGS,
+    NO_NAMES,
+    ON,
     PARAMETERS,
     PERMISSION_TYPES,
     QUEUE_ALIASES,
     SETTING_ALIASES,
 )
-from daybook.server.config_source import Block, Given, Source, literal
+from daybook.server.foreign.artemis_logins import LOGIN, USERS, named, read_logins
+from daybook.server.foreign.findings import Findings
+from daybook.server.foreign.logins import note_users
+from daybook.server.foreign.xml_source import Element, XmlError, read_xml
 from daybook.server.options import BROKER, QUEUE_TABLE
-from daybook.server.xml_source import Element, XmlError, read_xml
 
 _SIZE: Final = re.compile(r"(-?\d+)\s*([KMG])(?:i?B)?", re.IGNORECASE)
 _URL: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.DOTALL)
@@ -35,16 +44,18 @@ _BROKER_KEYS: Final = {option.name: option for option in BROKER}
 _QUEUE_KEYS: Final = {option.name: option for option in QUEUE_TABLE}
 _SUPPORTED: Final = "stomp"
 _DEFAULT_MATCH: Final = "#"
+ROLES_NAMED_MAX: Final = 5
+_PREFIXES: Final = ("anycastPrefix", "multicastPrefix")
 
 
 class _Reader:
     """Translates the elements of one file."""
 
-    def __init__(self, name: str, problems: list[str], warnings: list[str]) -> None:
+    def __init__(self, name: str, problems: list[str], findings: Findings) -> None:
         self.source: Final = Source()
         self._name: Final = name
         self._problems: Final = problems
-        self._warnings: Final = warnings
+        self._findings: Final = findings
         self._base: Final[dict[str, Given]] = {}
         self._is_secured = True
 
@@ -54,10 +65,16 @@ class _Reader:
         return f"{self._name}:{element.line}"
 
     def warn(self, element: Element, what: str) -> None:
-        self._warnings.append(f"{self.where(element)}: {what}")
+        self._findings.lose(self.where(element), what)
 
-    def ignore(self, element: Element, inside: str = "") -> None:
-        """Warn of an element that is not supported."""
+    def spare(self, element: Element, what: str) -> None:
+        self._findings.spare(self.where(element), what)
+
+    def ignore(self, element: Element, inside: str = "", why: str = "") -> None:
+        """Note an element that is not supported; `why` says why nobody misses it, if so."""
+        if why:
+            self.spare(element, f"<{element.tag}>: {why}")
+            return
         place = f" in {inside}" if inside else ""
         self.warn(element, f"<{element.tag}>{place} is not supported and is ignored")
 
@@ -155,10 +172,24 @@ class _Reader:
         else:
             self.broker_key(element)
 
+    def expected(self, element: Element) -> None:
+        """Note an element that should be true."""
+        needless, lost = EXPECTED[element.tag]
+        if element.value.lower() != ON:
+            self.warn(element, lost)
+        elif needless:
+            self.spare(element, f"<{element.tag}>: {needless}")
+
     def broker_key(self, element: Element) -> None:
+        if element.tag in EXPECTED:
+            self.expected(element)
+            return
         option = _BROKER_KEYS.get(CORE_ALIASES.get(element.tag, element.tag))
         if option is None or option.name in ("data-directory", "users-file"):
-            self.ignore(element)
+            self.ignore(element, why=NEEDLESS.get(element.tag, ""))
+            return
+        if element.tag == "name" and element.value in NO_NAMES:
+            self.spare(element, f"<name>: {element.value!r} names no broker; it is called daybook")
             return
         self.look(element)
         is_size = option.kind.name.startswith("size")
@@ -203,7 +234,7 @@ class _Reader:
             self.warn(element, f"<acceptor> {name!r}: {lost}")
         why = self.why_closed(found[1], parameters) or encryption.why_closed
         for key, value in parameters.items():
-            if key not in artemis_tls.PARAMETERS:
+            if key not in artemis_tls.PARAMETERS and not (why and key not in _PREFIXES):
                 self.parameter(element, block, key, value)
         if why:
             self.warn(element, f"<acceptor> {name!r} is not opened: {why}")
@@ -226,9 +257,14 @@ class _Reader:
         if key == "protocols":
             others = [each.strip() for each in value.split(",") if each.strip().lower() != "stomp"]
             if others and len(others) < len(value.split(",")):
-                self.warn(element, f"<acceptor>: of protocols, {', '.join(others)} are ignored")
+                shown = element.attributes.get("name", "")
+                listed = ", ".join(others)
+                self.warn(
+                    element,
+                    f"<acceptor> {shown!r}: clients of {listed} cannot connect; there is STOMP",
+                )
             return
-        if key in ("anycastPrefix", "multicastPrefix"):
+        if key in _PREFIXES:
             prefixes: list[str] = [each.strip() for each in value.split(",") if each.strip()]
             known = block.values
             # `/queue/` and `/topic/` are prefixes from the start.
@@ -237,7 +273,11 @@ class _Reader:
             return
         name = PARAMETERS.get(key)
         if name is None or not any(option.name == name for option in TABLES["stomp"]):
-            self.warn(element, f"<acceptor>: the parameter {key} is not supported and is ignored")
+            if key in NEEDLESS_PARAMETERS:
+                self.spare(element, f"<acceptor>: {key}: {NEEDLESS_PARAMETERS[key]}")
+            else:
+                what = f"the parameter {key} is not supported and is ignored"
+                self.warn(element, f"<acceptor>: {what}")
             return
         if int(value) > 0 if value.lstrip("-").isdigit() else True:
             block.values[name] = self.given(element, value, as_text=False, is_size=True)
@@ -297,7 +337,8 @@ class _Reader:
             key = SETTING_ALIASES.get(child.tag, child.tag)
             row = BY_NAME.get(key)
             if row is None:
-                self.ignore(child, f"address-setting {match!r}")
+                why = NEEDLESS_SETTINGS.get(child.tag, "")
+                self.ignore(child, f"address-setting {match!r}", why)
                 continue
             self.look(child)
             given = self.given(child, child.text, as_text=row.type is str, is_size=row.is_size)
@@ -341,6 +382,34 @@ class _Reader:
             roles += [each.strip() for each in given if each.strip()]
             block.values[name] = Given(roles, self.where(child))
         self.source.arrays["security-setting"].append(block)
+
+    def logins(self, folder: Path) -> None:
+        """Look at the users beside the file: the first start takes them over."""
+        found = read_logins(folder, self._findings)
+        note_users(found.users, self._findings)
+        self._findings.note_users(folder, len(found.users))
+        if found.guest_roles is not None:
+            broker = self.source.sections["broker"]
+            broker.values.setdefault("allow-guest", Given(True, str(folder / LOGIN)))
+            self._findings.lose(
+                str(folder / LOGIN),
+                "clients that give no login (GuestLoginModule) are let in from this machine only,"
+                f" as guest with {named(found.guest_roles)}",
+            )
+        blocks = self.source.arrays["security-setting"]
+        if blocks and not found.users:
+            roles = {
+                str(role)
+                for block in blocks
+                for given in block.values.values()
+                for role in (given.value if isinstance(given.value, list) else ())
+            }
+            options = "".join(f" --role {role}" for role in sorted(roles)[:ROLES_NAMED_MAX])
+            self._findings.lose(
+                self._name,
+                f"there are no users beside it ({USERS}); add each with"
+                f" `daybook user add LOGIN{options}`",
+            )
 
     # ---- diverts
 
@@ -414,18 +483,21 @@ def _as_spelled(key: str, value: object) -> object:
     return value
 
 
-def read_broker_xml(path: Path, problems: list[str], warnings: list[str]) -> Source:
-    """Read a broker.xml of Artemis or an apollo.xml; add what is wrong to `problems`, what is
-    ignored to `warnings`."""
-    reader = _Reader(str(path), problems, warnings)
+def read_broker_xml(path: Path, problems: list[str], findings: Findings) -> Source:
+    """Read a broker.xml of Artemis with the logins beside it, or an apollo.xml.
+
+    What is wrong is added to `problems`, what is not taken over to `findings`.
+    """
+    reader = _Reader(str(path), problems, findings)
     try:
         root = read_xml(path, keeps_placeholders_of=ApolloReader.ROOT)
     except XmlError as error:
         problems.append(str(error))
         return reader.source
     if root.tag == ApolloReader.ROOT:
-        apollo = ApolloReader(str(path), problems, warnings)
+        apollo = ApolloReader(str(path), problems, findings)
         apollo.read(root)
         return apollo.source
     reader.read(root)
+    reader.logins(path.parent)
     return reader.source

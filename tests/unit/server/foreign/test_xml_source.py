@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.xml_source import BYTES_MAX, DEPTH_MAX, XmlError, is_xml, read_xml
+from daybook.server.foreign.xml_source import BYTES_MAX, DEPTH_MAX, XmlError, is_xml, read_xml
 
 BOMB = (
     '<?xml version="1.0"?>\n<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>\n'

@@ -12,7 +12,8 @@ from typing import Final
 from daybook.engine.names import HOST, wrong_with_host
 from daybook.server.acceptor_options import TABLES
 from daybook.server.config_source import Block, Given, Source, literal
-from daybook.server.xml_source import Element
+from daybook.server.foreign.findings import Findings
+from daybook.server.foreign.xml_source import Element
 
 _BIND: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.DOTALL)
 _SIZE: Final = re.compile(r"(\d+)\s*([KMG])B?", re.IGNORECASE)
@@ -44,17 +45,17 @@ class ApolloReader:
 
     ROOT: Final = "broker"
 
-    def __init__(self, name: str, problems: list[str], warnings: list[str]) -> None:
+    def __init__(self, name: str, problems: list[str], findings: Findings) -> None:
         self.source: Final = Source()
         self._name: Final = name
         self._problems: Final = problems
-        self._warnings: Final = warnings
+        self._findings: Final = findings
 
     def _where(self, element: Element) -> str:
         return f"{self._name}:{element.line}"
 
     def _warn(self, element: Element, what: str) -> None:
-        self._warnings.append(f"{self._where(element)}: {what}")
+        self._findings.lose(self._where(element), what)
 
     def _ignore(self, element: Element, inside: str) -> None:
         self._warn(element, f"<{element.tag}> in {inside} is not converted")

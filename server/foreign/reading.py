@@ -1,0 +1,21 @@
+"""Reading the configuration of another broker, whichever it is. Must never act on it."""
+
+from pathlib import Path
+
+from daybook.server.config_source import Source
+from daybook.server.foreign.broker_xml import read_broker_xml
+from daybook.server.foreign.findings import Findings
+from daybook.server.foreign.rabbitmq import is_definitions, read_definitions
+from daybook.server.foreign.xml_source import is_xml
+
+
+def read_foreign(path: Path, problems: list[str], findings: Findings) -> Source | None:
+    """Read a broker.xml, an apollo.xml or definitions of RabbitMQ; None for any other file.
+
+    What is wrong is added to `problems`, what is not taken over to `findings`.
+    """
+    if is_xml(path):
+        source = read_broker_xml(path, problems, findings)
+        source.is_artemis = True
+        return source
+    return read_definitions(path, problems, findings) if is_definitions(path) else None

@@ -1,0 +1,202 @@
+"""The table of pools: one user cannot use up what others need.
+
+Every pool of the table has a way to fill it here. Each is tried with small limits: one user takes
+its share, is told so, and another user still gets some.
+"""
+
+import importlib
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from daybook.engine import commands as c
+from daybook.engine import groups, pools, quotas
+from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.permissions import Denial
+from daybook.engine.pools import CONNECTION_PART, USER_PART, Pool
+from daybook.engine.refusals import Code
+from daybook.server import denials as denials_module
+from daybook.server.denials import Denials
+from daybook.server.pools import POOLS
+from tests.meta import pools_page
+from tests.support.world import World
+from tests.unit.engine.test_groups import send
+from tests.unit.server.test_admission import Door, Visitor
+from tests.unit.server.test_listeners import who_makes_room
+
+SMALL = 16
+"""The size of a pool in these tests: a user has 4 of it, a connection 2."""
+
+Filler = Callable[[pytest.MonkeyPatch], str]
+"""Fills a share of a pool as one user and takes some as another; returns what the first is told."""
+
+
+def small(pool: Pool) -> Pool:
+    return msgspec.structs.replace(
+        pool, of_all=SMALL, of_user=SMALL // USER_PART, of_connection=SMALL // CONNECTION_PART
+    )
+
+
+def connections(patch: pytest.MonkeyPatch) -> str:
+    world = World(max_connections_per_user=4)
+    for _ in range(4):
+        world.connect()
+    told = world.refused(c.OpenConnection("stomp", "p", "guest")).text
+    world.ok(c.OpenConnection("stomp", "p", "other"))
+    return told
+
+
+def queues(patch: pytest.MonkeyPatch) -> str:
+    world = World(max_queues_per_user=4)
+    first, second = world.connect(), world.ok(c.OpenConnection("stomp", "p", "other"))
+    for number in range(4):
+        world.send(f"q{number}", b"x", first)
+    told = world.refused(c.Send(first, "more", b"", b"")).text
+    world.send("others", b"x", second)
+    return told
+
+
+def of_patterns(name: str, word: str, pool: Pool) -> Filler:
+    def fill(patch: pytest.MonkeyPatch) -> str:
+        patch.setattr(quotas, name, small(pool))
+        world = World()
+
+        def subscribe(peer: int, number: int, *, to_queues: bool) -> c.Command:
+            kind = ANYCAST if to_queues else MULTICAST
+            part = c.Attach(
+                peer, f"a{peer}.{word % number}", routing_type=kind, subscription=str(number)
+            )
+            return c.AttachAll(peer, [part]) if to_queues else part
+
+        peers = [world.connect() for _ in range(3)]
+        for peer in peers[:2]:
+            world.ok(subscribe(peer, 1, to_queues=False))
+            bundle = world.ok(subscribe(peer, 2, to_queues=True))
+            told = world.refused(subscribe(peer, 3, to_queues=False))
+            assert told.code is Code.LIMIT
+            assert "the connection has 2" in told.text
+            assert told.text == world.refused(subscribe(peer, 3, to_queues=True)).text
+        told = world.refused(subscribe(peers[2], 1, to_queues=False))
+        assert "user 'guest' has 4" in told.text
+        other = world.ok(c.OpenConnection("stomp", "p", "other"))
+        world.ok(subscribe(other, 1, to_queues=True))
+        # What ended is given back, and what stays is counted after a restart, too.
+        world.ok(c.Detach(bundle))
+        world.ok(subscribe(peers[2], 1, to_queues=False))
+        world.close(peers[0])
+        kept = c.Attach(peers[2], f"k.{word % 9}", durable_name="kept", routing_type=MULTICAST)
+        world.ok(kept)
+        assert world.broker.patterns_held.parts.of("guest", peers[2]) == (2, 3)
+        world.restart()
+        assert world.broker.patterns_held.parts.of_user == {"guest": 1}
+        world.check()
+        return told.text
+
+    return fill
+
+
+def message_groups(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(groups, "GROUPS", small(pools.GROUPS))
+    world = World()
+    first, other = world.connect(), world.ok(c.OpenConnection("stomp", "p", "other", room=1 << 30))
+    for connection, name in ((first, "x"), (other, "y")):
+        world.attach(connection, name)
+        for group in "abcd":
+            send(world, f"{group}1", address=name)
+    bound = {name: world.queue(name).groups.bound for name in ("x", "y")}  # type: ignore[union-attr]
+    own = {name: sum(key >= 0 for key in keys) for name, keys in bound.items()}
+    assert own == {"x": 2, "y": 2}
+    count = world.state.groups
+    told = pools.GROUPS.refusal((0, int(pools.GROUPS.of_user), 0), 1, "guest") or ""
+    for consumer in list(world.state.consumers):
+        world.detach(consumer)
+    assert (count.known, count.held.of_user, count.held.of_connection) == (0, {}, {})
+    return told
+
+
+def logins(patch: pytest.MonkeyPatch) -> str:
+    door = Door()
+    own = [door.enter() for _ in range(3)]
+    other = door.enter("192.0.2.2")
+    own.append(door.enter())
+    assert [bool(each.dismissed) for each in own] == [True, False, False, False]
+    assert not other.dismissed
+    assert isinstance(other, Visitor)
+    return str(own[0].dismissed)
+
+
+def watchers(patch: pytest.MonkeyPatch) -> str:
+    # The address with a quarter of them or more closes its own; another one stays.
+    assert who_makes_room(["127.0.0.2", *["127.0.0.1"] * 3], "127.0.0.1") == 1
+    # An address with less closes the oldest of all, which is the other's.
+    assert who_makes_room(["127.0.0.1"] * 4, "127.0.0.2") == 0
+    return ""
+
+
+def refusals(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(denials_module, "DENIALS", small(denials_module.DENIALS))
+    recorded: list[c.RecordDenial] = []
+    found = Denials(recorded.append)
+    for user in ("alice", "bob"):
+        for number in range(9):
+            found.take([Denial(7, user, "send", f"a{number}", "", "10.0.0.1:5")], 1)
+    assert [each.user for each in recorded] == ["alice"] * 4 + ["bob"] * 4
+    found.flush()
+    assert recorded[-1] == c.RecordDenial(count=10)
+    return ""
+
+
+FILLERS: dict[str, Filler] = {
+    pools.CONNECTIONS.name: connections,
+    pools.QUEUES.name: queues,
+    pools.REGEXES.name: of_patterns("REGEXES", "{x%d}", pools.REGEXES),
+    pools.PARTS.name: of_patterns("PARTS", "x%d*", pools.PARTS),
+    pools.GROUPS.name: message_groups,
+    "connections that have not logged in, and logins whose passcodes are being checked": logins,
+    "connections to an acceptor for probes or for administration": watchers,
+    denials_module.DENIALS.name: refusals,
+}
+
+
+def test_every_pool_has_a_way_to_fill_it() -> None:
+    assert [each.name for each in POOLS] == list(FILLERS)
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: pool.name)
+def test_one_user_takes_its_share_and_another_gets_some(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = FILLERS[pool.name](monkeypatch)
+    if isinstance(pool.of_user, str) and pool.of_user.startswith("max-") and "ERROR" in pool.beyond:
+        assert pool.of_user in told
+    if isinstance(pool.of_user, int) and "ERROR" in pool.beyond:
+        assert "and the limit is" in told
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: pool.name)
+def test_a_share_is_a_part_of_the_whole(pool: Pool) -> None:
+    assert importlib.import_module(f"daybook.{pool.charged}")
+    if isinstance(pool.of_all, int):
+        assert isinstance(pool.of_user, int)
+        assert isinstance(pool.of_connection, int)
+        assert 0 < pool.of_connection <= pool.of_user <= pool.of_all // USER_PART
+    for limit in (pool.of_all, pool.of_user, pool.of_connection):
+        if isinstance(limit, str) and limit.startswith("max-"):
+            assert limit in pools_page.KEYS
+
+
+def test_a_sentence_names_what_is_used_up() -> None:
+    pool = small(pools.REGEXES)
+    assert pool.refusal((1, 3, 15), 1, "ann") is None
+    name = pool.name
+    for held, told in (
+        ((0, 0, 16), f"all clients together have 16 {name}, and the limit is 16"),
+        ((0, 4, 9), f"user 'ann' has 4 {name}, and the limit is 4 of 16 in all"),
+        ((2, 4, 9), f"the connection has 2 {name}, and the limit is 2 of 16 in all"),
+    ):
+        assert pool.refusal(held, 1, "ann") == told
+
+
+def test_the_page_has_the_table() -> None:
+    assert pools_page.part(pools_page.PAGE.read_text("utf-8")) == pools_page.draw()
