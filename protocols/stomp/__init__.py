@@ -34,6 +34,7 @@ Modules:
 - `subscribing`: The meaning of SUBSCRIBE. Must never know the session that receives it.
 - `subscription`: A subscription: what the broker hands deliveries to, and what turns them into
   MESSAGE frames.
+- `synonyms`: Headers that mean the same, in their order: which one counts when a frame has several.
 - `versions`: What differs between STOMP 1.0, 1.1 and 1.2 in header lines.
 - `virtual_hosts`: Which virtual host a client gets by the header `host` of its CONNECT (ADR 58).
 """

@@ -78,9 +78,10 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
 
 def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     """UNSUBSCRIBE: detach; with persistent:true or a name delete the durable subscription."""
-    foreign.refuse(head, foreign.ON_UNSUBSCRIBE)
     name = durable_name(head, session.client_id)
     delete = name is not None or truth(head, "persistent", False)
+    if not delete:
+        foreign.refuse(head, foreign.ON_UNSUBSCRIBE)
     key = _key_to_end(session, head, name, delete=delete)
     if name is None and delete:
         name = key[1]

@@ -6,6 +6,7 @@ names its own subscriptions; so does Daybook. Must never know what a subscriptio
 
 from typing import Final
 
+from daybook.protocols.stomp import synonyms
 from daybook.protocols.stomp.errors import StompError
 from daybook.protocols.stomp.frames import Head
 
@@ -23,22 +24,21 @@ several ways."""
 def durable_name(head: Head, client_id: str) -> str | None:
     """Return the name of the durable subscription that a frame names beside its id, if any.
 
-    Raises StompError if the header is empty, given in two spellings, or given on a connection
-    without a client id.
+    Raises StompError if the header is empty, given twice with different values, or given on a
+    connection without a client id.
     """
     given = [
         name for name in head.values if "".join(filter(str.isalpha, name)).lower() in _SPELLINGS
     ]
     if not given:
         return None
-    if len(given) > 1:
-        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
-    name = head.values[given[0]]
+    header = synonyms.DURABLE_NAME.chosen_of(given, head.values)
+    name = head.values[header]
     if not name:
-        raise StompError(f"header {given[0]} is empty", "give the name of the durable subscription")
+        raise StompError(f"header {header} is empty", "give the name of the durable subscription")
     if not client_id:
         raise StompError(
-            f"header {given[0]}: the connection has no client-id, which such a name belongs to",
+            f"header {header}: the connection has no client-id, which such a name belongs to",
             "send client-id with CONNECT, or name the durable subscription by id, with"
             " persistent:true",
         )

@@ -10,6 +10,7 @@ from typing import Final
 
 from daybook.protocols.stomp.errors import StompError
 from daybook.protocols.stomp.frames import Head
+from daybook.protocols.stomp.synonyms import DELIVERY_TIME
 
 SUBSCRIBE_WITHOUT: Final = "subscribe without it"
 DURABLE_BY_ID: Final = "name a durable subscription by id, with persistent:true"
@@ -31,18 +32,34 @@ _STREAMS: Final = "streams are"
 
 
 class Foreign:
-    """The meaning of a header at other brokers, its harmless values, and what to do instead."""
+    """The meaning of a header at other brokers, its harmless values, and what to do instead.
 
-    __slots__ = ("advice", "harmless", "meaning")
+    Where a frame has one of the headers `instead`, which are obeyed, that one counts.
+    """
 
-    def __init__(self, meaning: str, advice: str, harmless: tuple[str, ...] = ()) -> None:
+    __slots__ = ("advice", "harmless", "instead", "meaning")
+
+    def __init__(
+        self,
+        meaning: str,
+        advice: str,
+        harmless: tuple[str, ...] = (),
+        instead: tuple[str, ...] = (),
+    ) -> None:
         self.meaning: str = meaning
         self.advice: str = advice
         self.harmless: tuple[str, ...] = harmless
+        self.instead: tuple[str, ...] = instead
 
 
-def _named(meaning: str, advice: str, harmless: tuple[str, ...], *names: str) -> dict[str, Foreign]:
-    rule = Foreign(meaning, advice, harmless)
+def _named(
+    meaning: str,
+    advice: str,
+    harmless: tuple[str, ...],
+    *names: str,
+    instead: tuple[str, ...] = (),
+) -> dict[str, Foreign]:
+    rule = Foreign(meaning, advice, harmless, instead)
     return {name: rule for name in names}
 
 
@@ -61,7 +78,10 @@ ON_SEND: Final[dict[str, Foreign]] = {
         "repeated deliveries are", REPEAT, (),
         "AMQ_SCHEDULED_CRON", "AMQ_SCHEDULED_PERIOD", "AMQ_SCHEDULED_REPEAT",
     ),
-    **_named(_SCHEDULED, SCHEDULE, ("0",), "JMSDeliveryTime", "x-delay"),
+    **_named(
+        _SCHEDULED, SCHEDULE, ("0",), "JMSDeliveryTime", "x-delay",
+        instead=(*DELIVERY_TIME.names, "AMQ_SCHEDULED_DELAY"),
+    ),
 }  # fmt: skip
 
 ON_SUBSCRIBE: Final[dict[str, Foreign]] = {
@@ -90,10 +110,15 @@ ON_NACK: Final[dict[str, Foreign]] = _named(
 
 
 def refuse(head: Head, table: dict[str, Foreign]) -> None:
-    """Refuse a header of a table, unless its value is harmless. Raises StompError."""
+    """Refuse a header of a table, unless its value is harmless or another header counts instead.
+
+    Raises StompError.
+    """
     for name in table.keys() & head.values.keys():
         rule = table[name]
-        if head.values[name] not in rule.harmless:
+        if head.values[name] not in rule.harmless and not any(
+            each in head.values for each in rule.instead
+        ):
             raise _unsupported(name, rule.meaning, rule.advice)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.events import GROUPED
 from daybook.engine.formats import LINES
 from daybook.engine.headers import (
@@ -20,7 +20,7 @@ from daybook.engine.headers import (
     without,
 )
 from daybook.engine.own_headers import OWN_HEADERS, VALIDATED_USER
-from daybook.protocols.stomp import foreign
+from daybook.protocols.stomp import foreign, synonyms
 from daybook.protocols.stomp.destinations import (
     TEMPORARY_PREFIXES,
     Target,
@@ -53,15 +53,9 @@ REPLY_TO: Final = "reply-to"
 _REPLY_TO_BYTES: Final = REPLY_TO.encode()
 _DESTINATION_BYTES: Final = b"destination"
 
-ROUTING_TYPE: Final = "_AMQ_ROUTING_TYPE"
-"""The routing type as Artemis stores it with a message: 0 is anycast, 1 multicast."""
-_ROUTING_TYPES: Final = {"0": "ANYCAST", "1": "MULTICAST"}
-DELIVERY_TIME: Final = "_AMQ_SCHED_DELIVERY"
-"""Header of SEND: before this time, in milliseconds since 1970, the message is not delivered."""
-_DELIVERY_TIMES: Final = ("AMQ_SCHEDULED_TIME", DELIVERY_TIME)
 _DELIVERY_DELAY: Final = "AMQ_SCHEDULED_DELAY"
 
-_GROUPS: Final = frozenset(("JMSXGroupID", "_AMQ_GROUP_ID", "message_group"))
+_GROUPS: Final = frozenset(synonyms.GROUP.names)
 _GROUPS_BYTES: Final = frozenset(name.encode() for name in _GROUPS)
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
@@ -77,7 +71,8 @@ _RETAIN: Final = {
 READ: Final = frozenset(
     (
         "destination", "destination-type", "priority", "persistent", "expires", "content-length",
-        REPLY_TO, RETAIN, ROUTING_TYPE, *_DELIVERY_TIMES, *_GROUPS, *NOT_STORED,
+        REPLY_TO, RETAIN, synonyms.ROUTING_TYPE, *synonyms.DELIVERY_TIME.names, *_GROUPS,
+        *NOT_STORED,
     )
 )  # fmt: skip
 """Headers of SEND that the broker reads, without those that it refuses, and the duplicate id."""
@@ -380,19 +375,15 @@ class Planner:
 
 def _wanted_type(values: dict[str, str]) -> str | None:
     """Return the routing type that the sender asks for, in either spelling. Raises StompError."""
-    given = values.get(ROUTING_TYPE)
-    if given is None:
-        return values.get("destination-type")
-    name = _ROUTING_TYPES.get(given, given).upper()
-    if name not in _ROUTING_TYPES.values():
+    name = synonyms.DESTINATION_TYPE.chosen(values)
+    if name != synonyms.ROUTING_TYPE:
+        return values.get(name)
+    wanted = synonyms.routing_type_of(values[name])
+    if wanted not in (ANYCAST.upper(), MULTICAST.upper()):
         raise StompError(
-            f"{ROUTING_TYPE} is {shortened(given)}", "write 0 (ANYCAST) or 1 (MULTICAST)"
+            f"{name} is {shortened(values[name])}", "write 0 (ANYCAST) or 1 (MULTICAST)"
         )
-    if values.get("destination-type", name).upper() != name:
-        raise StompError(
-            f"{ROUTING_TYPE} is {name}, and destination-type says another", "give one of them"
-        )
-    return name
+    return wanted
 
 
 def _format(is_grouped: bool) -> int:
@@ -419,7 +410,8 @@ def _time_to_live(values: dict[str, str]) -> int:
     """Milliseconds from arrival, 0 for ever: the shorter of `ttl` and RabbitMQ's `expiration`."""
     ttl = _milliseconds("ttl", values.get("ttl"))
     expiration = _milliseconds("expiration", values.get("expiration"))
-    if expiration == 0 and "expiration" in values:
+    is_said_otherwise = "ttl" in values or "expires" in values
+    if expiration == 0 and "expiration" in values and not is_said_otherwise:
         raise StompError(
             "expiration is 0, which means at once to some brokers and never to others",
             "give milliseconds from 1 on, or no such header for never",
@@ -432,9 +424,11 @@ def _delivery_time(values: dict[str, str]) -> tuple[int, int]:
 
     A time overrides a delay; of two times the later one counts.
     """
-    due = max(_milliseconds(name, values.get(name), "for at once") for name in _DELIVERY_TIMES)
-    delay = _milliseconds(_DELIVERY_DELAY, values.get(_DELIVERY_DELAY), "for at once")
-    return due, 0 if due else delay
+    times = synonyms.DELIVERY_TIME.names
+    due = max(_milliseconds(name, values.get(name), "for at once") for name in times)
+    if due:
+        return due, 0
+    return 0, _milliseconds(_DELIVERY_DELAY, values.get(_DELIVERY_DELAY), "for at once")
 
 
 def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:

@@ -6,7 +6,7 @@ from typing import Final
 from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.settlements import AUTO, BY_GRANT, BY_SETTLEMENT, UNMETERED
-from daybook.protocols.stomp import composite_subscribing, foreign
+from daybook.protocols.stomp import composite_subscribing, foreign, synonyms
 from daybook.protocols.stomp.destinations import Target
 from daybook.protocols.stomp.durable_names import durable_name
 from daybook.protocols.stomp.errors import StompError, shortened
@@ -18,11 +18,6 @@ CLIENT: Final = "client"
 CLIENT_INDIVIDUAL: Final = "client-individual"
 _ACK_MODES: Final = (AUTO, CLIENT, CLIENT_INDIVIDUAL)
 
-_FILTER_NAMES: Final = ("selector", "filter")
-_EXCLUSIVE_NAMES: Final = ("exclusive", "activemq.exclusive")
-_PRIORITY_NAMES: Final = ("priority", "consumer-priority", "activemq.priority", "x-priority")
-_NO_LOCAL_NAMES: Final = ("no-local", "noLocal", "activemq.noLocal")
-_RETROACTIVE_NAMES: Final = ("retroactive", "activemq.retroactive")
 _MILLISECONDS: Final = "milliseconds since 1970"
 _PRIORITY_DIGITS_MAX: Final = 9
 
@@ -54,7 +49,7 @@ class SubscribeRequest:
         id_required = needs_id or is_named_by_id or "id" in values
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
-        wanted_type = values.get("subscription-type", values.get("destination-type"))
+        wanted_type = values.get(synonyms.SUBSCRIPTION_TYPE.chosen(values))
         self.options: StompOptions = options
         self.targets: list[Target] = composite_subscribing.targets_of(
             self.destination, wanted_type, options, connection
@@ -80,18 +75,21 @@ class SubscribeRequest:
             raise StompError(
                 f"ack is {shortened(self.ack_mode)}", "write auto, client or client-individual"
             )
-        self.filter: str = _filter(values)
+        self.filter: str = values.get(synonyms.FILTER.chosen(values), "")
+        credit = synonyms.CREDIT.chosen(values)
         self.credit_policy: int = BY_SETTLEMENT
         if self.ack_mode == AUTO:
-            self.credit_policy = BY_GRANT if "credit" in values else UNMETERED
-        self.credit_messages, self.credit_bytes = _windows(values)
+            self.credit_policy = BY_GRANT if credit == "credit" else UNMETERED
+        self.credit_messages, self.credit_bytes = (
+            _WINDOWS[credit](values[credit]) if credit else (_DEFAULT_CREDIT, _DEFAULT_CREDIT)
+        )
         self.priority: int = _priority(values)
-        exclusive = _one_of([name for name in _EXCLUSIVE_NAMES if name in values])
+        exclusive = synonyms.EXCLUSIVE.chosen(values)
         self.exclusive: bool = bool(exclusive) and truth(head, exclusive, False)
         if self.reading.browses and (self.priority or self.exclusive):
             what = "is exclusive" if self.exclusive else "has a priority"
             raise StompError(f"a browser that {what}", "browsers are no consumers; leave that out")
-        no_local = _one_of([name for name in _NO_LOCAL_NAMES if name in values])
+        no_local = synonyms.NO_LOCAL.chosen(values)
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
         self.after, self.since = _start(head)
 
@@ -140,19 +138,6 @@ def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
     return ("id", id) if id is not None else ("destination", destination)
 
 
-def _filter(values: dict[str, str]) -> str:
-    """Return the filter, from the header of any of the known brokers."""
-    name = _one_of([name for name in _FILTER_NAMES if values.get(name)])
-    return values[name] if name else ""
-
-
-def _one_of(given: list[str]) -> str:
-    """Return the only one of the headers that were given, empty if none was. Raises StompError."""
-    if len(given) > 1:
-        raise StompError(f"{' and '.join(given)} mean the same", "give one of them")
-    return given[0] if given else ""
-
-
 def _check_durable(destination: str, target: Target) -> None:
     if target.routing_type == ANYCAST or target.queue is not None:
         raise StompError(
@@ -162,15 +147,9 @@ def _check_durable(destination: str, target: Target) -> None:
         )
 
 
-def _windows(values: dict[str, str]) -> tuple[int, int]:
-    """Return both windows of credit, from the header of any of the known brokers."""
-    name = _one_of([name for name in _WINDOWS if name in values])
-    return _WINDOWS[name](values[name]) if name else (_DEFAULT_CREDIT, _DEFAULT_CREDIT)
-
-
 def _priority(values: dict[str, str]) -> int:
     """Return the priority of the consumer, from the header of any of the known brokers."""
-    name = _one_of([name for name in _PRIORITY_NAMES if name in values])
+    name = synonyms.CONSUMER_PRIORITY.chosen(values)
     text = values[name].strip() if name else "0"
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _PRIORITY_DIGITS_MAX):
@@ -184,7 +163,7 @@ def _priority(values: dict[str, str]) -> int:
 def _start(head: Head) -> tuple[int, int]:
     """Return from where on a new queue gets the history of its address: after an event, and since a
     time."""
-    name = _one_of([name for name in _RETROACTIVE_NAMES if name in head.values])
+    name = synonyms.RETROACTIVE.chosen(head.values)
     if name and not truth(head, name, True):
         return NO_HISTORY, 0
     found = []

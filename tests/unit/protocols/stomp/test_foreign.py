@@ -104,7 +104,7 @@ def test_credit_in_the_words_of_other_brokers(header: str, windows: tuple[int, i
     "header",
     [
         "prefetch-count:x", "activemq.prefetchSize:0", "consumer-window-size:-2", "credit:1,x",
-        "credit:1\nprefetch-count:1",
+        "prefetch-count:x\nconsumer-window-size:1",
     ],
 )  # fmt: skip
 def test_credit_that_makes_no_sense(header: str) -> None:
