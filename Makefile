@@ -137,7 +137,7 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 # each of them would compile every module again.
 test: $(TEST) ## run the test suite, a file for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 2 $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build
 	$(COMPILED)/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) tests/unit tests/property
