@@ -24,7 +24,7 @@ from daybook.engine.events import (
     decode_detail,
 )
 from daybook.engine.state import State
-from daybook.levels import FEATURES, LEVEL, LEVEL_MIN
+from daybook.levels import FEATURES, LEVEL_MIN, LEVEL_USED
 
 _LENGTH_BYTES: Final = 4
 _KIND_OFFSET: Final = COLUMNS[KIND].offset
@@ -82,13 +82,13 @@ def level_of(rows: Sequence[bytes], details: Sequence[bytes], known: int = LEVEL
 
     `details` are the non-empty details, in the order of the rows.
     """
-    if known >= LEVEL:
+    if known >= LEVEL_USED:
         return known
     joined = b"".join(rows)
     kinds = joined[_KIND_OFFSET::ROW_BYTES]
     flags = joined[_FLAGS_OFFSET::ROW_BYTES]
     level = max(known, max(kinds.translate(KINDS)), max(flags.translate(_FLAG_LEVELS)))
-    if not details or level >= LEVEL:
+    if not details or level >= LEVEL_USED:
         return level
     lengths = memoryview(joined).cast("I")[
         LENGTHS_OFFSET // _LENGTH_BYTES :: ROW_BYTES // _LENGTH_BYTES

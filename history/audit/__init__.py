@@ -4,6 +4,8 @@ Modules:
 
 - `accounts`: The account of every queue between two moments: what was there, entered, left, and is
   there.
+- `deciders`: Which broker decided an event: the feature level that its BrokerStarted records (ADR
+  81).
 - `delivering`: The rules of deliveries: from which queue, what first, and to whom.
 - `ending`: The rules of how deliveries end, and how messages leave their queues.
 - `entering`: The rules of how messages enter queues: which ones, from whom, and as what.

@@ -17,6 +17,7 @@ from daybook.engine.events import (
     CONNECTION,
     CONSUMER,
     DELIVERY_COUNT,
+    FLAGS,
     KIND,
     MESSAGE,
     PRIORITY,
@@ -40,6 +41,7 @@ from daybook.engine.settlements import ATTEMPTED, AUTO, NEVER, USUAL
 from daybook.engine.settlements import ENDS as MEANINGS
 from daybook.engine.settling import delay_after, is_lost
 from daybook.history.audit import rules
+from daybook.history.audit.deciders import ORIGINS, RETURNED_FLAG
 from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
 from daybook.history.audit.registry import Check, checks
 from daybook.history.audit.rules import Wrong
@@ -115,7 +117,8 @@ def acknowledged(scene: Scene, row: Row) -> Wrong | None:
 def returned(scene: Scene, row: Row) -> Wrong | None:
     """Check a delivery that failed or was given back, and what must follow it."""
     queue, entry = entry_of(scene, row)
-    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row, REDELIVERED)
+    more = REDELIVERED if scene.has(RETURNED_FLAG) else row[FLAGS] & REDELIVERED
+    wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row, more)
     if wrong is not None:
         return wrong
     end = MEANINGS.get(row[REASON], USUAL)
@@ -286,8 +289,8 @@ def _compare_copy(
     elif make is not None:
         copy = make()
         decoded = routed_detail(detail)
-        if decoded.origin is None:
-            # An earlier version has fewer headers about the origin, and no other fact of it.
+        if decoded.origin is None and not scene.has(ORIGINS):
+            # Earlier releases have fewer headers about the origin, and no other fact of it.
             headers, copy.headers = (
                 _without_own(message, each) for each in (headers, copy.headers)
             )

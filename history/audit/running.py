@@ -19,6 +19,7 @@ from daybook.engine.events import TIME
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
+from daybook.history.audit.deciders import UNKNOWN, levels_at
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import CONSERVED, Breach
 from daybook.history.audit.scene import Folded, Scene
@@ -48,13 +49,17 @@ PIECE_EVENTS_MIN: Final = 100_000
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A piece of an audit: the events after `after`, up to `last`; times in microseconds."""
+    """A piece of an audit: the events after `after`, up to `last`; times in microseconds.
+
+    `level` is that of the broker that had decided last.
+    """
 
     directory: str
     after: int
     last: int
     now: int
     tolerance: int
+    level: int = UNKNOWN
 
 
 class Piece(msgspec.Struct):
@@ -103,8 +108,8 @@ def tasks(
             begins.append(place)
     ends = [*begins[1:], last]
     return [
-        Task(str(directory), begin, end, now, tolerance)
-        for begin, end in zip(begins, ends, strict=True)
+        Task(str(directory), begin, end, now, tolerance, level)
+        for begin, end, level in zip(begins, ends, levels_at(disk, begins), strict=True)
     ]
 
 
@@ -196,6 +201,7 @@ def _judge_piece(
         while reached < task.last:
             with course.state_at(reached) as state:
                 judge = Judge(state, reached, Options(), clock)
+                judge.scene.level = task.level
                 if scene is not None:
                     judge.scene.adopt(scene)
                 ended = _judge_stretch(judge, blocks, piece, progress, is_in_memory=is_in_memory)

@@ -19,7 +19,7 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.sequences import filter_of
 from daybook.engine.state import Consumer, State
 from daybook.engine.window import Window
-from daybook.history.audit import rules
+from daybook.history.audit import deciders, rules
 from daybook.history.audit.rules import Wrong
 
 Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
@@ -47,6 +47,8 @@ class Scene:
         self.events: list[Folded] = []
         self.at = 0
         self.lsn = lsn
+        # The level of the broker that decides, whose rules are asked.
+        self.level = deciders.UNKNOWN
         self.detail = self.headers = self.body = b""
         # By LSN, the length of a large body up to this chunk, and its connection; those of the
         # messages of this block are forgotten at its end.
@@ -93,8 +95,13 @@ class Scene:
             for lsn in ended:
                 del self.chunks[lsn]
 
+    def has(self, change: deciders.Change) -> bool:
+        """Whether the broker that decided the event had a rule already."""
+        return self.level >= change.level
+
     def start(self) -> None:
-        """Forget what ended with the broker before."""
+        """Forget what ended with the broker before; another one decides from here on."""
+        self.level = deciders.level_of_start(self.detail)
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
         self.bundles.clear()
@@ -104,7 +111,7 @@ class Scene:
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
         self.used, self.bundles = before.used, before.bundles
-        self.known_from = before.known_from
+        self.known_from, self.level = before.known_from, before.level
 
     # ---- what the engine derives
 

@@ -17,6 +17,7 @@ class Feature(NamedTuple):
 
     An event uses it that has one of the `kinds`, one of the `flags`, a detail in which one of the
     `fields` has another value than its default, or address settings with one of the `settings`.
+    A feature with none of them only changes what brokers decide: no journal needs it (ADR 81).
     """
 
     level: int
@@ -26,6 +27,11 @@ class Feature(NamedTuple):
     fields: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     flags: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether events can use it, so that older releases must not read them."""
+        return bool(self.kinds or self.fields or self.settings or self.flags)
 
 
 FEATURES: Final = (
@@ -180,6 +186,8 @@ HARMLESS: Final = ("BrokerStartedDetail.level",)
 LEVEL_MIN: Final = 1
 LEVEL: Final = FEATURES[-1].level
 """The highest level that this release knows."""
+LEVEL_USED: Final = max((each.level for each in FEATURES if each.is_used), default=LEVEL_MIN)
+"""The highest level that a journal can need."""
 
 
 def release_of(level: int) -> str:

@@ -1,5 +1,5 @@
-"""The tables of rules and of cells in docs/audit.md, from `history.audit.rules`, and from what
-`make audit-mutants` found of forged journals.
+"""The tables in docs/audit.md: rules and what changed of them, from `history.audit`; and cells,
+from what `make audit-mutants` found of forged journals.
 
 `make map` (python -m tests.meta.audit_page) draws them anew; a test compares.
 """
@@ -7,6 +7,7 @@
 from collections.abc import Iterable
 from string import ascii_uppercase
 
+from daybook.history.audit.deciders import CHANGES
 from daybook.history.audit.rules import RULES
 from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
@@ -17,6 +18,8 @@ from tests.support.unseen import UNSEEN
 PAGE = tree.ROOT / "docs" / "audit.md"
 BEGIN = "<!-- rules: drawn by make map -->"
 END = "<!-- end of rules -->"
+BEGIN_CHANGES = "<!-- changes: drawn by make map -->"
+END_CHANGES = "<!-- end of changes -->"
 BEGIN_CELLS = "<!-- cells: drawn by make map -->"
 END_CELLS = "<!-- end of cells -->"
 
@@ -25,6 +28,12 @@ def draw() -> str:
     """Return the table of rules."""
     rows = [(f"`{rule.name}`", rule.says, rule.source) for rule in RULES]
     return "\n".join(["", *table(("rule", "what it says", "see"), rows), ""])
+
+
+def draw_changes() -> str:
+    """Return the table of rules that older brokers did not have."""
+    rows = [(f"{each.level}", f"`{each.rule}`", each.before) for each in CHANGES]
+    return "\n".join(["", *table(("since level", "rule", "what older brokers did"), rows), ""])
 
 
 def draw_cells() -> str:
@@ -89,6 +98,7 @@ def part(page: str, begin: str = BEGIN, end: str = END) -> str:
 def main() -> None:
     """Draw the parts anew."""
     drawn_part.redraw(PAGE, BEGIN, END, draw())
+    drawn_part.redraw(PAGE, BEGIN_CHANGES, END_CHANGES, draw_changes())
     drawn_part.redraw(PAGE, BEGIN_CELLS, END_CELLS, draw_cells())
 
 

@@ -26,3 +26,9 @@ def test_the_page_says_of_every_field_what_shows_it() -> None:
     page = audit_page.PAGE.read_text("utf-8")
     drawn = audit_page.part(page, audit_page.BEGIN_CELLS, audit_page.END_CELLS)
     assert drawn == audit_page.draw_cells(), "run `make map`"
+
+
+def test_the_page_says_what_older_brokers_did() -> None:
+    page = audit_page.PAGE.read_text("utf-8")
+    drawn = audit_page.part(page, audit_page.BEGIN_CHANGES, audit_page.END_CHANGES)
+    assert drawn == audit_page.draw_changes(), "run `make map`"

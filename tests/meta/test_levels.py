@@ -11,7 +11,7 @@ from typing import Any, Final
 from daybook.engine import events
 from daybook.engine.setting_keys import KEYS
 from daybook.journal import format as journal_format
-from daybook.levels import FEATURES, HARMLESS, LEVEL
+from daybook.levels import FEATURES, HARMLESS, LEVEL, LEVEL_USED, Feature
 from tests.meta.tree import ROOT
 
 FIRST: Final[dict[str, Any]] = json.loads((ROOT / "tests/golden/level-1.json").read_text())
@@ -85,3 +85,9 @@ def test_levels_rise_one_by_one_and_each_new_feature_has_its_own() -> None:
         assert after.level in (before.level, before.level + 1)
         assert after.level > before.level or after.level == 2, WHAT_TO_DO
     assert FEATURES[-1].level == LEVEL == journal_format.FORMAT_VERSION
+
+
+def test_a_feature_that_nothing_uses_makes_no_journal_need_it() -> None:
+    """It says by which rules a broker decides; a journal that has the rest costs nothing more."""
+    assert not Feature(LEVEL + 1, "9.0.0", "another rule").is_used
+    assert LEVEL_USED == max(each.level for each in FEATURES[1:] if each.is_used) <= LEVEL

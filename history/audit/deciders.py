@@ -1,0 +1,102 @@
+"""Which broker decided an event: the feature level that its BrokerStarted records (ADR 81).
+
+Rules grow. An event is asked only for the rules that its own broker had, so what an older release
+decided stays allowed for ever. To change what the engine decides in a way that an older event does
+not satisfy, add a row to `CHANGES` and ask `scene.has(CHANGE)` in the rule. Must never know what a
+rule says.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, cast
+
+from daybook.engine import details, events
+from daybook.engine.events import KIND
+from daybook.history.scan import events_of, kinds_mask, wanted_blocks
+from daybook.journal.disk import Disk
+from daybook.journal.format import FooterEntry, segment_first_lsn
+from daybook.journal.segment import open_segment, segment_names
+
+UNKNOWN: Final = 0
+"""The level of brokers from before there were levels."""
+_STARTS: Final = frozenset((events.BROKER_STARTED,))
+_MASK: Final = kinds_mask(_STARTS)
+
+
+class Change(NamedTuple):
+    """A rule that brokers follow from a level on, and what older ones did instead."""
+
+    level: int
+    rule: str
+    before: str
+
+
+RETURNED_FLAG: Final = Change(
+    3, "facts", "returns of deliveries did not all repeat that the message was delivered before"
+)
+ORIGINS: Final = Change(
+    4, "copy", "copies of dead letters and expired messages had fewer headers, and no `origin`"
+)
+CHANGES: Final = (RETURNED_FLAG, ORIGINS)
+
+
+def level_of_start(detail: bytes) -> int:
+    """Return the level that the detail of a BrokerStarted records."""
+    if not detail:
+        return UNKNOWN
+    decoded = events.decode_detail(events.BROKER_STARTED, detail)
+    return cast(details.BrokerStartedDetail, decoded).level
+
+
+def levels_at(disk: Disk, lsns: Sequence[int]) -> list[int]:
+    """Return the levels of the brokers that had decided last by these events, in ascending order.
+
+    Where the journal begins later than its broker, that is the level of the segment, which its
+    broker knew at least. Raises JournalError.
+    """
+    found: list[int] = []
+    reached, level = 0, UNKNOWN
+    for lsn in lsns:
+        newest = next(_starts_before(disk, reached, lsn), None)
+        if newest is not None:
+            level = newest
+        elif not reached and lsn:
+            level = _level_of_segment(disk, lsn)
+        found.append(level)
+        reached = lsn
+    return found
+
+
+def _starts_before(disk: Disk, after: int, last: int) -> Iterator[int]:
+    """Yield the levels of brokers that started after an event, up to another one, newest first."""
+    end = last
+    for name in reversed(segment_names(disk)):
+        first = segment_first_lsn(name) or 0
+        if first > end:
+            continue
+        begin = max(first, after + 1)
+        levels = [
+            level_of_start(event.detail)
+            for block in wanted_blocks(disk, _has_start, from_lsn=begin, to_lsn=end)
+            for event in events_of(block, lambda _, row: row[KIND] in _STARTS)
+            if begin <= event.lsn <= end
+        ]
+        yield from reversed(levels)
+        if first <= after:
+            return
+        end = first - 1
+
+
+def _has_start(entry: FooterEntry) -> bool:
+    return bool(entry.kinds & _MASK)
+
+
+def _level_of_segment(disk: Disk, lsn: int) -> int:
+    """Return the level of the segment that has an event, UNKNOWN if none has it."""
+    names = [name for name in segment_names(disk) if (segment_first_lsn(name) or 0) <= lsn]
+    if not names:
+        return UNKNOWN
+    segment = open_segment(disk, names[-1])
+    try:
+        return segment.header.level
+    finally:
+        segment.close()

@@ -1,0 +1,139 @@
+"""Each event is asked for the rules of the broker that decided it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daybook.engine import events
+from daybook.engine.details import BrokerStartedDetail, RoutedDetail
+from daybook.history.audit import running
+from daybook.history.audit.deciders import (
+    CHANGES,
+    ORIGINS,
+    RETURNED_FLAG,
+    UNKNOWN,
+    Change,
+    levels_at,
+)
+from daybook.history.audit.rules import RULES
+from daybook.history.audit.running import audit_piece, joined, tasks
+from daybook.journal.data_directory import JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.levels import LEVEL
+from tests.support.auditing import DoorWorld, judged
+from tests.support.faults import changed, of_kind
+from tests.support.histories import write_history
+from tests.support.world import Event
+
+
+def dead_letter() -> DoorWorld:
+    """A world in which a message is returned twice and then dead-lettered."""
+    world = DoorWorld()
+    world.settings(all={"max_delivery_attempts": 2, "dead_letter_address": "dead"})
+    connection = world.connect()
+    consumer = world.attach(connection, "orders", credit_messages=1)
+    world.send("orders", b"a", connection)
+    for _ in range(2):
+        world.nack(consumer, world.taken(consumer)[-1].message)
+        world.turn()
+    return world
+
+
+def decided_by(journal: list[Event], level: int) -> list[Event]:
+    """The same events as of a broker that knew this level."""
+    start = events.encode_detail(BrokerStartedDetail(version="0.1.0", level=level))
+    return [
+        each._replace(detail=start) if each.row[events.KIND] == events.BROKER_STARTED else each
+        for each in journal
+    ]
+
+
+def without_origin(journal: list[Event]) -> list[Event]:
+    """Copies as releases before origins wrote them."""
+    return [
+        each._replace(detail=_plain(each.detail))
+        if each.row[events.KIND] == events.ROUTED and each.row[events.RELATED]
+        else each
+        for each in journal
+    ]
+
+
+def _plain(detail: bytes) -> bytes:
+    decoded = events.decode_detail(events.ROUTED, detail)
+    assert isinstance(decoded, RoutedDetail)
+    return events.encode_detail(msgspec.structs.replace(decoded, origin=None))
+
+
+def without_flag(journal: list[Event]) -> list[Event]:
+    """Returns as releases of the first day wrote them."""
+    returned = {each.lsn for each in of_kind(journal, events.RETURNED)}
+    assert returned
+    return [
+        each._replace(row=changed(each.row, flags=each.row[events.FLAGS] & ~events.REDELIVERED))
+        if each.lsn in returned
+        else each
+        for each in journal
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "older"), [(ORIGINS, without_origin), (RETURNED_FLAG, without_flag)]
+)
+def test_what_an_older_broker_decided_stays_allowed(
+    change: Change, older: Callable[[list[Event]], list[Event]]
+) -> None:
+    world = dead_letter()
+    assert judged(world.journal, world.ends) == []
+    story = older(world.journal)
+    for level in (UNKNOWN, change.level - 1):
+        assert judged(decided_by(story, level), world.ends) == []
+    for level in (change.level, LEVEL):
+        found = judged(decided_by(story, level), world.ends)
+        assert found
+        assert {each.rule for each in found} == {change.rule}
+
+
+def test_a_piece_begins_with_the_rules_of_the_broker_before_it(tmp_path: Path) -> None:
+    """The start is in an earlier piece; a newer broker has the newer rules again."""
+    world = dead_letter()
+    older = len(world.journal)
+    world.restart()
+    connection = world.connect()
+    consumer = world.attach(connection, "orders", credit_messages=1)
+    world.send("orders", b"b", connection)
+    for _ in range(2):
+        world.nack(consumer, world.taken(consumer)[-1].message)
+        world.turn()
+    story = without_origin(world.journal)
+    story = [*decided_by(story[:older], UNKNOWN), *decided_by(story[older:], LEVEL)]
+    data = write_history(tmp_path / "data", story, cuts=world.ends, segment_bytes=1 << 16)
+    disk = RealDisk(data / JOURNAL)
+    copies = [each.lsn for each in of_kind(story, events.DEAD_LETTERED)]
+    assert levels_at(disk, [0, copies[0] - 1, copies[0], copies[1]]) == [
+        UNKNOWN, UNKNOWN, UNKNOWN, LEVEL,
+    ]  # fmt: skip
+    for after in (0, copies[0] - 1, copies[1] - 1):
+        found = tasks(data, disk, after, len(story), processes=1, now=1 << 60, tolerance=1 << 60)
+        breaches = joined([audit_piece(each, disk) for each in found]).breaches
+        assert [(each.rule, each.lsn) for each in breaches] == [("copy", copies[1])]
+
+
+def test_the_stretches_of_a_piece_have_the_rules_of_their_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "STRETCH_EVENTS", 1)
+    world = dead_letter()
+    story = decided_by(without_origin(world.journal), UNKNOWN)
+    data = write_history(tmp_path / "data", story, cuts=world.ends)
+    disk = RealDisk(data / JOURNAL)
+    found = tasks(data, disk, 0, len(story), processes=1, now=1 << 60, tolerance=1 << 60)
+    assert joined([audit_piece(each, disk) for each in found]).breaches == []
+
+
+def test_changes_name_rules_and_levels_that_there_are() -> None:
+    names = {rule.name for rule in RULES}
+    for change in CHANGES:
+        assert change.rule in names
+        assert UNKNOWN < change.level <= LEVEL
