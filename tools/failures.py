@@ -28,6 +28,8 @@ _ESCAPES: Final = "daybook-escapes"
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
 STANDARD_OUTPUT: Final = "standard output"
+_SUMMARY_MAX: Final = 1000
+"""Longer than any first sentence: click cuts what does not fit into one line."""
 
 
 class Failure(click.ClickException):
@@ -59,6 +61,18 @@ class Commands(click.Group):
                 # No work has begun; click would print an empty line.
                 sys.exit(EXIT_INTERRUPTED)
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their whole first sentences, in as many lines as they take."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(limit=_SUMMARY_MAX))
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -14,6 +14,7 @@ from daybook.client.endpoint import Endpoint
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
 from daybook.tools.extras import needs_extra
+from daybook.tools.failures import Commands
 from daybook.tools.jobs.options import job_options, output_options
 from daybook.tools.messages import url_option
 from daybook.tools.numbers import RATE
@@ -34,7 +35,7 @@ class JobCommand(click.Command):
             raise click.UsageError(str(error)) from error
 
 
-@click.group("pipeline")
+@click.group("pipeline", cls=Commands)
 def pipeline_group() -> None:
     """Jobs over history: live, archived, and in Parquet.
 
