@@ -63,7 +63,9 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
         if refusal is not None or isinstance(queue, Refusal):
             # Whatever the check did not foresee: what attached so far leaves again.
             _undo(core, bundle)
-            return refusal or Refusal(Code.INVALID, "one of the destinations was refused")
+            return refusal or Refusal(
+                Code.INVALID, "one of the destinations was refused; subscribe to each by itself"
+            )
         begin_consuming(core, part, queue, matcher, bundle)
     if patterns:
         core.seekers.add(bundle, core.state.settings.syntax)
@@ -100,7 +102,8 @@ def _check(core: Core, command: AttachAll) -> Refusal | None:
         name, is_new = name_of_queue(core, part, names)
         if name in names:
             return Refusal(
-                Code.INVALID, f"two destinations of one subscription are the queue '{name}'"
+                Code.INVALID,
+                f"two destinations of one subscription are the queue '{name}'; name it once",
             )
         if name:
             names.add(name)
@@ -123,7 +126,7 @@ def _check_part(core: Core, part: Attach) -> Refusal | None:
         return Refusal(
             Code.INVALID,
             "sequence numbers are those of one destination: from-seq cannot be used with several,"
-            " or with wildcards",
+            " or with wildcards; subscribe to each queue by itself",
         )
     if not is_pattern(core, part):
         return check_attach(core, part)

@@ -53,5 +53,5 @@ def _check_size(core: Core, sends: list[Send]) -> Refusal | None:
     return Refusal(
         Code.LIMIT,
         f"the message would take {size} bytes at its {len(sends)} destinations, and {limit} are the"
-        " most (max-transaction-bytes)",
+        " most (max-transaction-bytes); send it to fewer at a time, or raise the limit",
     )

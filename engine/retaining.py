@@ -37,7 +37,8 @@ def check(command: Send) -> Refusal | None:
         )
     if plain(command.address).startswith(INTERNAL):
         return Refusal(
-            Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
+            Code.NOT_ALLOWED,
+            f"address '{command.address}' belongs to the broker itself; use another one",
         )
     if command.due:
         return Refusal(

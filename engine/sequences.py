@@ -44,7 +44,8 @@ def check(core: Core, address: str, sequence: int) -> Refusal | None:
     if core.state.settings.syntax.is_pattern(address):
         return Refusal(
             Code.INVALID,
-            "sequence numbers are those of one destination: from-seq cannot be used with wildcards",
+            "sequence numbers are those of one destination: from-seq cannot be used with wildcards;"
+            " subscribe to each queue by itself",
         )
     if not TAIL <= sequence <= SEQUENCE_MAX:
         return Refusal(

@@ -143,7 +143,7 @@ def select(
         return Refusal(
             Code.INVALID,
             f"message {command.message} was settled in transaction "
-            f"'{consumer.held[command.message]}', which is still open",
+            f"'{consumer.held[command.message]}', which is still open; commit or abort that one",
         )
     if not command.cumulative:
         return [entry]

@@ -143,7 +143,11 @@ def check_host(command: Attach, connection: Connection) -> Refusal | None:
     """Return why a client may not consume from another virtual host than its own."""
     if host_and_name(command.address or command.queue or "")[0] == connection.host:
         return None
-    return Refusal(Code.INVALID, f"'{command.address}' is not on virtual host '{connection.host}'")
+    return Refusal(
+        Code.INVALID,
+        f"'{command.address}' is not on virtual host '{connection.host}'; connect to the host that"
+        " has it",
+    )
 
 
 def begin_consuming(
@@ -210,14 +214,15 @@ def check_queue_of(queue: Queue, command: Attach) -> Refusal | None:
     owned = queue.definition.temporary and queue.definition.owner != command.connection
     if owned:
         return Refusal(
-            Code.NOT_ALLOWED, f"queue '{queue.name}' is temporary and belongs to another connection"
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' is temporary and belongs to another connection; make one here",
         )
     most = queue.definition.max_consumers
     if not command.browses and 0 <= most <= len(queue.consumers):
         return Refusal(
             Code.LIMIT,
             f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
-            f"{most}",
+            f"{most}; end one of them, or raise max-consumers",
         )
     return None
 
@@ -252,7 +257,8 @@ def _check_place(core: Core, command: Attach) -> Refusal | None:
     """Return why nobody, or another connection only, may consume from a place."""
     if command.queue is None and plain(command.address).startswith(INTERNAL):
         return Refusal(
-            Code.NOT_ALLOWED, f"address '{command.address}' belongs to the broker itself"
+            Code.NOT_ALLOWED,
+            f"address '{command.address}' belongs to the broker itself; use another one",
         )
     if is_temporary(command.address):
         refusal = check_consumer(
@@ -357,13 +363,17 @@ def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
     queue = core.state.queue_by_name.get(queue_name)
     if command.browses:
         # Reading changes nothing, also not the address and the filter of the subscription.
-        missing = Refusal(Code.NOT_FOUND, f"there is no durable subscription '{name}' to browse")
+        missing = Refusal(
+            Code.NOT_FOUND,
+            f"there is no durable subscription '{name}' to browse; make it first, as a consumer",
+        )
         return queue if queue is not None else missing
     if queue is not None:
         if queue.definition.routing_type != MULTICAST or not queue.definition.durable:
             return Refusal(
                 Code.ALREADY_EXISTS,
-                f"queue '{queue_name}' exists already and is no durable subscription",
+                f"queue '{queue_name}' exists already and is no durable subscription; give"
+                " the subscription another id",
             )
         wanted = _as_subscribed(core, command, queue.definition)
         if queue.address.name == command.address and wanted == queue.definition:
@@ -447,12 +457,12 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if command.delete_durable and not plain(queue.name).startswith(DURABLE_PREFIX):
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' is no durable subscription; it was not deleted",
+            f"queue '{queue.name}' is no durable subscription; end it without deleting it",
         )
     if command.delete_durable and len(queue.consumers) > (not consumer.browses):
         return Refusal(
             Code.NOT_ALLOWED,
-            f"the subscription's queue '{queue.name}' has other consumers; it was not deleted",
+            f"the subscription's queue '{queue.name}' has other consumers; end them first",
         )
     refusal = (
         permitting.check_deletion(core, consumer.connection_id, queue)
@@ -561,12 +571,18 @@ def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusa
     """Delete a durable subscription that nobody consumes from."""
     queue = core.state.queue_by_name.get(_queue_of(core, command.connection, command.name))
     if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no durable subscription '{command.name}'")
+        return Refusal(
+            Code.NOT_FOUND,
+            f"there is no durable subscription '{command.name}'; give the id that it was made with",
+        )
     refusal = permitting.check_deletion(core, command.connection, queue)
     if refusal is not None:
         return refusal
     if queue.consumers:
-        return Refusal(Code.NOT_ALLOWED, f"the durable subscription '{command.name}' has consumers")
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"the durable subscription '{command.name}' has consumers; end them first",
+        )
     delete_queue(core, queue, reasons.SUBSCRIPTION, command.connection)
     return core.next_lsn - 1
 

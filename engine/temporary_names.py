@@ -37,7 +37,7 @@ def check_creation(core: Core, name: str, address: str, connection: int) -> Refu
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{name}' cannot be created on address '{address}': a temporary destination has"
-            " one queue, of its own name",
+            " one queue, of its own name; use that one",
         )
     owned = core.state.temporaries.get(connection, {})
     if len(owned) >= TEMPORARIES_MAX and address not in core.state.address_by_name:
@@ -66,7 +66,7 @@ def check_owner(core: Core, address: str, connection: int) -> Refusal | None:
         return Refusal(
             Code.NOT_ALLOWED,
             f"'{address}' is a temporary destination of connection {owner}, and only that one can"
-            " create it or consume from it",
+            " create it or consume from it; make one of this connection",
         )
     return None
 

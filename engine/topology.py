@@ -107,13 +107,15 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
     if address is None:
         return Refusal(
             Code.NOT_FOUND,
-            f"there is no address '{name}', and auto-create-addresses is false for it",
+            f"there is no address '{name}', and auto-create-addresses is false for it; an"
+            " administrator can create it",
         )
     types = " and ".join(address.definition.routing_types)
     return Refusal(
         Code.NOT_ALLOWED,
         f"address '{name}' is not {routing_type} (it is {types}), "
-        "and auto-create-addresses is false for it",
+        "and auto-create-addresses is false for it; use its routing type, or let an administrator"
+        " change it",
     )
 
 
@@ -148,21 +150,23 @@ def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
     if address_name and settings.may_be_cut(name):
         return Refusal(
             Code.NOT_ALLOWED,
-            "queue names of this length with a '~' are kept for messages that cannot be delivered",
+            "queue names of this length with a '~' are kept for messages that cannot be delivered;"
+            " choose another name",
         )
     target = settings.kept_for(name) if address_name else ""
     if target and target != address_name:
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{name}' cannot be created on address '{address_name}': the name is kept for "
-            f"messages that cannot be delivered, on address '{target}'",
+            f"messages that cannot be delivered, on address '{target}'; choose another name",
         )
     if not address_name or name == address_name or names.plain(name) not in settings.targets():
         return None
     return Refusal(
         Code.NOT_ALLOWED,
         f"queue '{name}' cannot be created on address '{address_name}': the name is that of a "
-        "dead-letter-address or an expiry-address, and kept for the queue there",
+        "dead-letter-address or an expiry-address, and kept for the queue there; choose another"
+        " name",
     )
 
 
@@ -284,7 +288,8 @@ def check_queue(
     if not core.state.settings.resolve(address_name).auto_create_queues:
         return Refusal(
             Code.NOT_FOUND,
-            f"there is no queue '{name}', and auto-create-queues is false for '{address_name}'",
+            f"there is no queue '{name}', and auto-create-queues is false for '{address_name}'; an"
+            " administrator can create it",
         )
     return quotas.check_queue(core, connection) or check_address(
         core, address_name, routing_type, connection

@@ -63,7 +63,10 @@ def begin(core: Core, command: Begin) -> int | Refusal:
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
     if command.transaction in connection.transactions:
-        return Refusal(Code.ALREADY_EXISTS, f"transaction '{command.transaction}' is open already")
+        return Refusal(
+            Code.ALREADY_EXISTS,
+            f"transaction '{command.transaction}' is open already; give the new one another id",
+        )
     limit = core.options.max_open_transactions
     if len(connection.transactions) >= limit:
         return Refusal(
@@ -86,7 +89,10 @@ def find(core: Core, connection_id: int, name: str) -> Transaction | Refusal:
     connection = core.state.connections.get(connection_id)
     transaction = connection.transactions.get(name) if connection is not None else None
     if not isinstance(transaction, Transaction):
-        return Refusal(Code.NOT_FOUND, f"there is no open transaction '{name}' on this connection")
+        return Refusal(
+            Code.NOT_FOUND,
+            f"there is no open transaction '{name}' on this connection; begin it first",
+        )
     return transaction
 
 
@@ -107,7 +113,7 @@ def add_send(core: Core, command: Send) -> int | Refusal:
         return Refusal(
             Code.LIMIT,
             f"transaction '{transaction.name}' holds more than {limit} bytes "
-            "(max-transaction-bytes)",
+            "(max-transaction-bytes); commit more often, or raise the limit",
         )
     growth = weight - transaction.bytes + SEND_WEIGHT - MESSAGE_OVERHEAD_BYTES
     entries = transaction.entries + _entries_of(core, command)
@@ -141,7 +147,7 @@ def _too_many(core: Core, transaction: Transaction) -> Refusal:
         Code.LIMIT,
         f"transaction '{transaction.name}' would settle or make more than "
         f"{core.options.max_transaction_entries} entries of queues at once "
-        "(max-transaction-entries)",
+        "(max-transaction-entries); commit more often, or raise the limit",
     )
 
 
@@ -451,7 +457,8 @@ def expire(core: Core, command: ExpireTransactions) -> int:
 def _refuse_doomed(transaction: Transaction) -> Refusal:
     return Refusal(
         Code.INVALID,
-        f"transaction '{transaction.name}' cannot be committed: {transaction.doomed}",
+        f"transaction '{transaction.name}' cannot be committed: {transaction.doomed};"
+        " repeat it in a new one",
     )
 
 

@@ -101,6 +101,7 @@ Modules:
   history.
 - `trusted_keys`: The public keys that a verification trusts: the given ones, and those that are
   linked with them by changes of the key that both keys have signed (ADR 66).
+- `units`: The units of numbers that commands print: every number says what it counts.
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.

@@ -26,6 +26,7 @@ from daybook.tools.printing import show_json, show_json_pretty, show_table
 from daybook.tools.reaching import broker_option, full_name, reach, virtual_host
 from daybook.tools.texts import moment
 from daybook.tools.times import time_option
+from daybook.tools.units import heading
 
 if TYPE_CHECKING:
     from daybook.engine.state import State
@@ -221,11 +222,6 @@ def show_rows(
         [[_cell(row[column]) for column in columns] for row in rows],
         optional=[heading(column) for column in optional],
     )
-
-
-def heading(column: str) -> str:
-    """The heading of a column."""
-    return column.replace("_", " ")
 
 
 def _cell(value: Any) -> Any:

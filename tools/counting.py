@@ -79,7 +79,7 @@ def _show_stat(figures: JournalStat, totals: Totals) -> None:
     )  # fmt: skip
     click.echo(
         f"\n{figures.events:,} events, {figures.raw_bytes:,} bytes stored as "
-        f"{figures.stored_bytes:,} (ratio {figures.ratio:.2f})"
+        f"{figures.stored_bytes:,} bytes (ratio {figures.ratio:.2f})"
     )
     for level, lsn in sorted(figures.levels.items())[-1:]:
         since = f" since event {lsn}" if level > LEVEL_MIN else ""

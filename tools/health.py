@@ -21,9 +21,10 @@ import click
 
 from daybook.server import views
 from daybook.server.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
-from daybook.tools.administration import heading, json_option, look, show_rows
+from daybook.tools.administration import json_option, look, show_rows
 from daybook.tools.printing import show_json, show_json_pretty, show_table
 from daybook.tools.reaching import broker_option, reach
+from daybook.tools.units import heading
 
 CODES: Final = (
     "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
@@ -33,7 +34,8 @@ CODES: Final = (
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 SLOW_COLUMNS: Final = ("consumer", "connection", "peer", "user", "queue", "rate")
 HOLDER_COLUMNS: Final = (
-    "connection", "peer", "user", "bytes", "output", "input", "unacknowledged", "transactions",
+    "connection", "peer", "user", "bytes", "output", "input", "unacknowledged",
+    "transactions_bytes",
 )  # fmt: skip
 TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
 NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
@@ -79,10 +81,14 @@ def _show(answer: dict[str, Any]) -> None:
     answer.pop("queues_unreadable", None)
     answer.pop("queues_paused", None)
     memory = answer.pop("memory", {})
-    holders = answer.pop("memory_holders", [])
+    holders = [
+        each | {"transactions_bytes": each["transactions"]}
+        for each in answer.pop("memory_holders", [])
+    ]
     slow = answer.pop("slow_consumers", [])
     if "uptime_seconds" in answer:
-        answer["uptime"] = str(timedelta(seconds=int(answer.pop("uptime_seconds"))))
+        span = timedelta(seconds=int(answer.pop("uptime_seconds")))
+        answer["uptime"] = f"{span} (h:mm:ss)"
     show_table(
         ("", "status"),
         [

@@ -36,6 +36,7 @@ from daybook.paging.cataloging import (
 from daybook.tools.failures import Failure
 from daybook.tools.opening import history, opened_archive
 from daybook.tools.printing import progress, show_json
+from daybook.tools.units import counted
 
 NICENESS: Final = 10
 
@@ -77,8 +78,8 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         show_json({"made": made, "catalogs": len(_files(path)), "bytes": size})
         return
     click.echo(
-        f"{made} catalogs made; there are {len(_files(path))}, with {size:,} bytes for a journal "
-        f"of {used:,}"
+        f"{counted(made, 'catalog')} made; there are {len(_files(path))}, with {size:,} bytes for a"
+        f" journal of {used:,} bytes"
     )
 
 

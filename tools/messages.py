@@ -18,6 +18,7 @@ from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, Stomp
 from daybook.tools.failures import EXIT_WRONG, Failure
 from daybook.tools.printing import show_json
 from daybook.tools.texts import body_fields, printable
+from daybook.tools.units import counted
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""
@@ -130,7 +131,7 @@ def send(
         show_json(told)
     else:
         what = "1 message" if count == 1 else f"{count:,} messages"
-        done = f"sent {what} of {content.size:,} bytes to {destination}"
+        done = f"sent {what} of {counted(content.size, 'byte')} to {destination}"
         click.echo(f"{done}; {_became(count, outcomes, routed, dropped)}")
     if must_route and len(outcomes) - len(dropped) < count:
         raise Failure(f"--must-route: {len(dropped) or 'some'} of {count:,} went to no queue")

@@ -10,6 +10,7 @@ from daybook.tools.administration import change, json_option, look
 from daybook.tools.failures import Commands
 from daybook.tools.printing import show_json_pretty, show_table
 from daybook.tools.reaching import broker_option, full_name
+from daybook.tools.units import unit_of_setting
 
 SHOW = "show"
 
@@ -49,8 +50,16 @@ def settings_show(name: str, data: Path, as_json: bool) -> None:
     if not answer["exists"]:
         click.echo(f"there is no address '{name}' yet; it would get these settings", err=True)
     show_table(
-        ("key", "value", "from"),
-        [(each["key"], each["value"], _origin(each)) for each in answer["settings"]],
+        ("key", "value", "unit", "from"),
+        [
+            (
+                each["key"],
+                each["value"],
+                unit_of_setting(each["key"], each["value"]),
+                _origin(each),
+            )
+            for each in answer["settings"]
+        ],
     )
 
 

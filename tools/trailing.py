@@ -14,6 +14,7 @@ from daybook.tools.failures import Failure
 from daybook.tools.opening import history
 from daybook.tools.printing import dim_with_kind, show_json
 from daybook.tools.texts import moment
+from daybook.tools.units import counted
 
 MANY_EVENTS: Final = 1_000_000
 """From so many events without a catalog on, it is worth to say so."""
@@ -56,13 +57,17 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
     if part in redacted.parts and not redacted.shown:
         raise Failure(f"{part} were left out of this export, so no message is found by them")
     shown: set[int] = set()
-    families = 0
+    families = matches = 0
     for message in found_messages(catalogs, sought):
+        if message not in shown and families == flags["limit"]:
+            click.echo(
+                f"{counted(matches, 'message')} with {what}, and there are more: see --limit",
+                err=True,
+            )
+            return
+        matches += 1
         if message in shown:
             continue
-        if families == flags["limit"]:
-            click.echo(f"there are more messages with {what}: see --limit", err=True)
-            return
         told = trail.follow(catalogs.disk, message, path, catalogs)
         if families and (flags["svg"] or flags["mermaid"]):
             raise Failure(
@@ -74,6 +79,8 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         _show(told, flags)
         shown.update(told.messages)
         families += 1
+    if matches > 1 and not flags["as_json"]:
+        click.echo(f"{counted(matches, 'message')} with {what}", err=True)
     if not families:
         missing = trail.missing_before(catalogs.disk, path)
         raise Failure(

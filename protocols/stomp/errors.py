@@ -19,6 +19,11 @@ class StompError(Exception):
         self.versions = versions
         self.code = code
 
+    @property
+    def sentence(self) -> str:
+        """What is wrong and what to do, in one line: many clients show no more of an ERROR."""
+        return f"{self.what}; {self.advice}" if self.advice else self.what
+
 
 class UndefinedEscape(StompError):
     """A header line has an escape that the version of the session does not have."""
@@ -55,10 +60,13 @@ def refused(refusal: Refusal) -> StompError | Blocked | Unfinished:
 def on_its_host(error: StompError, host: str) -> StompError:
     """Return an error as clients of a virtual host see it: with names as they spell them."""
     prefix = qualified(host, "")
-    if not prefix or prefix not in error.what:
+    if not prefix or prefix not in error.sentence:
         return error
     return StompError(
-        error.what.replace(prefix, ""), error.advice, code=error.code, versions=error.versions
+        error.what.replace(prefix, ""),
+        error.advice.replace(prefix, ""),
+        code=error.code,
+        versions=error.versions,
     )
 
 

@@ -139,5 +139,4 @@ def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
 
 
 def _unsupported(name: str, meaning: str, advice: str) -> StompError:
-    # Many clients show only the first line of an ERROR, so the advice is in it.
-    return StompError(f"header {name}: {meaning} not supported in this version; {advice}", advice)
+    return StompError(f"header {name}: {meaning} not supported in this version", advice)

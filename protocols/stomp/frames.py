@@ -204,15 +204,18 @@ def required(head: Head, name: str) -> str:
 
 
 def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: int) -> bytes:
-    """Make an ERROR frame: what is wrong, in which frame, and what to do."""
-    body = error.what + "\n"
+    """Make an ERROR frame: what is wrong and what to do, and in which frame.
+
+    What to do is in the header `message` and in the first line of the body, since many clients show
+    only one of the two.
+    """
+    body = error.sentence + "\n"
     where = _where(head)
     if where:
         body += f"Where: {where}\n"
-    if error.advice:
-        body += f"What would be right: {error.advice}\n"
     content = body.encode("utf-8", "replace")
-    head = b"ERROR\nmessage:" + escape(error.what.encode("utf-8", "replace"), version) + b"\n"
+    said = escape(error.sentence.encode("utf-8", "replace"), version)
+    head = b"ERROR\nmessage:" + said + b"\n"
     if receipt is not None:
         head += b"receipt-id:" + receipt + b"\n"
     if error.versions:

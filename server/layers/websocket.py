@@ -35,6 +35,8 @@ a few milliseconds.
 HELD_BYTES: Final = 8 * 1024
 """About what a connection with WebSocket takes in memory besides that of one without."""
 REASON_BYTES_MAX: Final = 120
+_ORIGIN_SHOWN_MAX: Final = 200
+"""How much the log shows of what a page says about its origin."""
 _PONG: Final = b"\x8a"
 _BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -221,6 +223,11 @@ class WebSocket:
         else:
             response = protocol.accept(request)
         if response.status_code == HTTPStatus.FORBIDDEN:
+            # The log is where the operator looks for the reason; it must name the key.
+            why = str(protocol.handshake_exc)[:_ORIGIN_SHOWN_MAX]
+            protocol.handshake_exc = NegotiationError(
+                f"{why}; list the page in websocket-origins of the acceptor"
+            )
             response = protocol.reject(
                 HTTPStatus.FORBIDDEN,
                 "Pages of this origin may not connect; list it in websocket-origins of the"

@@ -213,6 +213,8 @@ def test_listed_pages_and_paths(tmp_path: Path) -> None:
             ):
                 pass
             assert caught.value.response.status_code == status
+        told = "shop.example.evil; list the page in websocket-origins of the acceptor"
+        wait_for(lambda: told in broker.log_text(), "the log")
 
 
 def test_any_page_and_none(tmp_path: Path) -> None:

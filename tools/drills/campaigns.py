@@ -128,7 +128,7 @@ def need_space(folder: Path, count: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < count:
         raise Failure(
-            f"the scratch data in {folder} needs {count:,} bytes, and {free:,} are free: set "
+            f"the scratch data in {folder} needs {count:,} bytes, and {free:,} bytes are free: set "
             "TMPDIR, or name another folder with --keep"
         )
 

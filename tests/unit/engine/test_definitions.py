@@ -132,7 +132,10 @@ def test_a_queue_has_no_more_consumers_than_it_may() -> None:
     first = world.ok(Attach(connection, "q"))
     refusal = world.refused(Attach(connection, "q"))
     assert refusal.code is Code.LIMIT
-    assert refusal.text == "queue 'q' has 1 consumers, and its max-consumers is 1"
+    assert refusal.text == (
+        "queue 'q' has 1 consumers, and its max-consumers is 1; end one of them, or raise"
+        " max-consumers"
+    )
     world.ok(Detach(first))
     world.ok(Attach(connection, "q"))
     world.ok(create_queue("closed", "closed", max_consumers=0))

@@ -221,7 +221,9 @@ def test_other_refusals_of_an_ack_are_told_as_they_are() -> None:
 )
 def test_missing_headers(version: str | None, head: str, missing: str) -> None:
     peer = subscribed(version)
-    assert f"ACK without {missing}\n".encode() in peer.send(frame("ACK\n" + head))
+    assert f"\nmessage:ACK without {missing}; give the header {missing}\n".encode() in peer.send(
+        frame("ACK\n" + head)
+    )
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_transaction_that_comes_again_is_refused_with_a_code(version: str) -> 
     head, _, body = error.partition(b"\n\n")
     assert head.startswith(b"ERROR\nmessage:transaction 't' is a duplicate")
     assert {b"receipt-id:c", b"code:duplicate-id"} <= set(head.split(b"\n"))
-    assert b"What would be right: if this repeats a transaction" in body
+    assert b"nothing of this transaction was kept; if this repeats a transaction" in body
     assert client.session.closing
     assert exchange.broker.state.queue_by_name["q"].message_count == 2
 

@@ -67,7 +67,7 @@ def test_a_refused_login() -> None:
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\nlogin:joe\npasscode:secret\n\n\0")
     peer.session.authenticated(None, "login or passcode are wrong", peer.now)
     output = peer.taken()
-    assert output.startswith(b"ERROR\nmessage:login or passcode are wrong\n")
+    assert output.startswith(b"ERROR\nmessage:login or passcode are wrong; ")
     assert b"secret" not in output
     assert peer.session.closing
     assert peer.session.refusal == (
@@ -202,7 +202,7 @@ def test_silence_ends_the_connection_with_the_reason_timeout() -> None:
     peer.session.tick(peer.now + 25 * SECOND)
     assert peer.session.closing
     assert peer.broker.of(CloseConnection)[0].reason == TIMEOUT
-    assert peer.taken().startswith(b"ERROR\nmessage:nothing was heard for 20000 ms\n")
+    assert peer.taken().startswith(b"ERROR\nmessage:nothing was heard for 20000 ms; ")
 
 
 def test_no_heart_beat_while_there_is_traffic() -> None:

@@ -191,7 +191,9 @@ def test_zero_means_never() -> None:
 def test_refused(head: str, part: str) -> None:
     text = refused(head)
     assert part in text
-    assert "What would be right: " in text
+    said, _, rest = text.partition("\nmessage:")[2].partition("\n")
+    assert "; " in said, "what to do is not in the header that clients show"
+    assert rest
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])

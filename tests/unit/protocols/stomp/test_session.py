@@ -299,7 +299,9 @@ def test_an_error_is_the_last_thing_that_happens() -> None:
     peer = connected()
     output = peer.send(b"SEND\nreceipt:7\n\n\0SEND\ndestination:/queue/a\nreceipt:8\n\n\0")
     assert output.count(b"\0") == 1
-    assert output.startswith(b"ERROR\nmessage:SEND without destination\nreceipt-id:7\n")
+    said = b"SEND without destination; give the header destination"
+    assert output.startswith(b"ERROR\nmessage:" + said + b"\nreceipt-id:7\n")
+    assert b"\n\n" + said + b"\nWhere: SEND\n\0" in output
     assert b"\ncontent-type:text/plain\n" in output
     assert peer.session.closing
     assert peer.session.close_delay_ms == 250

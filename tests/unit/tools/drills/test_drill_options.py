@@ -69,7 +69,7 @@ def test_a_place_without_space_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
     done = CliRunner().invoke(daybook.cli, ["drill", "kill", "--keep", str(tmp_path / "kept")])
     assert done.exit_code == 1
-    assert "and 4,096 are free: set TMPDIR, or name another folder with --keep" in done.output
+    assert "and 4,096 bytes are free: set TMPDIR, or name another folder with --keep" in done.output
     assert "WRONG" not in done.output
 
 

@@ -1,0 +1,88 @@
+"""Every refusal says what to do in its first line: many clients show no more of an ERROR.
+
+The texts are read in the sources, so none can be forgotten.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.meta import tree
+
+ADMINISTRATION = {
+    "administration", "changing_settings", "duplicates", "forwarding", "move_targets", "moving",
+    "regrouping", "signing", "updating",
+}  # fmt: skip
+"""Modules whose short refusals answer administrators: what is there already, or is not there, is
+listed by the same command line."""
+OF_PROTOCOLS = (
+    "there is no connection", "there is no consumer", "there is no outcome",
+    "event {} has not been decided", "message {} is not ready",
+)  # fmt: skip
+"""What a protocol that asks for what it does not have gets; no client ever reads it."""
+NAMED_BY_CLIENTS = ("there is no queue", "there is no address", "queue '{}' is on address")
+"""Names that the client wrote itself."""
+ERRORS = {"StompError", "UnknownDelivery", "UndefinedEscape"}
+
+
+def text_of(node: ast.expr) -> str:
+    """Return the text of an expression, with braces where values are inserted."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(p.value) if isinstance(p, ast.Constant) else "{}" for p in node.values]
+        return "".join(parts)
+    return "{}"
+
+
+def calls(path: Path, names: set[str]) -> Iterator[ast.Call]:
+    """Yield the calls of these names in a module."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            yield node
+
+
+REFUSALS = [
+    (path.stem, call.lineno, text_of(call.args[1]))
+    for path in sorted((tree.ROOT / "engine").rglob("*.py"))
+    for call in calls(path, {"Refusal"})
+    if len(call.args) > 1
+]
+STOMP = [
+    (path.stem, call)
+    for path in sorted((tree.ROOT / "protocols" / "stomp").glob("*.py"))
+    for call in calls(path, ERRORS)
+]
+
+
+def test_there_are_many() -> None:
+    assert len(REFUSALS) > 100
+    assert len(STOMP) > 60
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (module, text)
+        for module, _, text in REFUSALS
+        if module not in ADMINISTRATION and text != "{}"
+    ],
+)
+def test_refusals_of_the_broker(module: str, text: str) -> None:
+    has_advice = "; " in text or " must be " in text
+    is_explained = text.endswith((": {}", ": {};"))
+    assert has_advice or is_explained or text.startswith((*OF_PROTOCOLS, *NAMED_BY_CLIENTS)), (
+        f"{module}: {text!r} does not say what to do; write it behind a semicolon"
+    )
+
+
+def test_errors_of_stomp() -> None:
+    """Those that repeat a refusal of the broker have its advice in their text."""
+    short = [
+        f"{module}:{call.lineno}"
+        for module, call in STOMP
+        if len(call.args) < 2 and "refusal.text" not in ast.unparse(call.args[0])
+    ]
+    assert short == []
