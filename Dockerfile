@@ -5,7 +5,8 @@
 #   docker run --rm -p 61613:61613 -v daybook:/var/lib/daybook --memory 1g --stop-timeout 60 daybook
 #
 # `guest` may log in from within the container only: add a user first, as etc/compose.yaml does.
-# EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`.
+# EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`. Dependencies are those of
+# requirements.lock, each with its hash; a version that the registry does not have ends the build.
 
 ARG PYTHON=3.11-slim-bookworm
 
@@ -15,10 +16,17 @@ ARG EXTRAS=
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
+COPY pyproject.toml requirements.lock ./
+COPY release release
+# One environment to build the wheel in, and the one that becomes the image.
+RUN python -m release.lockfile broker compile >/tmp/build.txt \
+    && python -m release.lockfile broker $(echo "${EXTRAS}" | tr '[,]' ' ') >/tmp/run.txt \
+    && python -m venv /opt/build && python -m venv /opt/daybook \
+    && /opt/build/bin/pip install --require-hashes --requirement /tmp/build.txt \
+    && /opt/daybook/bin/pip install --require-hashes --requirement /tmp/run.txt
 COPY . .
-RUN DAYBOOK_COMPILE=${COMPILE} python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
-    && python -m venv /opt/daybook \
-    && /opt/daybook/bin/pip install --no-cache-dir "$(ls /wheels/daybook_broker-*.whl)${EXTRAS}"
+RUN DAYBOOK_COMPILE=${COMPILE} /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /opt/daybook/bin/pip install --no-deps /wheels/daybook_broker-*.whl
 
 FROM python:${PYTHON}
 COPY --from=build /opt/daybook /opt/daybook

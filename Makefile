@@ -1,12 +1,16 @@
 # Each target installs what it needs and no more, once. `make` alone lists the targets.
 #
 # PYTHON is the interpreter that the environment is made from, 3.11 or newer. Packages are
-# fetched as pip is configured on this machine.
+# fetched as pip is configured on this machine, in the versions of requirements.lock.
 
 PYTHON ?= python3
 ROOMS := client engine history journal paging pipeline protocols recovery server tools
 SOURCES := pyproject.toml setup.py README.md LICENSE $(wildcard etc/* src/*/*.py) \
   $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
+
+# What to do about the lock: prefer it (a version that is not to be had is no obstacle), `required`
+# to fail then, `ignored` for the newest versions that pyproject.toml allows.
+LOCK ?=
 
 # The environment, and a stamp for each set of packages that was installed into it.
 VENV := .venv
@@ -18,9 +22,15 @@ PIPELINE := $(VENV)/.pipeline
 TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
 FUZZ := $(VENV)/.fuzz
+RELEASE := $(VENV)/.release
 
 # Python compiles a module when it first imports it: that is less than all that is installed.
 INSTALL := -m pip install --quiet --no-compile
+# The dependencies of the named extras and groups, then the project itself, built with what is there.
+DEPENDENCIES := -m release.installation
+PROJECT := $(INSTALL) --no-deps --no-build-isolation
+LOCKED := pyproject.toml requirements.lock
+export DAYBOOK_LOCK := $(LOCK)
 # Tests turn warnings into errors, also those about the sources of packages, which compiling prints.
 COMPILE_ALL := -m compileall -qq -j 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -30,6 +40,11 @@ COMPILED := .venv-compiled
 COMPILED_MADE := $(COMPILED)/.made
 COMPILED_BROKER := $(COMPILED)/.broker
 COMPILED_TEST := $(COMPILED)/.test
+
+# The environment of the search for known vulnerabilities.
+AUDIT_VENV := .venv-audit
+AUDIT_MADE := $(AUDIT_VENV)/.made
+AUDIT := $(AUDIT_VENV)/.audit
 
 # Those that coverage guides, and those that only draw seeds.
 GUIDED := frames sessions
@@ -58,11 +73,11 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak wheel build-compiled clean check-python
+.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check-python:
 	@command -v "$(PYTHON)" >/dev/null || { \
@@ -72,53 +87,65 @@ check-python:
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "make: '$(PYTHON)' cannot make virtual environments; install its venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 
-$(MADE) $(COMPILED_MADE): | check-python
+$(MADE) $(COMPILED_MADE) $(AUDIT_MADE): | check-python
 	"$(PYTHON)" -m venv $(@D)
 	@touch $@
 
-$(BROKER): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable .
+$(BROKER): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) broker build
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	@touch $@
 
-$(DEMO): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[demo]'
+$(DEMO): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) demo build
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	@touch $(BROKER) $@
 
-$(PIPELINE): pyproject.toml setup.py $(MADE)
-	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[demo,plots,spark]'
+$(PIPELINE): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) demo plots spark build
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	@touch $(BROKER) $(DEMO) $@
 
-# Dependency groups are known to pip since 25.1.
-$(TEST): pyproject.toml setup.py $(MADE)
-	$(BIN)/python $(INSTALL) "pip>=25.1"
-	DAYBOOK_COMPILE=0 $(BIN)/python $(INSTALL) --editable '.[all]' --group test
+$(TEST): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) all test
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	$(BIN)/python $(COMPILE_ALL) $(VENV)/lib || true
 	@touch $(BROKER) $(DEMO) $(PIPELINE) $@
 
 # mypy reads the types of what the tests import.
 $(LINT): $(TEST)
-	$(BIN)/python $(INSTALL) --group lint
+	$(BIN)/python $(DEPENDENCIES) lint
 	@touch $@
 
 $(FUZZ): $(TEST)
-	$(BIN)/python $(INSTALL) --group fuzz
+	$(BIN)/python $(DEPENDENCIES) fuzz
 	@touch $@
 
-dist/.compiled dist/.pure: $(SOURCES) | $(MADE)
+$(RELEASE): $(TEST)
+	$(BIN)/python $(DEPENDENCIES) release
+	@touch $@
+
+# Continuous integration makes it while tests run, whose environment must stay as it is.
+$(AUDIT): $(LOCKED) $(AUDIT_MADE)
+	$(AUDIT_VENV)/bin/python $(DEPENDENCIES) audit
+	@touch $@
+
+# The compiler reads the types of what the modules import, so the dependencies have to be there.
+dist/.compiled dist/.pure: $(SOURCES) | $(BROKER)
 	rm -rf build dist/*.whl dist/.compiled dist/.pure
-	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(if $(filter %/.pure,$@),,$(BIN)/python $(DEPENDENCIES) compile)
+	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build
 	@touch $@
 
 # The version stays the same from build to build, so pip must be made to replace it.
 $(COMPILED_BROKER): dist/.compiled $(COMPILED_MADE)
-	$(COMPILED)/bin/python $(INSTALL) dist/*.whl
+	$(COMPILED)/bin/python $(DEPENDENCIES) broker
 	$(COMPILED)/bin/python $(INSTALL) --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
-$(COMPILED_TEST): pyproject.toml $(COMPILED_BROKER)
-	$(COMPILED)/bin/python $(INSTALL) "pip>=25.1"
-	$(COMPILED)/bin/python $(INSTALL) "$$(echo dist/*.whl)[all]" --group test
+$(COMPILED_TEST): $(LOCKED) $(COMPILED_BROKER)
+	$(COMPILED)/bin/python $(DEPENDENCIES) all test
 	$(COMPILED)/bin/python $(COMPILE_ALL) $(COMPILED)/lib || true
 	@touch $@
 
@@ -136,7 +163,7 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 # Tests start brokers hundreds of times. Where PYTHONDONTWRITEBYTECODE is set, as in many containers,
 # each of them would compile every module again.
 test: $(TEST) ## run the test suite, a file for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
-	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench tests
+	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 2 $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build
@@ -147,7 +174,7 @@ lint: $(LINT) ## check style, types, layers and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell *.md docs etc $(ROOMS) bench
+	$(BIN)/codespell *.md docs etc $(ROOMS) bench release
 
 format: $(LINT) ## format the sources
 	$(BIN)/ruff check --fix .
@@ -192,11 +219,25 @@ fuzz: $(FUZZ) ## search for inputs that break a law, guided by coverage (SECONDS
 soak: $(TEST) ## use a broker in every way at once, and see that nothing grows (MINUTES=n SOAK_ARGS="--plot FILE.png")
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
+lock: $(RELEASE) ## lock the newest version of every dependency, with hashes, in requirements.lock
+	$(BIN)/python -m release.resolution
+	$(MAKE) --no-print-directory licences
+
+licences: $(RELEASE) $(FUZZ) $(AUDIT) ## redraw docs/licences.md from the packages of the lock
+	$(BIN)/python -m release.licences $(AUDIT_VENV)/lib/python*/site-packages
+
+audit-dependencies: $(AUDIT) ## ask whether the locked versions have known vulnerabilities (needs the network)
+	$(AUDIT_VENV)/bin/python -m release.vulnerabilities
+
+sbom: $(TEST) ## write the bill of materials of the broker and its extras into dist/ (CycloneDX)
+	@mkdir -p dist
+	$(BIN)/python -m release.components dist
+
 wheel: $(WHEEL) ## build dist/*.whl with the hot modules compiled, if anything changed (COMPILE=0: pure Python)
 
 build-compiled: $(COMPILED_BROKER) ## install the compiled broker into .venv-compiled
 
 clean: ## remove what was built and measured, and the virtual environments
-	rm -rf build dist $(VENV) $(COMPILED) demo-data *.egg-info
+	rm -rf build dist $(VENV) $(COMPILED) $(AUDIT_VENV) demo-data *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

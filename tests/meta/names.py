@@ -64,11 +64,14 @@ def _words_of_text(text: str) -> list[str]:
 def known_words(root: Path = tree.ROOT) -> frozenset[str]:
     """Return every word that the code, the build and the shipped files have."""
     found: set[str] = set()
-    for path in tree.sources(root, *tree.rooms(root), "bench", "docs", "etc"):
+    for path in tree.sources(root, *tree.rooms(root), "bench", "docs", "etc", "release"):
         found |= words_of_code(path.read_text("utf-8"))
     for path in tree.sources(root, "tests"):  # their texts may be about what is not there
         found |= words_of_code(path.read_text("utf-8"), texts=False)
-    for path in (*tree.sources(root, *tree.rooms(root), "bench", "tests"), *root.glob("tests/*/*")):
+    for path in (
+        *tree.sources(root, *tree.rooms(root), "bench", "release", "tests"),
+        *root.glob("tests/*/*"),
+    ):
         found.add(path.stem)
     others = [root / name for name in TEXTS] + [each for each in (root / "etc").rglob("*.*")]
     for path in others:

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from daybook.tools.daybook import cli
+from release import lockfile
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
@@ -59,6 +60,16 @@ def test_it_runs_as_nobody_special_on_a_volume() -> None:
 )
 def test_commands_of_the_compose_file(command: str) -> None:
     parse(shlex.split(command)[1:])
+
+
+def test_the_image_has_only_what_is_locked() -> None:
+    installations = re.findall(r"\bpip install (.*?)(?: \\)?$", DOCKERFILE, re.MULTILINE)
+    assert len(installations) == 3
+    assert all(each.startswith(("--require-hashes ", "--no-deps ")) for each in installations)
+    parts = re.findall(r"-m release\.lockfile (.*?) >", DOCKERFILE)
+    assert len(parts) == 2
+    assert all(re.findall(r"\w+", each)[0] in lockfile.sets(lockfile.project()) for each in parts)
+    assert "--no-build-isolation" in DOCKERFILE
 
 
 def test_there_are_commands_in_the_compose_file() -> None:

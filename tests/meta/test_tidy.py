@@ -9,7 +9,7 @@ from tests.meta import tidy, tree
 
 Check = Callable[[Path], Iterable[str]]
 ROOT = tree.ROOT
-EVERYTHING = [*tree.rooms(), "tests", "bench"]
+EVERYTHING = [*tree.rooms(), "tests", "bench", "release"]
 
 
 def findings(check: Check, *folders: str) -> str:

@@ -1,0 +1,12 @@
+"""What is shipped, and from what: the lock of the dependencies, their licences, and the release.
+
+lockfile         reads requirements.lock, and selects what a set of extras and groups needs
+installation     installs the locked dependencies of such a set; used by the Makefile
+resolution       makes requirements.lock anew
+licences         the table of docs/licences.md
+components       the bill of materials (CycloneDX)
+vulnerabilities  asks whether locked versions have known vulnerabilities
+
+`lockfile` and `installation` run before anything is installed: they use the standard library alone.
+Nothing here is part of the broker.
+"""
