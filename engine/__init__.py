@@ -46,6 +46,8 @@ Modules:
 - `dropping`: Recording that a message that was sent is dropped, and why; and what its flags say.
 - `duplicates`: Deciding that a message came before: duplicates are detected by the ids that senders
   set.
+- `durable_subscriptions`: Deciding about durable subscriptions: their queues, and what their names
+  mean to a client.
 - `events`: The one table of events: columns and kinds, with the details of each (`engine.details`).
 - `expiry`: Deciding that a message's time has passed, at delivery and by a scan over due entries.
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address

@@ -28,6 +28,7 @@ from daybook.engine.subscriptions import (
     retire,
     routing_type_of,
     target_of,
+    with_address,
 )
 from daybook.engine.topology import compile_filter, find_address
 
@@ -45,6 +46,13 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    parts = []
+    for each in command.parts:
+        named = with_address(core, each)
+        if isinstance(named, Refusal):
+            return named
+        parts.append(named)
+    command = msgspec.structs.replace(command, parts=tuple(parts))
     refusal = _check(core, command)
     if refusal is not None:
         return refusal
@@ -52,12 +60,12 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
     matcher = compile_filter(core, template.filter)
     if isinstance(matcher, Refusal):
         return matcher
-    named = [each for each in command.parts if not is_pattern(core, each)]
+    fixed = [each for each in command.parts if not is_pattern(core, each)]
     patterns = tuple(each.address for each in command.parts if is_pattern(core, each))
     bundle = membership.begin(core, connection, command.parts, patterns)
     bundle.queues_max = command.queues_max
     bundle.matcher = matcher
-    for part in named:
+    for part in fixed:
         queue = target_of(core, part)
         refusal = queue if isinstance(queue, Refusal) else check_queue_of(queue, part)
         if refusal is not None or isinstance(queue, Refusal):

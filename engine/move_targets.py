@@ -9,7 +9,8 @@ says of itself is never asked. Must never know what a target was chosen by.
 from daybook.engine.core import Core
 from daybook.engine.names import host_and_name
 from daybook.engine.permissions import MANAGE, Actor
-from daybook.engine.permitting import check_actor
+from daybook.engine.permitting import actor_may, check_actor
+from daybook.engine.permitting import refusal as permission_missing
 from daybook.engine.queue_names import find_queue, meant
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
@@ -21,10 +22,7 @@ def named(core: Core, source: Queue, name: str, actor: Actor | None) -> Queue | 
 
     Whether a queue exists is said only to those who may manage it.
     """
-    address, queue_name = meant(core.state, name)
-    known = core.state.queue_by_name.get(queue_name)
-    place = known.address.name if known is not None else address or queue_name
-    refusal = check_actor(core, actor, MANAGE, place, queue_name)
+    refusal = check_actor_at(core, actor, name)
     if refusal is not None:
         return refusal
     target = find_queue(core.state, name)
@@ -36,7 +34,24 @@ def named(core: Core, source: Queue, name: str, actor: Actor | None) -> Queue | 
 def check(core: Core, source: Queue, target: Queue, actor: Actor | None) -> Refusal | None:
     """Return why messages of a queue may not be moved to another one, None if they may."""
     wrong = _wrong_kind(source, target)
-    return wrong or check_actor(core, actor, MANAGE, target.address.name, target.name)
+    return wrong or check_actor_at(core, actor, target.name)
+
+
+def check_actor_at(core: Core, actor: Actor | None, name: str) -> Refusal | None:
+    """Return why an administrator may not manage the queue of a name, None if it may.
+
+    What is refused is what was named: neither whether it exists nor where it is.
+    """
+    address, queue_name = meant(core.state, name)
+    named = address or queue_name
+    known = core.state.queue_by_name.get(queue_name)
+    place = known.address.name if known is not None else named
+    refusal = check_actor(core, actor, MANAGE, place, queue_name)
+    if refusal is None or actor is None or place == named:
+        return refusal
+    if actor_may(core.state, core.permissions, actor, MANAGE, named, queue_name):
+        return Refusal(Code.NOT_FOUND, f"there is no queue '{queue_name}'")
+    return permission_missing(actor.user, MANAGE, named, queue_name)
 
 
 def check_new(

@@ -27,6 +27,9 @@ FOREIGN: Final = "&?> "
 HOST: Final = "default"
 """The virtual host whose names are spelled without it."""
 
+UNKNOWN_HOST: Final = ""
+"""What a client asks for that names no virtual host there is."""
+
 HOST_LENGTH_MAX: Final = 64
 
 TEMPORARY: Final = "temp."
@@ -35,6 +38,13 @@ TEMPORARY: Final = "temp."
 OWNED: Final = f"{TEMPORARY}default."
 """What the names of temporary destinations begin with, on every virtual host: the id of the broker,
 as Apollo says it. The id of their connection follows."""
+
+DURABLE: Final = "dsub."
+"""The prefix of the queues of durable subscriptions; the subscription's name follows."""
+
+NUMBER: Final = "{"
+"""What stands before the number in a name that the broker made unique. No name that anybody gave
+ever had it, in any syntax."""
 
 ID_DIGITS_MAX: Final = 20
 """Digits of the id of a connection, at most."""
@@ -70,6 +80,16 @@ def beside(full: str, name: str) -> str:
     """Return the full name of something on the virtual host of another full name."""
     host, divider, _ = full.partition(DIVIDER)
     return f"{host}{DIVIDER}{name}" if divider else name
+
+
+def numbered(full: str, number: int) -> str:
+    """Return a full name that nobody else can give: another queue has the name itself (ADR 77)."""
+    return f"{full}{NUMBER}{number}}}"
+
+
+def unnumbered(full: str) -> str:
+    """Return a full name as clients know it, without the number that makes it unique."""
+    return full.partition(NUMBER)[0]
 
 
 def wrong_with_host(host: str) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.matching import Covering
-from daybook.engine.names import DIVIDER, host_and_name, plain
+from daybook.engine.names import DIVIDER, host_and_name, plain, unnumbered
 from daybook.engine.settings import check_match
 from daybook.engine.syntax import DEFAULT, Syntax
 
@@ -160,7 +160,7 @@ class Permissions:
         if not self.count:
             return Right(permission, True, (), "")
         host, name = host_and_name(address)
-        queue = plain(queue) if queue is not None else None
+        queue = unnumbered(plain(queue)) if queue is not None else None
         own = self._of_hosts.get(host)
         shown: list[str] = []
         is_complete = False
@@ -176,13 +176,22 @@ class Permissions:
                 shown.append(prefix + match)
         return Right(permission, is_complete, tuple(shown), by if is_complete else "")
 
+    def allots(self, address: str, queue: str) -> bool:
+        """Return whether the rule that decides about a queue is for this queue alone."""
+        host, name = host_and_name(address)
+        match = f"{name}{QUEUE_MARK}{unnumbered(plain(queue))}"
+        own = self._of_hosts.get(host)
+        if own is not None and (match in own.rules or own._deciding(name, None)[1]):
+            return match in own.rules
+        return match in self.rules
+
     def holders(self, permission: str, address: str, queue: str | None = None) -> tuple[str, ...]:
         """Return whom the deciding rules give a permission at a place: roles, `user:LOGIN`, `*`.
 
         Of several rules, as for an address with wildcards, those whom all of them name.
         """
         host, name = host_and_name(address)
-        queue = plain(queue) if queue is not None else None
+        queue = unnumbered(plain(queue)) if queue is not None else None
         found: list[tuple[str, ...]] = []
         is_complete = False
         for rules in (self._of_hosts.get(host), self):

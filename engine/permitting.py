@@ -13,7 +13,7 @@ from typing import Final
 from daybook.engine import details, events
 from daybook.engine.commands import Attach, RecordDenial, Send
 from daybook.engine.core import Core
-from daybook.engine.names import INTERNAL, beside, host_and_name, plain
+from daybook.engine.names import DURABLE, INTERNAL, beside, host_and_name, plain
 from daybook.engine.permissions import (
     BROWSE,
     CONSUME,
@@ -36,6 +36,7 @@ SENDERS_MAX: Final = 10_000
 DENIALS_MAX: Final = 1_000
 """How many refusals are kept until the caller has looked at them; more are only counted there."""
 NAME_SHOWN_MAX: Final = 200
+NOTHING: Final[dict[int, Queue]] = {}
 WITHOUT_RULES: Final = Permissions({})
 RULES_SHIFT: Final = 3
 """Looking for the rules within a pattern costs one unit for 2 to this power of them."""
@@ -154,20 +155,17 @@ def refused_consumer(
 
 def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
     """Whether a user may consume from a queue, or browse it, that nobody named: no denial."""
-    permissions = core.permissions
-    if permissions is None:
-        return True
-    place = rules_place(core.state, permissions, queue.address.name)
-    return permissions.allows(user, BROWSE if browses else CONSUME, place, queue.name)
+    return core.permissions is None or _has(core, user, BROWSE if browses else CONSUME, queue)
 
 
 def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
     """Return the refusal of something that a user may not do."""
-    place = f"queue '{_cut(queue)}' of address" if queue is not None else "address"
+    is_queue = queue is not None and queue != address
+    place = f"queue '{_cut(queue or '')}' of address" if is_queue else "address"
     verb = VERBS.get(permission, "administer")
-    if queue is not None and permission in (CREATE_DURABLE_QUEUE, CREATE_NON_DURABLE_QUEUE):
+    if is_queue and permission in (CREATE_DURABLE_QUEUE, CREATE_NON_DURABLE_QUEUE):
         verb = "create"
-    if queue is not None and permission in (DELETE_DURABLE_QUEUE, DELETE_NON_DURABLE_QUEUE):
+    if is_queue and permission in (DELETE_DURABLE_QUEUE, DELETE_NON_DURABLE_QUEUE):
         verb = "delete"
     return Refusal(
         Code.NOT_ALLOWED,
@@ -191,8 +189,10 @@ def check_send(core: Core, command: Send) -> Refusal | None:
         return None
     address = command.address
     if command.queue is not None and not address:
-        queue = core.state.queue_by_name.get(command.queue)
-        address = queue.address.name if queue is not None else ""
+        queue = named_alone(core, command.connection, SEND, command.queue)
+        if queue is None:
+            return unknown(core, command.connection, SEND, command.queue)
+        address, command.queue = queue.address.name, queue.name
     refused = check(core, command.connection, SEND, address, command.queue)
     # A queue that is named alone may be on another address by the next time.
     if refused is None and command.address:
@@ -202,10 +202,18 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     return refused
 
 
-def check_consumer(core: Core, command: Attach, address: str, queue: str | None) -> Refusal | None:
-    """Return why a client may not consume from a queue, or browse it; None if it may."""
+def check_consumer(
+    core: Core, command: Attach, address: str, queue: str | None, shown: str | None
+) -> Refusal | None:
+    """Return why a client may not consume from a queue, or browse it; None if it may.
+
+    `shown` is the queue that it named, if any: a refusal names no other.
+    """
     permission = BROWSE if command.browses else CONSUME
-    return check(core, command.connection, permission, address, queue)
+    refused = check(core, command.connection, permission, address, queue)
+    if refused is None or shown == queue:
+        return refused
+    return refusal(core.state.connections[command.connection].user, permission, address, shown)
 
 
 def check_new_queue(
@@ -213,7 +221,114 @@ def check_new_queue(
 ) -> Refusal | None:
     """Return why a client may not create a queue, None if it may."""
     permission = CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE
-    return check(core, connection, permission, address, queue)
+    refused = check(core, connection, permission, address, queue)
+    if refused is not None or queue is None or core.permissions is None:
+        return refused
+    if core.permissions.allots(address, queue):
+        return None
+    is_own = queue == address
+    if is_own and not plain(queue).startswith(DURABLE):
+        return None
+    if plain(queue).startswith(DURABLE):
+        return _refuse_durable(core, connection, permission, address, queue)
+    if check(core, connection, permission, queue) is None:
+        return None
+    peer = core.state.connections[connection]
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"user '{peer.user}' may not create queue '{_cut(queue)}' of address '{_cut(address)}';"
+        f" no rule is for '{_cut(address)}::{_cut(queue)}', and for a name that is not the"
+        f" address's own, the permission {permission} is missing at address '{_cut(queue)}'",
+    )
+
+
+def taken(core: Core, connection: int, queue: Queue, address: str) -> Refusal:
+    """Refuse a name that a queue of another address has; where rules close addresses, without
+    saying which."""
+    hides = core.permissions is not None and connection
+    where = "on another address" if hides else f"on address '{queue.address.name}'"
+    return Refusal(
+        Code.ALREADY_EXISTS,
+        f"queue '{queue.name}' is {where}, not on '{address}'; a queue's name is unique on its"
+        " virtual host",
+    )
+
+
+def check_new_subscription(core: Core, connection: int, address: str, queue: str) -> Refusal | None:
+    """Return why a client may not create the queue of a durable subscription, None if it may.
+
+    Its name is free for everybody, as nobody loses it: `named_alone`.
+    """
+    return check(core, connection, CREATE_DURABLE_QUEUE, address, queue)
+
+
+def _refuse_durable(
+    core: Core, connection: int, permission: str, address: str, queue: str
+) -> Refusal | None:
+    """Refuse the name of a durable subscription for another queue of a client."""
+    peer = core.state.connections.get(connection)
+    if peer is None or core.is_forwarding:
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"user '{peer.user}' may not create queue '{_cut(queue)}': names that begin with"
+        f" '{DURABLE}' are those of durable subscriptions; subscribe durably, or ask for a rule"
+        f" that gives {permission} for '{_cut(address)}::{_cut(queue)}'",
+    )
+
+
+def named_alone(
+    core: Core, connection: int, permission: str, name: str, address: str = ""
+) -> Queue | None:
+    """Return the queue that a client means by a name without an address, None if there is none for
+    which it has a permission.
+
+    Several durable subscriptions may have one name if no client may use all of them (ADR 77). Of
+    those that it may use, the one on `address` comes first, then one that its user made.
+    """
+    state = core.state
+    others = state.numbered.get(name, NOTHING)
+    first = state.queue_by_name.get(name)
+    peer = state.connections.get(connection)
+    found = [*([first] if first is not None else []), *others.values()]
+    core.budget.spent += len(others)
+    if core.permissions is not None and peer is not None and not core.is_forwarding:
+        found = [each for each in found if _has(core, peer.user, permission, each)]
+    if len(found) < 2:
+        return found[0] if found else None
+    user = peer.user if peer is not None else ""
+
+    def rank(queue: Queue) -> tuple[bool, bool, int]:
+        return queue.address.name != address, queue.definition.user != user, queue.id
+
+    return min(found, key=rank)
+
+
+def _has(core: Core, user: str, permission: str, queue: Queue) -> bool:
+    assert core.permissions is not None
+    place = rules_place(core.state, core.permissions, queue.address.name)
+    return core.permissions.allows(user, permission, place, queue.name)
+
+
+def unknown(core: Core, connection: int, permission: str, name: str) -> Refusal:
+    """Refuse to use a queue that a client names without an address.
+
+    The answer is the same whether there is none or the client may not use it, and so is the event
+    that records it, which clients could notice by the ids of messages.
+    """
+    peer = core.state.connections.get(connection)
+    if core.permissions is None or peer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no queue '{_cut(name)}'")
+    if len(core.denials) < DENIALS_MAX:
+        closed = core.state.queue_by_name.get(name)
+        address = closed.address.name if closed is not None else ""
+        core.denials.append(Denial(connection, peer.user, permission, address, name, peer.peer))
+    verb = "delete" if permission == DELETE_DURABLE_QUEUE else VERBS[permission]
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"user '{peer.user}' may not {verb} queue '{_cut(name)}', or there is none;"
+        f" the permission {permission} is missing there, or the name is wrong",
+    )
 
 
 def check_new_address(core: Core, connection: int, address: str) -> Refusal | None:

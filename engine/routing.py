@@ -151,7 +151,7 @@ def targets_of(core: Core, command: Send) -> limits.Targets:
 def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
     """Return the address that a message is for: its name, and the address itself if it exists."""
     queue = core.state.queue_by_name.get(command.queue) if command.queue is not None else None
-    if queue is not None:
+    if queue is not None and command.address in ("", queue.address.name):
         return queue.address.name, queue.address
     return command.address, core.state.address_by_name.get(command.address)
 
@@ -283,7 +283,8 @@ def _is_lost(core: Core, command: Send) -> bool:
     if not is_lost(command.address, command.connection):
         return False
     if command.queue is not None:
-        return command.queue not in core.state.queue_by_name
+        queue = core.state.queue_by_name.get(command.queue)
+        return queue is None or queue.address.name != command.address
     return not _is_served(core, command)
 
 

@@ -14,7 +14,7 @@ from daybook.engine.groups import GroupCount
 from daybook.engine.id_cache import IdCache
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.message import ENTRY_BYTES, Entry, Filter, Message
-from daybook.engine.names import HOST, owner_of
+from daybook.engine.names import HOST, NUMBER, owner_of, unnumbered
 from daybook.engine.queues import Queue, Store
 from daybook.engine.settings import Settings
 from daybook.engine.settlements import BY_SETTLEMENT
@@ -360,6 +360,8 @@ class State:
         self.address_by_name: dict[str, Address] = {}
         self.queues: dict[int, Queue] = {}
         self.queue_by_name: dict[str, Queue] = {}
+        # Derived: queues whose names have a number, by the name without it, and by id.
+        self.numbered: dict[str, dict[int, Queue]] = {}
         self.connections: dict[int, Connection] = {}
         self.consumers: dict[int, Consumer] = {}
         # Derived: how many connections a user has, and how many queues that stay it has made.
@@ -439,6 +441,8 @@ class State:
         if queue.deleting:
             return
         self.queue_by_name[queue.name] = queue
+        if NUMBER in queue.name:
+            self.numbered.setdefault(unnumbered(queue.name), {})[queue.id] = queue
         if queue.held_count:
             self.holding[queue.id] = queue
         if queue.definition.keyed_by:
@@ -486,6 +490,11 @@ class State:
         if self.histories.pop(queue.id, None) is not None:
             self._remove_history(queue)
         del self.queue_by_name[queue.name]
+        if NUMBER in queue.name:
+            name = unnumbered(queue.name)
+            del self.numbered[name][queue.id]
+            if not self.numbered[name]:
+                del self.numbered[name]
         self.names_length -= len(queue.name)
         count_down(self.queues_on, queue.address.host)
         queue.address.unbind(queue)

@@ -8,6 +8,7 @@ import msgspec
 from daybook.engine import (
     beginning,
     details,
+    durable_subscriptions,
     events,
     grouping,
     membership,
@@ -19,15 +20,16 @@ from daybook.engine import (
     sequences,
 )
 from daybook.engine.bundles import Bundle
-from daybook.engine.commands import Attach, Credit, DeleteSubscription, Detach
+from daybook.engine.commands import Attach, Credit, Detach
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
 from daybook.engine.in_flight import InFlightIndex
 from daybook.engine.membership import TEXT_SHIFT
 from daybook.engine.message import PRIORITIES, Entry, Filter
-from daybook.engine.names import HOST, INTERNAL, host_and_name, is_temporary, plain, qualified
+from daybook.engine.names import DURABLE, INTERNAL, host_and_name, is_temporary, plain
 from daybook.engine.open_transactions import doom_transactions
+from daybook.engine.permissions import BROWSE, CONSUME
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Start
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
@@ -39,7 +41,6 @@ from daybook.engine.temporary_names import check_consumer
 from daybook.engine.topology import (
     begin_deletion,
     check_address,
-    check_name,
     check_queue,
     compile_filter,
     create_queue,
@@ -47,14 +48,10 @@ from daybook.engine.topology import (
     default_queue_type,
     delete_queue,
     find_address,
-    rebind_queue,
     require_address,
     require_queue,
 )
 from daybook.engine.tours import Tour
-
-DURABLE_PREFIX = "dsub."
-"""The prefix of the queues of durable subscriptions; the subscription's name follows."""
 
 NEVER: Final = -(1 << 62)
 """The credit of a consumer that gets nothing more, whatever is returned to it."""
@@ -77,6 +74,10 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     matcher = compile_filter(core, command.filter)
     if isinstance(matcher, Refusal):
         return matcher
+    named = with_address(core, command)
+    if isinstance(named, Refusal):
+        return named
+    command = named
     refusal = _check_asking(core, command, connection)
     if refusal is not None:
         return refusal
@@ -87,6 +88,17 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if refusal is not None:
         return refusal
     return begin_consuming(core, command, queue, matcher).id
+
+
+def with_address(core: Core, command: Attach) -> Attach | Refusal:
+    """Return a command with the address of its queue, if it names a queue alone."""
+    if command.queue is None or command.address:
+        return command
+    permission = BROWSE if command.browses else CONSUME
+    queue = permitting.named_alone(core, command.connection, permission, command.queue)
+    if queue is None:
+        return permitting.unknown(core, command.connection, permission, command.queue)
+    return msgspec.structs.replace(command, address=queue.address.name, queue=queue.name)
 
 
 def check_attach(core: Core, command: Attach) -> Refusal | None:
@@ -201,7 +213,8 @@ def _check_reading(core: Core, command: Attach, connection: Connection) -> Refus
             " a durable subscription",
         )
     if command.from_sequence is not None:
-        refusal = sequences.check(core, command.address, command.from_sequence)
+        address = command.address if command.queue is None else ""
+        refusal = sequences.check(core, address, command.from_sequence)
         if refusal is not None:
             return refusal
     if not command.no_local:
@@ -284,7 +297,7 @@ def target_of(core: Core, command: Attach) -> Queue | Refusal:
             core, command.queue, command.address, routing_type, command.connection, start
         )
     if command.durable_name is not None:
-        return _durable(core, command, command.durable_name)
+        return durable_subscriptions.require(core, command, command.durable_name)
     if routing_type_of(core, command) == ANYCAST:
         return _anycast(core, command)
     return _temporary(core, command)
@@ -295,25 +308,19 @@ def _check_permission(core: Core, command: Attach) -> Refusal | None:
     if core.permissions is None:
         return None
     address, name = command.address, command.queue
-    if name is not None and not address:
-        queue = core.state.queue_by_name.get(name)
-        address = queue.address.name if queue is not None else ""
-    elif command.durable_name is not None:
-        name = _queue_of(core, command.connection, command.durable_name)
-        queue = core.state.queue_by_name.get(name)
+    shown = name
+    if command.durable_name is not None:
+        name = shown = durable_subscriptions.queue_name(
+            core, command.connection, command.durable_name
+        )
+        queue = durable_subscriptions.find(core, command, command.durable_name)
         if command.browses and queue is not None:
             # It reads the queue where that is, whatever destination it gives.
             address = queue.address.name
     elif name is None and routing_type_of(core, command) == ANYCAST:
         queue = _first_available(core, command, address)
         name = queue.name if queue is not None else address
-    return permitting.check_consumer(core, command, address, name)
-
-
-def _queue_of(core: Core, connection: int, name: str) -> str:
-    """Return the name of the queue of a durable subscription, on the host of a connection."""
-    peer = core.state.connections.get(connection)
-    return qualified(peer.host if peer is not None else HOST, DURABLE_PREFIX + name)
+    return permitting.check_consumer(core, command, address, name, shown)
 
 
 def _anycast(core: Core, command: Attach) -> Queue | Refusal:
@@ -350,66 +357,6 @@ def routing_type_of(core: Core, command: Attach) -> str:
         return default_address_type(core, command.address)
     multicast_only = address.definition.routing_types == (MULTICAST,)
     return MULTICAST if multicast_only else ANYCAST
-
-
-def _durable(core: Core, command: Attach, name: str) -> Queue | Refusal:
-    """Return the queue of a durable subscription, created or rebound if necessary."""
-    queue_name = _queue_of(core, command.connection, name)
-    syntax = core.state.settings.syntax
-    wrong = check_name("durable subscription", name, syntax)
-    wrong = wrong or check_name("queue", plain(queue_name), syntax)
-    if wrong is not None:
-        return wrong
-    queue = core.state.queue_by_name.get(queue_name)
-    if command.browses:
-        # Reading changes nothing, also not the address and the filter of the subscription.
-        missing = Refusal(
-            Code.NOT_FOUND,
-            f"there is no durable subscription '{name}' to browse; make it first, as a consumer",
-        )
-        return queue if queue is not None else missing
-    if queue is not None:
-        if queue.definition.routing_type != MULTICAST or not queue.definition.durable:
-            return Refusal(
-                Code.ALREADY_EXISTS,
-                f"queue '{queue_name}' exists already and is no durable subscription; give"
-                " the subscription another id",
-            )
-        wanted = _as_subscribed(core, command, queue.definition)
-        if queue.address.name == command.address and wanted == queue.definition:
-            return queue
-    refusal = (
-        permitting.check_rebinding(core, command.connection, queue, command.address)
-        if queue is not None
-        else None
-    )
-    refusal = refusal or permitting.check_new_queue(
-        core, command.connection, command.address, queue_name
-    )
-    if refusal is None and queue is None:
-        refusal = quotas.check_queue(core, command.connection)
-    if refusal is not None:
-        return refusal
-    address = require_address(core, command.address, MULTICAST, command.connection)
-    if isinstance(address, Refusal):
-        return address
-    if queue is not None:
-        wanted = _as_subscribed(core, command, queue.definition)
-        rebind_queue(core, queue, address, wanted, command.connection)
-        return queue
-    definition = _as_subscribed(
-        core, command, QueueDefinition(name=queue_name, routing_type=MULTICAST)
-    )
-    start = Start(command.after, command.since)
-    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
-
-
-def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> QueueDefinition:
-    """Return the definition of a durable subscription's queue with what its subscriber wants."""
-    client_id = core.state.connections[command.connection].client_id if command.no_local else ""
-    return msgspec.structs.replace(
-        found, filter=command.filter, no_local=command.no_local, client_id=client_id
-    )
 
 
 def _check_temporary(core: Core, command: Attach) -> Refusal | None:
@@ -454,7 +401,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     queue = consumer.queue
-    if command.delete_durable and not plain(queue.name).startswith(DURABLE_PREFIX):
+    if command.delete_durable and not plain(queue.name).startswith(DURABLE):
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{queue.name}' is no durable subscription; end it without deleting it",
@@ -565,26 +512,6 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
             flags=message.flags, message=message.id, time=core.now,
         )
     )  # fmt: skip
-
-
-def delete_subscription(core: Core, command: DeleteSubscription) -> int | Refusal:
-    """Delete a durable subscription that nobody consumes from."""
-    queue = core.state.queue_by_name.get(_queue_of(core, command.connection, command.name))
-    if queue is None:
-        return Refusal(
-            Code.NOT_FOUND,
-            f"there is no durable subscription '{command.name}'; give the id that it was made with",
-        )
-    refusal = permitting.check_deletion(core, command.connection, queue)
-    if refusal is not None:
-        return refusal
-    if queue.consumers:
-        return Refusal(
-            Code.NOT_ALLOWED,
-            f"the durable subscription '{command.name}' has consumers; end them first",
-        )
-    delete_queue(core, queue, reasons.SUBSCRIPTION, command.connection)
-    return core.next_lsn - 1
 
 
 def credit(core: Core, command: Credit) -> int | Refusal:

@@ -262,14 +262,18 @@ def check_queue(
 ) -> Refusal | None:
     """Return why `require_queue` would be refused, None if it would not."""
     queue = core.state.queue_by_name.get(name)
-    if queue is not None:
-        if address_name and queue.address.name != address_name:
-            return Refusal(
-                Code.ALREADY_EXISTS,
-                f"queue '{name}' is on address '{queue.address.name}', not on '{address_name}'; "
-                "a queue's name is unique on its virtual host",
-            )
+    if queue is not None and address_name in ("", queue.address.name):
         return refuse_use(queue) if queue.definition.keeps else None
+    refusal = _check_new_queue(core, name, address_name, routing_type, connection)
+    if refusal is not None or queue is None:
+        return refusal
+    return permitting.taken(core, connection, queue, address_name)
+
+
+def _check_new_queue(
+    core: Core, name: str, address_name: str, routing_type: str, connection: int
+) -> Refusal | None:
+    """Return why a queue would not be created on demand, None if it would be."""
     if names.is_temporary(name) or names.is_temporary(address_name):
         return (
             check_creation(core, name, address_name, connection)

@@ -158,7 +158,8 @@ class MessagingSession(Session, Protocol):
 
     @property
     def virtual_host(self) -> str:
-        """The virtual host that the peer asked for, once there is a `login_request`."""
+        """The virtual host that the peer asked for, once there is a `login_request`; that is
+        `UNKNOWN_HOST` if there is none of the name: then no login is good enough."""
         ...
 
     @property

@@ -25,7 +25,7 @@ from daybook.engine.permissions import (
 )
 from daybook.engine.permitting import actor_may, refusal
 from daybook.engine.queue_names import meant
-from daybook.engine.refusals import Refusal
+from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
 from daybook.server.control import (
     AddressCreation,
@@ -65,11 +65,43 @@ class AdminRights:
         address, queue = self._place(request, permissions)
         needed = self._needed(request)
         is_manager = self._has(permissions, MANAGE, address, queue)
-        if is_manager or all(self._has(permissions, each, address, queue) for each in needed):
+        if not (is_manager or all(self._has(permissions, e, address, queue) for e in needed)):
+            return self._refuse(request, permissions, needed, (address, queue))
+        if isinstance(request, QueueCreation) and queue is not None:
+            return self._may_name(permissions, needed[0], address, queue)
+        return None
+
+    def _refuse(
+        self,
+        request: Any,
+        permissions: Permissions,
+        needed: list[str],
+        place: tuple[str, str | None],
+    ) -> Refusal:
+        """Return the refusal of a request, in words that do not say whether a queue exists, or
+        where."""
+        address, queue = place
+        shown, permission = address, needed[0]
+        if queue is not None and not isinstance(request, QueueCreation):
+            shown = meant(self._state, request.queue)[0] or queue
+            permission = DELETE_DURABLE_QUEUE if isinstance(request, QueueDeletion) else permission
+            has = [self._has(permissions, each, shown, queue) for each in (MANAGE, *needed)]
+            if shown != address and (has[0] or all(has[1:])):
+                # As for a queue that does not exist; so it is not recorded, either.
+                return Refusal(Code.NOT_FOUND, f"there is no queue '{queue}'")
+        self._deny(Denial(0, self.actor.user, needed[0], address, queue or "", self.actor.peer))
+        return refusal(self.actor.user, permission, shown, queue)
+
+    def _may_name(
+        self, permissions: Permissions, needed: str, address: str, queue: str
+    ) -> Refusal | None:
+        """Return why a queue may not have a name, None if it may: others may have a right to it."""
+        if queue == address or permissions.allots(address, queue):
             return None
-        user, peer = self.actor.user, self.actor.peer
-        self._deny(Denial(0, user, needed[0], address, queue or "", peer))
-        return refusal(user, needed[0], address, queue)
+        if any(self._has(permissions, each, queue, queue) for each in (MANAGE, needed)):
+            return None
+        self._deny(Denial(0, self.actor.user, needed, queue, "", self.actor.peer))
+        return refusal(self.actor.user, needed, queue)
 
     def _needed(self, request: Any) -> list[str]:
         """Return the permissions that allow a request, without `manage`."""

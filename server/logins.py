@@ -193,8 +193,12 @@ class Logins:
             if user is None or self._users.may_use(user, request.host):
                 answer(user, text)
             else:
+                # The same for a host that does not exist.
                 self._tell(
-                    request, answer, f"the user '{user}' may not use virtual host '{request.host}'"
+                    request,
+                    answer,
+                    f"no virtual host is named so, or user '{user}' may not use it",
+                    virtual_host=request.host or "unknown",
                 )
 
         return checked
@@ -355,7 +359,7 @@ class Logins:
         self._note_failure(request.address)
         self._tell(request, answer, why)
 
-    def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
+    def _tell(self, request: LoginRequest, answer: Answer, why: str, **logged: str) -> None:
         """Refuse a login, and log it with address and reason."""
         self.refused += 1
         if self._tally.note(request.address, self._clock()):
@@ -366,6 +370,7 @@ class Logins:
                 peer=request.peer,
                 login=known,
                 why=why.replace(request.login, "...") if request.login and not known else why,
+                **logged,
             )
         answer(None, why)
 

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.names import wrong_with_host
+from daybook.engine.names import UNKNOWN_HOST, wrong_with_host
 from daybook.server import passcode_hashes
 from daybook.server.passcode_hashes import bytes_of
 from daybook.server.users_file import (
@@ -100,7 +100,12 @@ class Users:
         return self._users.get(login)
 
     def may_use(self, login: str, host: str) -> bool:
-        """Whether a user may use a virtual host; the guest is in no file, and may use any."""
+        """Whether a user may use a virtual host; the guest is in no file, and may use any.
+
+        Nobody may use one that does not exist.
+        """
+        if host == UNKNOWN_HOST:
+            return False
         hosts = self.hosts_of(login)
         return not hosts or host in hosts
 

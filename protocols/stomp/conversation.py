@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import CloseConnection, Command, OpenConnection
+from daybook.engine.names import UNKNOWN_HOST
 from daybook.engine.outcomes import Outcome
 from daybook.engine.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
 from daybook.engine.refusals import Refusal
@@ -183,6 +184,7 @@ class Conversation:
     # ---------------------------------------------------------------- login, time, the end
 
     def _opened(self, shake: Handshake, user: str, now: int) -> None:
+        assert shake.host != UNKNOWN_HOST, "no user may use a virtual host that does not exist"
         room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
         answer = self.do(
             OpenConnection(

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.names import HOST
+from daybook.engine.names import HOST, UNKNOWN_HOST
 from daybook.protocols.stomp.errors import StompError, shortened
 from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.versions import TEXTS, V10
@@ -19,7 +19,12 @@ REMEMBERED: Final = 1000
 
 
 def chosen(given: str | None, version: int, options: StompOptions) -> str:
-    """Return the virtual host for the header `host` of a CONNECT. Raises StompError."""
+    """Return the virtual host for the header `host` of a CONNECT, `UNKNOWN_HOST` if there is none
+    of the name. Raises StompError for a name that the acceptor does not answer to.
+
+    An unknown name is refused after the login, as is a host that the user may not use:
+    without a login nobody learns which hosts there are.
+    """
     _check_acceptor(given, version, options)
     known = options.virtual_hosts
     if not known:
@@ -30,10 +35,7 @@ def chosen(given: str | None, version: int, options: StompOptions) -> str:
     for name, host in known:
         if name == wanted:
             return host
-    raise StompError(
-        f"no virtual host is named {shortened(given)}",
-        "connect with one of the names in host-names of a [[virtual-host]]",
-    )
+    return UNKNOWN_HOST
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -157,7 +157,7 @@ def test_rights_are_those_of_the_address(broker: BrokerProcess) -> None:
     assert "'sam' may not administer address '#'" in refused(broker, "sam", "queue", "list")
     ok(broker, "sam", "queue", "create", "orders.eu")
     error = refused(broker, "sam", "queue", "create", "bills")
-    assert "'sam' may not create queue 'bills' of address 'bills'" in error
+    assert "'sam' may not create a durable queue on address 'bills'" in error
     ok(broker, "sam", "queue", "pause", "orders.eu")
     ok(broker, "sam", "queue", "resume", "orders.eu")
     assert "manage is missing" in refused(broker, "rea", "queue", "purge", "orders.eu")

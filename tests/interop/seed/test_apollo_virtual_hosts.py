@@ -261,7 +261,8 @@ def test_a_user_may_be_limited_to_some_hosts(hosts: BrokerProcess) -> None:
     reload(hosts, CONFIG)
     login = {"login": "joe", "passcode": "pass", "accept_version": "1.2"}
     said = refused(hosts, host=NAMES["default"], **login).headers["message"]
-    assert "may not use virtual host 'default'" in said
+    assert "no virtual host is named so, or user 'joe' may not use it" in said
+    assert refused(hosts, host="nowhere", **login).headers["message"] == said
     # Who may be where is nobody's business who has not proven to be joe.
     wrong = refused(hosts, host=NAMES["default"], **{**login, "passcode": "no"})
     assert "virtual host" not in wrong.headers["message"]

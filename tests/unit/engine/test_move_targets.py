@@ -38,7 +38,7 @@ def test_the_right_is_asked_on_the_real_origin(world: World) -> None:
     command = act(world, "DLQ", "retry", actor=DEPUTY)
     assert (command.acted, command.passed_over) == (1, 1)
     (why,) = command.whys
-    assert "user 'dan' may not administer queue 'payroll'" in why
+    assert "user 'dan' may not administer address 'payroll'" in why
     assert (world.bodies("orders"), world.bodies("payroll")) == ([b"orders"], [])
     (denial,) = world.broker.denials
     assert (denial.user, denial.permission, denial.address) == ("dan", MANAGE, "payroll")
