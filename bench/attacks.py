@@ -354,6 +354,31 @@ class ManySubscriptions(Scenario):
         _settle(self.data)
 
 
+class Leaving(Scenario):
+    """connections with 10,000 subscriptions to a topic each, and five messages, vanish"""
+
+    subscriptions = 10_000
+    messages = 5
+
+    def prepare(self) -> None:
+        """Subscribe as often as a connection may, and let all of them hold messages."""
+        self.peers = [Peer(self.port) for _ in range(self.scale)]
+        for peer in self.peers:
+            made = (
+                f"SUBSCRIBE\nid:{number}\ndestination:/topic/left\nack:client\ncredit:0,1\n\n\0"
+                for number in range(self.subscriptions)
+            )
+            peer.put("".join(made).encode())
+            peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+        self.fill("/topic/left", self.messages)
+
+    def attack(self) -> None:
+        """Without a word."""
+        for peer in self.peers:
+            peer.close()
+        _settle(self.data)
+
+
 class Expiry(Scenario):
     """10,000 messages expire at once"""
 
@@ -455,6 +480,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "commits": Commits,
     "subscriptions": Subscriptions,
     "many-subscriptions": ManySubscriptions,
+    "leaving": Leaving,
     "expiry": Expiry,
     "purge": Purge,
     "flood": Flood,

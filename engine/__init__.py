@@ -10,6 +10,7 @@ Modules:
 - `apply_recalls`: What events change when a new queue gets messages of before (`engine.recalling`).
 - `apply_topology`: What events change of connections, consumers, addresses, queues, settings and
   diverts.
+- `backlog`: The backlog of dispatch: queues that were touched and were not looked at yet.
 - `beginning`: When a queue begins to deliver: with so many consumers, or some time after the first
   one.
 - `bindings`: Bindings: each routes messages of an address into one queue (ADR 35).

@@ -4,6 +4,7 @@ A binding is derived from the definition of its queue; when that changes, a new 
 Must never know which queue is chosen where several are bound.
 """
 
+from bisect import bisect_left
 from typing import Final
 
 from daybook.engine.message import Filter, Message
@@ -28,14 +29,15 @@ class Binding:
     `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
     it is first needed; that of a queue that is not enabled lets nothing in, nor does that of the
     history of an address, and where `served_only`
-    is set it also wants the queue to have consumers.
+    is set it also wants the queue to have consumers. `number` rises in the order of binding.
     """
 
-    __slots__ = ("address", "filter", "matcher", "queue", "routing_type", "served_only")
+    __slots__ = ("address", "filter", "matcher", "number", "queue", "routing_type", "served_only")
 
     def __init__(self, address: str, queue: Queue) -> None:
         self.address = address
         self.queue = queue
+        self.number = 0
         self.routing_type = queue.definition.routing_type
         self.filter = queue.definition.filter
         self.served_only = queue.definition.purge_on_no_consumers
@@ -82,11 +84,28 @@ def bound(bindings: list[Binding], binding: Binding) -> list[Binding]:
     """Return the bindings with one more: the same list, unless there were none."""
     if bindings is NO_BINDINGS:
         return [binding]
+    if bindings:
+        binding.number = bindings[-1].number + 1
     bindings.append(binding)
     return bindings
 
 
+def place_of(bindings: list[Binding], binding: Binding) -> int:
+    """Return the place of a binding. Raises ValueError if it is not there.
+
+    Found by its number: a topic may have a hundred thousand subscribers that leave together.
+    """
+    place = bisect_left(bindings, binding.number, key=_number_of)
+    if place < len(bindings) and bindings[place] is binding:
+        return place
+    raise ValueError(f"queue '{binding.queue.name}' is not bound")
+
+
+def _number_of(binding: Binding) -> int:
+    return binding.number
+
+
 def unbound(bindings: list[Binding], binding: Binding) -> list[Binding]:
     """Return the bindings with one less: the same list, unless there are none left."""
-    bindings.remove(binding)
+    del bindings[place_of(bindings, binding)]
     return bindings or NO_BINDINGS

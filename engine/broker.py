@@ -306,10 +306,15 @@ class Broker(Core):
         bundle = self.bundles.get(number)
         return self.state.consumers.get(number) if bundle is None else bundle.holder(message)
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether queues were touched that dispatch has still to look at."""
+        return bool(self.touched or self.backlog)
+
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
         self.now = now
-        if self.touched or self.resized or self.review_due or self.refilled:
+        if self.is_touched or self.resized or self.review_due or self.refilled:
             delivery.dispatch(self)
 
     def look_again(self, now: int) -> None:

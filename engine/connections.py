@@ -1,5 +1,7 @@
 """Deciding about connections and about the broker's own start and stop."""
 
+from typing import Final
+
 from daybook.engine import details, events, fading, last_values, quotas, reasons, rings
 from daybook.engine.budget import NO_LIMIT
 from daybook.engine.bundling import forget_all
@@ -13,17 +15,23 @@ from daybook.engine.commands import (
     Stop,
 )
 from daybook.engine.core import Closing, Core, Emptying
-from daybook.engine.digest import digest
+from daybook.engine.digest import digest, digest_costs_more_than
 from daybook.engine.feature_levels import level_of_state
 from daybook.engine.handing import touch_queues_of
 from daybook.engine.purging import all_left
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state import Connection
-from daybook.engine.subscriptions import detach_consumer, retire
+from daybook.engine.subscriptions import NEVER, detach_consumer
 from daybook.engine.temporary import end_all
 from daybook.engine.topology import delete_useless
 from daybook.engine.transactions import end
 from daybook.levels import LEVEL, LEVEL_MIN
+
+STOP_UNITS: Final = 50_000
+"""How much a stop does to end connections, in units of the budget: some tenths of a second."""
+DIGESTED_MAX: Final = 200_000
+"""How many entries in memory a stop looks at for the digest. The digests of checkpoints, which the
+indexer computes, prove the state of a broker that has more."""
 
 
 def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
@@ -85,24 +93,29 @@ def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> 
     closing = core.closing[connection.id] = Closing(connection, reason, text)
     core.line.leave(connection.id)
     forget_all(core, connection)
-    for consumer in connection.consumers.values():
-        retire(core, consumer)
+    # None of its consumers gets anything from here on; each is retired when it is its turn.
+    connection.room = NEVER
+    closing.consumers = list(connection.consumers.values())
+    closing.consumers.reverse()
     return closing
 
 
 def close(core: Core, closing: Closing) -> int:
     """Continue closing a connection; return its LSN, 0 if there is more to do."""
     connection = closing.connection
-    for transaction in list(connection.transactions.values()):
+    while connection.transactions:
+        transaction = next(iter(connection.transactions.values()))
         end(core, connection, transaction, closing.reason, "")
         if core.budget.is_spent:
             return 0
-    for consumer in list(connection.consumers.values()):
-        if consumer.id not in core.state.consumers:
-            # It read a queue that ended with another consumer.
-            continue
-        if not detach_consumer(core, consumer, closing.reason):
+    while closing.consumers:
+        consumer = closing.consumers[-1]
+        # Perhaps it read a queue that ended with another consumer.
+        if consumer.id in core.state.consumers and not detach_consumer(
+            core, consumer, closing.reason
+        ):
             return 0
+        closing.consumers.pop()
         if core.budget.is_spent:
             return 0
     if not end_all(core, connection.id):
@@ -123,6 +136,8 @@ def room(core: Core, command: Room) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    if connection.id in core.closing:
+        return 0
     was_full = connection.room <= 0
     connection.room = command.bytes
     if was_full and command.bytes > 0:
@@ -179,17 +194,29 @@ def checkpoint(core: Core, command: Checkpoint) -> int | Refusal:
 
 
 def stop(core: Core, command: Stop) -> int:
-    """Stop cleanly. Deliveries in flight return and count: it is unknown how far they got."""
-    core.budget.limit = NO_LIMIT
+    """Stop cleanly. Deliveries in flight return and count: it is unknown how far they got.
+
+    What takes longer than `STOP_UNITS` is left as it is: the next start ends connections that are
+    open still, as it does after a kill, and by one event for all of them.
+    """
+    core.budget.allow(STOP_UNITS)
     for closing in list(core.closing.values()):
-        close(core, closing)
+        if not close(core, closing):
+            break
     for connection in list(core.state.connections.values()):
-        close(core, _begin_close(core, connection, reasons.SHUTDOWN, ""))
+        if core.budget.is_spent:
+            break
+        if connection.id not in core.closing:
+            close(core, _begin_close(core, connection, reasons.SHUTDOWN, ""))
+    core.budget.limit = NO_LIMIT
     core.touched.clear()
     core.later.clear()
+    core.backlog.clear()
     core.resized.clear()
     core.review_due = False
-    detail = details.BrokerStoppedDetail(digest=digest(core.state))
+    is_hurried = digest_costs_more_than(core.state, DIGESTED_MAX)
+    known = "" if is_hurried else digest(core.state)
+    detail = details.BrokerStoppedDetail(digest=known, hurried=is_hurried)
     return core.emit(
         events.row(events.BROKER_STOPPED, reason=reasons.SHUTDOWN, time=core.now),
         events.encode_detail(detail),

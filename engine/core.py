@@ -14,6 +14,7 @@ import msgspec
 
 from daybook.engine import details, events
 from daybook.engine.apply import APPLY, enter, settle, take_off
+from daybook.engine.backlog import Backlog
 from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
 from daybook.engine.bundles import Bundle
@@ -82,15 +83,19 @@ class Options(msgspec.Struct):
 
 
 class Closing:
-    """A connection that is being closed. `is_left` says that no further command asks for it."""
+    """A connection that is being closed. `is_left` says that no further command asks for it.
 
-    __slots__ = ("connection", "is_left", "reason", "text")
+    `consumers` are those that are still to be detached, the next one last.
+    """
+
+    __slots__ = ("connection", "consumers", "is_left", "reason", "text")
 
     def __init__(self, connection: Connection, reason: int, text: str) -> None:
         self.connection = connection
         self.reason = reason
         self.text = text
         self.is_left = False
+        self.consumers: list[Consumer] = []
 
 
 class Emptying:
@@ -122,6 +127,7 @@ class Core:
         self.pending = Pending(next_lsn)
         self.touched: dict[int, Queue] = {}
         self.later: dict[int, Queue] = {}
+        self.backlog = Backlog()
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
         self.more_due = False

@@ -17,6 +17,10 @@ from daybook.engine.unreadable import let_rest, read_again, rests
 
 TOUCHED_SHIFT: Final = 3
 """Looking at queues that were touched costs one unit for 2 to this power."""
+FEW: Final = 64
+"""So many touched queues are looked at in one go, unless others wait already."""
+LINE_UNITS: Final = 100
+"""What may be spent for the queues of one connection before those of others have their turn."""
 
 
 def dispatch(core: Core) -> None:
@@ -24,31 +28,19 @@ def dispatch(core: Core) -> None:
 
     When the budget is spent, the next dispatch continues with the rest.
     """
-    while core.touched or core.refilled:
+    backlog = core.backlog
+    while core.touched or core.refilled or backlog:
         touched = first_in_line(core) if core.refilled else core.touched
         core.touched = {}
-        core.budget.spent += len(touched) >> TOUCHED_SHIFT
-        is_cut = False
-        has_rings = rings.are_there(core)
-        histories = core.state.histories
-        last = 0
-        for queue in touched.values():
-            if queue.browsers or _delivers(queue):
-                if is_cut:
-                    core.later[queue.id] = queue
-                else:
-                    _dispatch_readable(core, queue)
-                    is_cut = core.budget.is_spent
-                    last = queue.id
-            if histories and queue.id in histories and queue.id not in core.later:
-                retroactive.trim(core, queue)
-            elif has_rings and queue.id not in core.later:
-                rings.trim(core, queue)
-            _count(core, queue)
+        if backlog or len(touched) > FEW:
+            for queue in touched.values():
+                # Limits of memory need what is held at once.
+                _count(core, queue)
+            backlog.add(touched.values())
+            is_cut = _look_at_lines(core)
+        else:
+            is_cut = _look_at_few(core, touched)
         if is_cut:
-            if last in core.later:
-                # The one that was cut short goes behind the others.
-                core.later[last] = core.later.pop(last)
             if core.refilled:
                 core.touched = first_in_line(core)
             break
@@ -66,6 +58,57 @@ def dispatch(core: Core) -> None:
     resized = core.resized
     core.resized = {}
     review(core, resized.values())
+
+
+def _look_at_few(core: Core, touched: dict[int, Queue]) -> bool:
+    """Look at some queues; return whether the budget was spent before the last of them."""
+    core.budget.spent += len(touched) >> TOUCHED_SHIFT
+    is_cut = False
+    has_rings = rings.are_there(core)
+    histories = core.state.histories
+    last = 0
+    for queue in touched.values():
+        if queue.browsers or _delivers(queue):
+            if is_cut:
+                core.later[queue.id] = queue
+            else:
+                _dispatch_readable(core, queue)
+                is_cut = core.budget.is_spent
+                last = queue.id
+        if histories and queue.id in histories and queue.id not in core.later:
+            retroactive.trim(core, queue)
+        elif has_rings and queue.id not in core.later:
+            rings.trim(core, queue)
+        _count(core, queue)
+    if is_cut and last in core.later:
+        # The one that was cut short goes behind the others.
+        core.later[last] = core.later.pop(last)
+    return is_cut
+
+
+def _look_at_lines(core: Core) -> bool:
+    """Look at queues of the backlog, those of one connection after those of another, until the
+    budget is spent; return whether it is."""
+    backlog, budget = core.backlog, core.budget
+    whole = budget.limit
+    looked = 0
+    while backlog and budget.spent < whole:
+        owner, line = backlog.begin()
+        budget.limit = min(whole, budget.spent + LINE_UNITS)
+        while line and not budget.is_spent:
+            number, queue = line.popitem(last=False)
+            looked += 1
+            if not looked & ((1 << TOUCHED_SHIFT) - 1):
+                budget.spent += 1
+            if core.state.queues.get(number) is queue:
+                _look_at_few(core, {number: queue})
+                if core.later:
+                    # It has more, or what was looked at touched others.
+                    line.update(core.later)
+                    core.later = {}
+        backlog.end(owner, line)
+    budget.limit = whole
+    return budget.is_spent
 
 
 def _delivers(queue: Queue) -> bool:

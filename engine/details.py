@@ -23,9 +23,11 @@ class BrokerStartedDetail(Detail, frozen=True):
 
 
 class BrokerStoppedDetail(Detail, frozen=True):
-    """Digest of the logical state before this event, at a clean stop."""
+    """Digest of the logical state before this event, at a clean stop; `hurried` says that there is
+    none, because computing it would have taken too long."""
 
     digest: str = ""
+    hurried: bool = False
 
 
 class ForkedDetail(Detail, frozen=True):

@@ -53,6 +53,23 @@ def digest(state: State) -> str:
     return combine(state, {queue.id: entry_sum(queue) for queue in state.queues.values()})
 
 
+QUEUE_COST: Final = 8
+GAP_COST: Final = 64
+GAP_ENTRIES: Final = 64
+"""What a queue costs beside its entries, what reading the store for it costs, and how many entries
+there cost as much as one in memory."""
+
+
+def digest_costs_more_than(state: State, most: int) -> bool:
+    """Return whether the digest takes longer than that of so many entries in one queue."""
+    cost = 0
+    for queue in state.queues.values():
+        cost += len(queue.entries) + QUEUE_COST
+        if queue.gap_count:
+            cost += GAP_COST + queue.gap_count // GAP_ENTRIES
+    return cost > most
+
+
 def combine(state: State, sums: dict[int, tuple[int, int]]) -> str:
     """Return the digest of a state, given the number and the sum of the entries of each queue.
 

@@ -26,8 +26,9 @@ def can_take(consumer: Consumer) -> bool:
 def limit_unacked(core: Core, connection: Connection, limit: int) -> None:
     """Set how much a connection may have in flight."""
     connection.unacked_max = limit
+    was_sated = connection.sated
     connection.sated = connection.unacked_bytes >= limit
-    if not connection.sated:
+    if was_sated and not connection.sated:
         touch_queues_of(core, connection)
 
 
@@ -37,6 +38,8 @@ def wake(core: Core, connection: Connection) -> None:
     A quarter of the limit must be free, so that waking it, which looks at all of its queues, is
     rare.
     """
+    if connection.id in core.closing:
+        return
     if 4 * connection.unacked_bytes <= 3 * connection.unacked_max:
         connection.sated = False
         touch_queues_of(core, connection)

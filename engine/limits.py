@@ -376,8 +376,11 @@ def _stop_what_fits(core: Core) -> None:
 
 
 def _stop_if_low(core: Core, address: Address) -> None:
+    # Counted at the queues that a turn touched. All of them are only asked if that is low.
+    counted, settings = core.sizes.of_paging(address), core.state.settings.resolve(address.name)
+    if not (_is_low(settings, *counted) and _is_low_globally(core, *counted)):
+        return
     size, messages = size_of(address)
-    settings = core.state.settings.resolve(address.name)
     if _is_low(settings, size, messages) and _is_low_globally(core, size, messages):
         _emit_paging(core, events.PAGING_STOPPED, reasons.NO_REASON, address)
 

@@ -24,7 +24,10 @@ def has_more(core: Core) -> bool:
 
 def go_on(core: Core) -> None:
     """Do a slice, round robin, until the budget is spent or nothing is left."""
-    for closing in [each for each in core.closing.values() if each.is_left]:
+    leaving = list(core.closing.values()) if core.closing else ()
+    for closing in leaving:
+        if not closing.is_left:
+            continue
         if core.budget.is_spent:
             return
         if not close(core, closing):

@@ -7,7 +7,7 @@ digest. This module knows no commands, no clock and no I/O.
 
 from typing import Any, Final, TypeVar
 
-from daybook.engine.bindings import NO_BINDINGS, Binding, bound, unbound
+from daybook.engine.bindings import NO_BINDINGS, Binding, bound, place_of, unbound
 from daybook.engine.bundles import Bundle
 from daybook.engine.definitions import ANYCAST, AddressDefinition, DivertDefinition, SharedTexts
 from daybook.engine.groups import GroupCount
@@ -149,7 +149,9 @@ class Address:
         before = queue.binding
         assert before is not None
         bindings = self.bindings(before.routing_type)
-        queue.binding = bindings[bindings.index(before)] = Binding(self.name, queue)
+        again = queue.binding = Binding(self.name, queue)
+        again.number = before.number
+        bindings[place_of(bindings, before)] = again
         self._find_only_queue()
 
     def _find_only_queue(self) -> None:

@@ -20,6 +20,9 @@ from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said
 
 CLOSE_SECONDS: Final = 5.0
 STEP_SECONDS: Final = 0.2
+USER_TIME: Final = 11
+SYSTEM_TIME: Final = 12
+"""Places in /proc/PID/stat, behind the name."""
 SILENT_SECONDS: Final = 60.0
 """How long a start waits for an indexer that sends nothing."""
 
@@ -59,6 +62,14 @@ class IndexerHandle:
     def kill(self) -> None:
         """End it if that is possible, and do not wait for its end: the next one folds what is not
         committed. What waits for a disk ends when the disk answers."""
+        raise NotImplementedError
+
+    def processor_seconds(self) -> float:
+        """Return how much processor time it has used, 0 if that is unknown.
+
+        It answers after a commit, and a large one may take minutes on a machine that is busy with
+        other work: what gets on uses the processor, what is stopped or waits for a disk does not.
+        """
         raise NotImplementedError
 
     def _wait(self, seconds: float) -> int | None:
@@ -173,6 +184,10 @@ class IndexerProcess(IndexerHandle):
         """What it is, for the log."""
         return f"the indexer (process {self.pid})"
 
+    def processor_seconds(self) -> float:
+        """Return what the kernel counted for the process."""
+        return used_seconds(Path(f"/proc/{self.pid}/stat"))
+
     def kill(self) -> None:
         """Kill it, and do not wait for its end."""
         self._process.kill()
@@ -184,6 +199,19 @@ class IndexerProcess(IndexerHandle):
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
+
+
+def used_seconds(stat: Path) -> float:
+    """Return the processor time of a process or thread from its file in /proc, 0 if unknown."""
+    try:
+        text = stat.read_text("utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    # The name before may contain anything; the times are the 12th and 13th field behind it.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) <= SYSTEM_TIME or not (fields[USER_TIME] + fields[SYSTEM_TIME]).isdigit():
+        return 0.0
+    return (int(fields[USER_TIME]) + int(fields[SYSTEM_TIME])) / os.sysconf("SC_CLK_TCK")
 
 
 def _checked(message: Said) -> Indexed | Trouble:

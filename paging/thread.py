@@ -15,7 +15,7 @@ from typing import Final
 from daybook.journal.lifeline import leave_signals_to_others
 from daybook.paging.indexer import index_journal
 from daybook.paging.messages import Line
-from daybook.paging.process import IndexerHandle
+from daybook.paging.process import IndexerHandle, used_seconds
 from daybook.paging.tables import Tables
 
 FAILED: Final = 1
@@ -43,6 +43,10 @@ class IndexerThread(IndexerHandle):
     def name(self) -> str:
         """What it is, for the log."""
         return "the indexer (a thread of the broker)"
+
+    def processor_seconds(self) -> float:
+        """Return what the kernel counted for the thread."""
+        return used_seconds(Path(f"/proc/self/task/{self._thread.native_id}/stat"))
 
     def kill(self) -> None:
         """Do nothing: it ends by itself when the line is closed, or when its disk answers."""

@@ -78,6 +78,10 @@ class BlockedPeers:
             # here.
             line.leave(connection)
 
+    def status(self) -> dict[str, Any]:
+        """Return how many peers are blocked, and describe some, for `daybook status`."""
+        return {"producers_blocked": len(self.since), "blocked": self.describe()}
+
     def describe(self) -> list[dict[str, Any]]:
         """Describe the blocked peers, the longest blocked first."""
         now = self._clock()

@@ -9,6 +9,7 @@ durable was confirmed to a client.
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,7 +24,7 @@ from daybook.server.listeners import Acceptor
 from daybook.server.signing import Signing
 
 STEP_SECONDS: Final = 0.1
-INDEX_SECONDS: Final = 5.0
+INDEX_SECONDS: Final = 2.0
 """How long a stop waits for the index; the next start folds the remaining events."""
 FULL_DISK_SECONDS: Final = 3.0
 """How long a stop waits for space on a full disk."""
@@ -81,6 +82,8 @@ class Ending:
             await self._finish_index()
         await self._signing.finish(self._seconds_left() if self.has_stopped else 0.0)
         self._indexing.close()
+        # The process ends: the collector need not look through all that it still has.
+        gc.freeze()
         if self.has_stopped:
             return True
         # A writer that had to be killed just now has failed too, which says less.

@@ -77,8 +77,7 @@ class Hub:
         )  # fmt: skip
         self.slow: Final = SlowConsumers(broker, self._by_connection.get, self.dismiss)
         self.on_notice: Callable[[str], None] = ignore_notice
-        # Since when the disk has been slowing producers, 0 if it is not.
-        self._slowed_since = 0
+        self._slowed_since = 0  # 0 while the disk slows nobody
         # Peers whose bodies can be continued, in turn.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
@@ -206,12 +205,10 @@ class Hub:
             **self.turns.describe(self._clock()),
             "sync_ms_running": self._since_ms(self.outbox.waiting_since),
             "producers_slowed_ms": self._since_ms(self._slowed_since),
-            "producers_blocked": len(self.blocked.since),
-            "blocked": self.blocked.describe(),
+            **self.blocked.status(),
             "bytes_not_paging": self.broker.sizes.bytes,
             "slow_consumers": self.slow.describe(),
-            "refusals": self.refusals.count,
-            "denials": self.refusals.denials.count,
+            **self.refusals.counts(),
             "stalled_bodies": self.stalled_bodies,
             **self.memory.status(),
             **self.extra_status(),
@@ -229,8 +226,7 @@ class Hub:
     def first_chunk(self) -> int:
         """Return the LSN of the oldest chunk in use besides those of queued messages; 0 if none.
 
-        These are chunks of bodies being received or sent, also of deliveries of the next turn, and
-        of open transactions. History from there on must stay readable.
+        Those of bodies under way, deliveries of the next turn, and open transactions must stay.
         """
         firsts = [peer.first_chunk() for peer in self.peers]
         firsts += [message.chunks[0] for _, message, *_ in self.broker.effects if message.chunks]
@@ -243,15 +239,14 @@ class Hub:
         """Everything up to this LSN is on disk."""
         if lsn <= self.outbox.durable_lsn or self.failure is not None:
             return
-        # The turn closes the next block, together with input that is ready by then: a block closed
-        # here would be too small to be efficient.
+        # The turn closes the next block: one that is closed here would be too small.
         if self.broker.pending.rows or self.blocked.since or self.turns.has_work:
             self._soon()
         for outlet in self.outbox.durable(lsn):
             assert isinstance(outlet, Peer)
             self._settle_output(outlet)
         self._resume()
-        if self.broker.touched or self.broker.effects:
+        if self.broker.is_touched or self.broker.effects:
             self._soon()
 
     def failed(self, error: Exception) -> None:
@@ -305,7 +300,8 @@ class Hub:
         begun = self.turns.meter()
         now = self._clock()
         broker = self.broker
-        if self.turns.has_work and not self.stopping and not self._is_behind():
+        self.turns.is_pressed = self.unindexed_bytes > self.options.max_unindexed_bytes // 2
+        if self._has_work:
             self.turns.go_on(now, self._proceed, self.request)
         self.turns.allow(DELIVERY_UNITS)
         broker.dispatch(now)
@@ -334,10 +330,14 @@ class Hub:
             self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
         ):
             self._close_block()
-        if broker.touched or (self.turns.has_work and not self.stopping and not self._is_behind()):
+        if broker.is_touched or self._has_work:
             self._soon()
         self.turns.next_turn()
         self.turns.took(begun, now)
+
+    @property
+    def _has_work(self) -> bool:
+        return self.turns.has_work and not self.stopping and not self._is_behind()
 
     def _proceed(self, peer: Peer) -> None:
         """Resume a peer whose input waited for its turn."""
@@ -366,7 +366,7 @@ class Hub:
         self.memory.tick(now)
         self.slow.tick(now)
         self.broker.look_again(now)
-        if self.blocked.since or self.broker.notices or self.broker.touched or self.turns.scans:
+        if self.blocked.since or self.broker.notices or self.broker.is_touched or self._has_work:
             self._soon()
         self.refusals.tick(now)
         self._mark_if_idle(now)

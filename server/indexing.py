@@ -5,7 +5,7 @@ its commits entries can leave memory. Nothing here waits for it. Fault model: th
 
 - die: another is started, after growing delays until one makes progress;
 - hang, because it is stopped or its disk does not answer: that is logged once, and after a while it
-  is killed;
+  is killed; one that uses the processor does not hang, a large commit takes long;
 - find no space on the disk: it retries, and the hub blocks senders when too much is not indexed;
 - find its tables damaged: the broker stops, because entries that are not in memory cannot be read
   otherwise, and the next start rebuilds the index;
@@ -40,6 +40,10 @@ TRUSTED_US: Final = 10_000_000
 """How long the index must serve before it counts as one that does not kill brokers."""
 SILENT_US: Final = 10_000_000
 """How long the indexer may not answer before that is logged."""
+LOOK_US: Final = 1_000_000
+"""How long it may not answer before it is asked how much processor time it has used."""
+BUSY_TIMES: Final = 30
+"""It may work for so many times `indexer-timeout` without an answer: then it gets nowhere."""
 STEP_US_MAX: Final = 1_000_000
 """The most that one tick adds to a silence: while the event loop hangs, no answer can be read."""
 DIGEST_REST: Final = 100
@@ -111,7 +115,8 @@ class Indexing:
         self._has_said_why = False
         # How long it has not answered, counted in ticks; its position when that began.
         self._ticked = 0
-        self._silent_us = 0
+        self._silent_us = self._busy_us = 0
+        self._worked = 0.0
         self._was_heard = False
         self._begun_lsn = 0
         self._damage = ""
@@ -185,11 +190,13 @@ class Indexing:
         process = self._process
         is_owing = self._is_asked or self._told_lsn > self._last.lsn
         if process is None or self._was_heard or not is_owing:
-            self._silent_us = 0
+            self._silent_us = self._busy_us = 0
             self._was_heard = False
             return
         before = self._silent_us
         self._silent_us += step
+        if self._silent_us >= LOOK_US and self._works(process):
+            return
         if before < SILENT_US <= self._silent_us:
             self._trouble = f"{process.name} does not answer: it is stopped, or its disk hangs"
             log.error(
@@ -202,6 +209,15 @@ class Indexing:
             log.error("the indexer did not answer and is killed", pid=process.pid)
             process.kill()
             self._hang_up()
+
+    def _works(self, process: IndexerHandle) -> bool:
+        """Return whether the indexer got on since it was last asked; then it is not silent."""
+        worked, self._worked = self._worked, process.processor_seconds()
+        self._busy_us += self._silent_us
+        if self._worked <= worked or self._busy_us >= BUSY_TIMES * self.timeout_us:
+            return False
+        self._silent_us = 0
+        return True
 
     def _hang_up(self) -> None:
         """Stop listening to an indexer that ends or must end, and wait for its end."""

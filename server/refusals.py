@@ -66,6 +66,10 @@ class Refusals:
             user = self.name_of(login)
             self._record(RefuseConnection(reason, protocol, peer, user, text[:TEXT_MAX]))
 
+    def counts(self) -> dict[str, int]:
+        """Return the refusals since the start, for `daybook status`."""
+        return {"refusals": self.count, "denials": self.denials.count}
+
     def tick(self, now: int) -> None:
         """Record the number of further refusals, once a minute and if the disk has space."""
         self.denials.tick(now)

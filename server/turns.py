@@ -62,6 +62,9 @@ class Turns:
         self.scans: Final[set[int]] = set()
         self.next_expiry = 0
         self.next_name_scan = 0
+        # Whether the index is so far behind that what nobody waits for must not add much to it.
+        self.is_pressed = False
+        self._may_go_on = True
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
@@ -109,7 +112,11 @@ class Turns:
         """Whether there is unfinished work."""
         broker = self._broker
         return bool(
-            self.waiting or broker.has_more or broker.pages_out or self.unfinished or self.scans
+            self.waiting
+            or broker.pages_out
+            or self.unfinished
+            or self.scans
+            or ((self._may_go_on or not self.is_pressed) and broker.has_more)
         )
 
     def go_on(
@@ -122,7 +129,9 @@ class Turns:
         broker = self._broker
         if self.waiting:
             self._let_proceed(proceed)
-        if broker.has_more:
+        if (self._may_go_on or not self.is_pressed) and broker.has_more:
+            # While the index is far behind: a slice for each tick.
+            self._may_go_on = False
             self.allow(TURN_UNITS)
             broker.go_on(now)
         if self.unfinished:
@@ -136,6 +145,7 @@ class Turns:
     def tick(self, now: int, options: HubOptions) -> None:
         """Begin searches for due entries, for expired ones once a period, if it is positive; and
         likewise for unused names."""
+        self._may_go_on = True
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
             self.scans.add(EXPIRY)

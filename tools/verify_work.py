@@ -227,6 +227,8 @@ def _digests_in(block: Block) -> Iterator[Recorded]:
             yield Recorded(row[RELATED], lsn, "the index was written", checkpoint.digest)
         elif kind == events.BROKER_STOPPED:
             stopped = cast(details.BrokerStoppedDetail, events.decode_detail(kind, detail))
+            if stopped.hurried:
+                continue
             # The event itself changes nothing.
             yield Recorded(lsn, lsn, "the broker stopped", stopped.digest)
 

@@ -176,6 +176,7 @@ FEATURES: Final = (
         4, "0.2.0", "where messages were before",
         fields=("RoutedDetail.origin", "CarriedDetail.origin"),
     ),
+    Feature(5, "0.2.0", "stops without a digest", fields=("BrokerStoppedDetail.hurried",)),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

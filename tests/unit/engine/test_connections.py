@@ -1,7 +1,11 @@
 """Connections, and the broker's own start and stop."""
 
-from daybook.engine import details, events, reasons
+import pytest
+
+from daybook.engine import connections, details, events, reasons
+from daybook.engine.bindings import Binding, place_of
 from daybook.engine.broker import Broker
+from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     ChangeSettings,
     CloseConnection,
@@ -11,8 +15,8 @@ from daybook.engine.commands import (
     Start,
     Stop,
 )
-from daybook.engine.digest import digest
-from daybook.engine.refusals import Code
+from daybook.engine.digest import QUEUE_COST, digest
+from daybook.engine.refusals import UNFINISHED, Code
 from daybook.engine.state import State
 from tests.support.world import World, fold, unpack
 
@@ -154,3 +158,103 @@ def test_a_journal_that_begins_without_a_start_can_be_folded() -> None:
     assert connection == 1
     batch = broker.take()
     assert digest(fold(unpack(batch))) == digest(broker.state)
+
+
+def subscribed(world: World, count: int, messages: int) -> int:
+    """Return a connection with so many subscriptions to a topic, which hold messages."""
+    connection = world.connect()
+    for number in range(count):
+        world.attach(
+            connection, "news", routing_type="multicast", subscription=str(number),
+            credit_messages=2, credit_bytes=-(1 << 40),
+        )  # fmt: skip
+    for _ in range(messages):
+        world.send("news", b"x", routing_type="multicast")
+    return connection
+
+
+def test_leaving_with_many_subscriptions_is_cut_into_slices(world: World) -> None:
+    connection = subscribed(world, 200, 5)
+    broker = world.broker
+    world.send("q", b"for somebody else")
+    broker.budget.allow(50)
+    before = broker.budget.spent
+    assert world.handle(CloseConnection(connection, reasons.DISCONNECTED)) is UNFINISHED
+    slices = 0
+    while broker.has_more:
+        assert broker.budget.spent - before < 50 + 80
+        # Nothing is delivered to it any more, whatever room its socket has.
+        world.taken()
+        world.ok(Room(connection, 1 << 20))
+        assert world.taken() == []
+        before = broker.budget.spent
+        broker.budget.allow(50)
+        broker.go_on(world.now)
+        slices += 1
+    broker.budget.limit = NO_LIMIT
+    assert slices >= 100
+    assert world.state.connections == {}
+    assert [queue.name for queue in world.state.queues.values()] == ["q"]
+    world.check()
+
+
+def test_a_stop_leaves_to_the_next_start_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    monkeypatch.setattr(connections, "STOP_UNITS", 100)
+    patient = world.connect()
+    world.attach(patient, "q", credit_messages=9, credit_bytes=9999)
+    subscribed(world, 100, 5)
+    world.send("q", b"kept")
+    world.taken()
+    lsn = world.broker.lsn
+    stopped = world.ok(Stop())
+    assert stopped - lsn < 100
+    assert world.journal[stopped - 1].decoded.digest == digest(fold(world.journal[: stopped - 1]))
+    assert world.state.connections
+    world.restart()
+    assert world.state.connections == world.state.consumers == {}
+    assert [queue.name for queue in world.state.queues.values()] == ["q"]
+    assert world.counts("q")[b"kept"] == 1
+    world.check()
+
+
+def test_a_stop_with_very_much_computes_no_digest(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
+    for number in range(20):
+        world.send("q", b"%d" % number)
+    monkeypatch.setattr(connections, "DIGESTED_MAX", 20 + QUEUE_COST)
+    stopped = world.journal[world.ok(Stop()) - 1].decoded
+    assert (stopped.digest != "", stopped.hurried) == (True, False)
+    world.restart()
+    world.send("q", b"one more")
+    stopped = world.journal[world.ok(Stop()) - 1].decoded
+    assert (stopped.digest, stopped.hurried) == ("", True)
+    world.restart()
+    world.check()
+
+
+def test_a_stop_continues_what_was_leaving(world: World) -> None:
+    connection = subscribed(world, 20, 2)
+    world.broker.budget.allow(1)
+    assert world.handle(CloseConnection(connection, reasons.DISCONNECTED)) is UNFINISHED
+    world.ok(Stop())
+    assert world.state.connections == {}
+    closed = world.events_named("ConnectionClosed")
+    assert [event.reason for event in closed] == [reasons.DISCONNECTED]
+
+
+def test_bindings_are_found_by_their_number(world: World) -> None:
+    subscribed(world, 5, 0)
+    address = world.state.address_by_name["news"]
+    first, *_, last = address.multicast
+    for consumer in list(address.multicast[2].queue.consumers):
+        world.detach(consumer.id)
+    assert (address.multicast[0], address.multicast[-1]) == (first, last)
+    numbers = [each.number for each in address.multicast]
+    assert numbers == sorted(set(numbers))
+    assert [place_of(address.multicast, each) for each in (first, last)] == [0, 3]
+    stranger = Binding("news", first.queue)
+    with pytest.raises(ValueError, match="is not bound"):
+        place_of(address.multicast, stranger)

@@ -12,7 +12,7 @@ from daybook.paging.indexers import ProcessIndexers
 from daybook.paging.messages import Ended, Indexed, Trouble
 from daybook.paging.process import IndexerFailed, IndexerHandle
 from daybook.recovery.last_words import last_words
-from daybook.server.indexing import RESTART_US, SILENT_US, TRUSTED_US, Indexing
+from daybook.server.indexing import BUSY_TIMES, RESTART_US, SILENT_US, TRUSTED_US, Indexing
 from daybook.server.pacing import EARLY_BYTES, PERIOD_US
 
 SECOND = 1_000_000
@@ -32,6 +32,7 @@ class FakeProcess:
         self.words: list[Any] = []
         self.closed = False
         self.killed = False
+        self.worked = 0.0
         self.end: IndexerFailed | None = None
         self.pid = 4711
         self.name = "the indexer (process 4711)"
@@ -63,6 +64,9 @@ class FakeProcess:
 
     def fate(self) -> IndexerFailed | None:
         return self.end
+
+    def processor_seconds(self) -> float:
+        return self.worked
 
     def kill(self) -> None:
         self.killed = True
@@ -326,6 +330,31 @@ def test_no_other_begins_before_one_has_ended(scene: Scene) -> None:
     assert "does not end" in scene.indexing.status()["index_trouble"]
     scene.process.end = IndexerFailed("signal 9", index=False)
     scene.wait_for_another()
+
+
+def test_one_that_works_on_a_large_commit_is_no_silent_one(scene: Scene) -> None:
+    scene.hub.durable_lsn = 5
+    for _ in range(5 * scene.indexing.timeout_us // SECOND):
+        scene.process.worked += 0.01
+        scene.wait(1)
+    status = scene.indexing.status()
+    assert status["index_trouble"] == ""
+    assert status["indexer_silent_seconds"] < 3
+    assert not scene.process.killed
+    # Then it is stopped.
+    scene.wait(SILENT_US / SECOND + 3)
+    assert "does not answer" in scene.indexing.status()["index_trouble"]
+    assert not scene.process.killed
+    scene.wait(51)
+    assert scene.process.killed
+
+
+def test_one_that_works_for_ever_and_gets_nowhere_is_killed(scene: Scene) -> None:
+    scene.hub.durable_lsn = 5
+    for _ in range((BUSY_TIMES + 2) * scene.indexing.timeout_us // SECOND):
+        scene.process.worked += 0.5
+        scene.wait(1)
+    assert scene.process.killed
 
 
 def test_one_that_does_not_answer_is_told_of_and_killed(scene: Scene) -> None:

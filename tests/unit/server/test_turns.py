@@ -123,3 +123,27 @@ def test_the_longest_turn_is_told_and_forgotten_lately() -> None:
     bench.hub.turn()
     status = bench.hub.status()
     assert (status["turn_ms_longest"], status["turn_ms_longest_lately"]) == (5.0, 0.0)
+
+
+def test_while_the_index_is_far_behind_a_connection_leaves_slowly() -> None:
+    bench = Bench()
+    client = bench.connect()
+    for number in range(300):
+        client.send(b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0" % number)
+    bench.run()
+    journaled = bench.hub.unindexed.journaled
+    bench.hub.unindexed.journaled += bench.hub.options.max_unindexed_bytes * 3 // 4
+    bench.hub.lost(client.peer)
+    bench.run()
+    left = len(bench.hub.broker.state.consumers)
+    assert left
+    bench.run()
+    assert len(bench.hub.broker.state.consumers) == left
+    bench.hub.tick()
+    bench.run()
+    # A slice for each tick, so that it is never stuck.
+    assert left - TURN_UNITS < len(bench.hub.broker.state.consumers) < left
+    bench.hub.unindexed.journaled = journaled
+    bench.hub.tick()
+    bench.run()
+    assert not bench.hub.broker.state.consumers

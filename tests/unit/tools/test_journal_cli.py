@@ -306,6 +306,19 @@ def test_verify_sees_a_digest_that_is_not_that_of_the_events(pen: Any) -> None:
     assert f"WRONG event 2: the broker stopped with digest {'0' * 32}" in result.output
 
 
+def test_verify_expects_no_digest_of_a_hurried_stop(pen: Any) -> None:
+    pen.do(commands.Start(version="1"))
+    pen.broker.emit(
+        events.row(events.BROKER_STOPPED, reason=reasons.SHUTDOWN, time=pen.now),
+        events.encode_detail(details.BrokerStoppedDetail(hurried=True)),
+    )
+    pen.write()
+    pen.close()
+    result = journal("verify", pen.data)
+    assert result.exit_code == 0
+    assert "no checkpoint or clean stop to compare a digest with" in result.output
+
+
 def test_stat_counts_what_inspect_tells(history: Any) -> None:
     figures = json.loads(journal("stat", history.data, "--json").output)
     everything = told(history.data)
