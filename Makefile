@@ -5,8 +5,8 @@
 
 PYTHON ?= python3
 ROOMS := client engine history journal paging pipeline protocols recovery server tools
-SOURCES := pyproject.toml setup.py README.md LICENSE $(wildcard etc/* src/*/*.py) \
-  $(foreach room,$(ROOMS),$(wildcard $(room)/*.py $(room)/*/*.py))
+SOURCES := pyproject.toml setup.py README.md LICENSE \
+  $(sort $(shell find etc src $(ROOMS) -type f ! -name '*.pyc'))
 
 # What to do about the lock: prefer it (a version that is not to be had is no obstacle), `required`
 # to fail then, `ignored` for the newest versions that pyproject.toml allows.
@@ -18,6 +18,7 @@ BIN := $(VENV)/bin
 MADE := $(VENV)/.made
 BROKER := $(VENV)/.broker
 DEMO := $(VENV)/.demo
+SQL := $(VENV)/.sql
 PIPELINE := $(VENV)/.pipeline
 TEST := $(VENV)/.test
 LINT := $(VENV)/.lint
@@ -50,6 +51,11 @@ AUDIT := $(AUDIT_VENV)/.audit
 GUIDED := frames sessions
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
+# Somebody may have installed a copy over the checkout, as `pip install '.[sql]'` does. Then the
+# stamps lie, and `git pull` changes nothing that runs; so the checkout is installed again.
+COPIED := $(wildcard $(VENV)/lib/python3*/site-packages/daybook/__init__.py)
+$(if $(COPIED),$(shell rm -f $(BROKER) $(DEMO) $(SQL) $(PIPELINE) $(TEST) $(LINT) $(FUZZ) $(RELEASE)))
+
 # Arguments that are passed on.
 ARGS ?=
 COMPILE ?=
@@ -73,7 +79,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo pipeline-demo test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -101,16 +107,21 @@ $(DEMO): $(LOCKED) setup.py $(MADE)
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	@touch $(BROKER) $@
 
+$(SQL): $(LOCKED) setup.py $(MADE)
+	$(BIN)/python $(DEPENDENCIES) sql build
+	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
+	@touch $(BROKER) $@
+
 $(PIPELINE): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) demo plots spark build
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
-	@touch $(BROKER) $(DEMO) $@
+	@touch $(BROKER) $(DEMO) $(SQL) $@
 
 $(TEST): $(LOCKED) setup.py $(MADE)
 	$(BIN)/python $(DEPENDENCIES) all test
 	DAYBOOK_COMPILE=0 $(BIN)/python $(PROJECT) --editable .
 	$(BIN)/python $(COMPILE_ALL) $(VENV)/lib || true
-	@touch $(BROKER) $(DEMO) $(PIPELINE) $@
+	@touch $(BROKER) $(DEMO) $(SQL) $(PIPELINE) $@
 
 # mypy reads the types of what the tests import.
 $(LINT): $(TEST)
@@ -130,8 +141,13 @@ $(AUDIT): $(LOCKED) $(AUDIT_MADE)
 	$(AUDIT_VENV)/bin/python $(DEPENDENCIES) audit
 	@touch $@
 
+# A source that is gone changes no time stamp but this list.
+dist/.sources: always
+	@mkdir -p $(@D)
+	@echo '$(SOURCES)' | cmp -s - $@ || echo '$(SOURCES)' > $@
+
 # The compiler reads the types of what the modules import, so the dependencies have to be there.
-dist/.compiled dist/.pure: $(SOURCES) | $(BROKER)
+dist/.compiled dist/.pure: $(SOURCES) dist/.sources | $(BROKER)
 	rm -rf build dist/*.whl dist/.compiled dist/.pure
 	$(if $(filter %/.pure,$@),,$(BIN)/python $(DEPENDENCIES) compile)
 	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -139,7 +155,7 @@ dist/.compiled dist/.pure: $(SOURCES) | $(BROKER)
 	@touch $@
 
 # The version stays the same from build to build, so pip must be made to replace it.
-$(COMPILED_BROKER): dist/.compiled $(COMPILED_MADE)
+$(COMPILED_BROKER): dist/.compiled $(LOCKED) $(COMPILED_MADE)
 	$(COMPILED)/bin/python $(DEPENDENCIES) broker
 	$(COMPILED)/bin/python $(INSTALL) --no-deps --force-reinstall dist/*.whl
 	@touch $@
@@ -153,6 +169,8 @@ venv: $(LINT) ## make the virtual environment .venv with everything below
 
 demo: $(DEMO) ## kill a broker twice under load and prove that nothing was lost
 	$(BIN)/python -P -m daybook.tools.demo $(ARGS)
+
+sql: $(SQL) ## install what `journal sql` and the jobs of `daybook pipeline` need
 
 pipeline-demo: $(PIPELINE) ## ask the history of a broker that was killed with SQL, jobs and Spark
 	$(BIN)/python -P -m daybook.tools.pipeline_demo $(ARGS)

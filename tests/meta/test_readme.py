@@ -80,3 +80,9 @@ def test_the_first_client_works(port: int, tmp_path: Path) -> None:
             client.kill()
     for kind in ("Routed", "Delivered", "Acknowledged", "ConnectionClosed"):
         assert kind in told(tmp_path)
+
+
+def test_the_first_screen_says_what_it_is_not_yet() -> None:
+    first = (tree.ROOT / "README.md").read_text("utf-8").partition("\n## ")[0]
+    for word in ("alpha", "single node", "Artemis 2.44", "STOMP"):
+        assert word in first
