@@ -31,6 +31,8 @@ _BY_KEY: Final = ("direct", "topic")
 _LISTS: Final = ("queues", "exchanges", "bindings", "policies", "users", "vhosts", "permissions")
 _IGNORED: Final = ("parameters", "global_parameters", "topic_permissions", "operator_policies")
 _NEEDLESS: Final = ("cluster_name", "internal_cluster_id")
+_TYPES: Final = {"classic_queues": "classic", "quorum_queues": "quorum", "streams": "stream"}
+"""Which type of queue a policy is for, by its `apply-to`; any other is for all queues."""
 
 
 class Definitions:
@@ -108,6 +110,26 @@ def read_definitions(path: Path, problems: list[str], findings: Findings) -> Sou
         _Host(definitions, source, host).read()
     _note_others(definitions)
     return source
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    """A policy for queues: their names, their type (`apply-to`), and what it gives them."""
+
+    name: str
+    pattern: Any
+    place: str
+    given: Mapping[str, Any]
+
+    def holds_for(self, queue: Mapping[str, Any]) -> bool:
+        """Whether it is for a queue, if no stronger one is."""
+        wanted = _TYPES.get(self.place)
+        has_type = _arguments(queue).get("x-queue-type", "classic") == wanted
+        return (wanted is None or has_type) and bool(self.pattern.search(_text(queue, "name")))
+
+
+def _policy_of(queue: Mapping[str, Any], policies: list[_Policy]) -> _Policy | None:
+    """Return the one policy that decides for a queue: the first one that is for it."""
+    return next((each for each in policies if each.holds_for(queue)), None)
 
 
 class _Host:
@@ -198,39 +220,44 @@ class _Host:
 
     # ---- queues
 
-    def _policies(self) -> list[tuple[str, Any, Mapping[str, Any]]]:
-        """Return the policies for queues, the strongest first, with their patterns."""
-        found: list[tuple[str, Any, Mapping[str, Any]]] = []
+    def _policies(self) -> list[_Policy]:
+        """Return the policies for queues, the strongest first."""
+        found: list[_Policy] = []
         for policy in sorted(
             self._definitions.of("policies", self._host), key=lambda each: -_priority(each)
         ):
             name, pattern = _text(policy, "name"), _text(policy, "pattern")
-            given = policy.get("definition")
-            if _text(policy, "apply-to", "all") == "exchanges" or not isinstance(given, dict):
+            given, place = policy.get("definition"), _text(policy, "apply-to", "all")
+            if place == "exchanges" or not isinstance(given, dict):
                 self._lose(f"policy {name!r} for exchanges is not taken over")
                 continue
             try:
-                found.append((name, compiled_pattern(pattern), given))
+                found.append(_Policy(name, compiled_pattern(pattern), place, given))
             except re2.error as error:
                 self._lose(f"policy {name!r}: its pattern {pattern!r} is not supported: {error}")
-                continue
+        queues = self._definitions.of("queues", self._host)
+        decides = {each.name for queue in queues if (each := _policy_of(queue, found))}
+        for one in found:
+            holds = (
+                "holds for the queues of this file"
+                if one.name in decides
+                else "holds for no queue of this file: a stronger policy does, or none matches"
+            )
             self._lose(
-                f"policy {name!r} holds for the queues of this file; for queues to come write an"
-                " [[address-setting]] with a match"
+                f"policy {one.name!r} {holds}; for queues to come write an [[address-setting]]"
+                " with a match"
             )
         return found
 
-    def _queue(
-        self, queue: Mapping[str, Any], policies: list[tuple[str, Any, Mapping[str, Any]]]
-    ) -> None:
+    def _queue(self, queue: Mapping[str, Any], policies: list[_Policy]) -> None:
         name = _text(queue, "name")
         wrong = wrong_with(name)
         if wrong:
             self._lose(f"queue {name!r} is not taken over: {wrong}")
             return
         self._queues[name] = None
-        policy = next((given for _, regex, given in policies if regex.search(name)), {})
-        given = merged(_arguments(queue), policy)
+        policy = _policy_of(queue, policies)
+        given = merged(_arguments(queue), policy.given if policy is not None else {})
         key = given.get("dead-letter-routing-key", name)
         dead_letters = self._address(str(given.get("dead-letter-exchange", "")), str(key))
         meaning = meaning_of(given, dead_letters)

@@ -136,9 +136,11 @@ def test_bindings_are_diverts(tmp_path: Path) -> None:
 
 
 def test_the_strongest_policy_of_a_queue_is_in_force(tmp_path: Path) -> None:
-    def policy(name: str, pattern: str, priority: int, **definition: Any) -> dict[str, Any]:
+    def policy(
+        name: str, pattern: str, priority: int, to: str = "queues", **definition: Any
+    ) -> dict[str, Any]:
         return {
-            "name": name, "vhost": "/", "pattern": pattern, "apply-to": "queues",
+            "name": name, "vhost": "/", "pattern": pattern, "apply-to": to,
             "priority": priority, "definition": definition,
         }  # fmt: skip
 
@@ -149,14 +151,20 @@ def test_the_strongest_policy_of_a_queue_is_in_force(tmp_path: Path) -> None:
             policy("weak", ".*", 0, **{"message-ttl": 1, "ha-mode": "all"}),
             policy("strong", "^a\\.", 7, **{"message-ttl": 5000, "max-length": 3}),
             policy("wrong", "(?=x)", 9, **{"max-length": 1}),
+            policy("weaker", ".*", -1, **{"message-ttl": 2}),
+            policy("quorums", ".*", 10, "quorum_queues", **{"message-ttl": 3}),
+            policy("classics", "^b", 1, "classic_queues", **{"max-length": 7}),
         ],
     )
     assert settings_of(config, "a.one")["max-expiry-delay"] == 900
-    assert settings_of(config, "b")["max-expiry-delay"] == 1
-    assert [each.definition.ring_size for each in config.queues] == [3, -1]
+    assert "max-expiry-delay" not in settings_of(config, "b")
+    assert [each.definition.ring_size for each in config.queues] == [3, 7]
     lost = "\n".join(config.warnings)
     assert "policy 'wrong': its pattern '(?=x)' is not supported" in lost
-    assert "policy 'strong' holds for the queues of this file" in lost
+    for name in ("strong", "classics"):
+        assert f"policy '{name}' holds for the queues of this file" in lost
+    for name in ("weak", "weaker", "quorums"):
+        assert f"policy '{name}' holds for no queue of this file" in lost
 
 
 def test_users_come_with_roles_and_rules_and_without_passcodes(tmp_path: Path) -> None:
