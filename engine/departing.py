@@ -13,6 +13,7 @@ from daybook.engine.core import Core
 from daybook.engine.dead_ends import PLAIN, Resources, for_dead_letters, for_expired, home
 from daybook.engine.details import Death
 from daybook.engine.diverts import Divert
+from daybook.engine.dropping import basis_of
 from daybook.engine.duplicates import NOTICE_MICROSECONDS
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.message import UNREAD, Entry, Message
@@ -243,7 +244,7 @@ def _forward(
     if queues:
         route(core, copy, queues, reason=reason, related=related)
     else:
-        forwarding.emit_diverted(core, sent, address, copy.flags & ~events.BODY_OMITTED)
+        forwarding.emit_diverted(core, sent, address, copy.flags, basis_of(sent))
     forward(core, sent, takers, copy.id)
 
 

@@ -238,6 +238,27 @@ class SettingsDetail(Detail, frozen=True):
     live: dict[str, dict[str, str | int | bool | float]] = msgspec.field(default_factory=dict)
 
 
+class Basis(Detail, frozen=True):
+    """What a decision was made from that nothing else in the journal says (ADR 80).
+
+    `routing_type` and `queue` are what the sender asked for, `expires` and `body_bytes` what
+    filters may read beside the headers. `held` of `limit` is how full was what is full. `text` is
+    what the machine said if it was a disk, or memory; of Diverted, why queues had no room.
+    `destination` is the address that a refused copy was for. `volatile` says that a duplicate id
+    was known in memory only.
+    """
+
+    routing_type: str = ""
+    queue: str = ""
+    expires: int = 0
+    body_bytes: int = 0
+    held: int = 0
+    limit: int = 0
+    text: str = ""
+    destination: str = ""
+    volatile: bool = False
+
+
 class RoutedDetail(Detail, frozen=True):
     """Queues chosen, if several; expiry in milliseconds since 1970; the transaction that it came
     in.
@@ -245,7 +266,10 @@ class RoutedDetail(Detail, frozen=True):
     A large message also has its chunks (the LSN of the first, then for each the difference to the
     one before) and the length of its body. `last_values` are the last value keys of the message, by
     the ids of the queues that compare them. `unrouted_at` is the id of the address that it was sent
-    to, if no queue there took it. `origin` is where it was before, if it is a copy.
+    to, if no queue there took it. `origin` is where it was before, if it is a copy. `due` is the
+    time, in milliseconds since 1970, before which its sender does not want it delivered; it is
+    scheduled at once then. `named` says that its sender named the queue, where that decides whether
+    others get it.
     """
 
     queues: tuple[int, ...] = ()
@@ -256,28 +280,33 @@ class RoutedDetail(Detail, frozen=True):
     last_values: dict[int, str] = msgspec.field(default_factory=dict)
     unrouted_at: int = 0
     origin: Origin | None = None
+    due: int = 0
+    named: bool = False
 
 
 class DroppedDetail(Detail, frozen=True):
     """Transaction that the send was part of, and the id that its sender gave it, if any.
 
     `destination` is the name of an address that does not exist; the event then has no address.
+    Brokers before level 6 say no `basis`.
     """
 
     transaction: str = ""
     duplicate_id: str = ""
     destination: str = ""
+    basis: Basis | None = None
 
 
 class DivertedDetail(Detail, frozen=True):
     """The diverts that took the message, and the transaction that it came in, if any.
 
-    `unrouted_at` is as in Routed.
+    `unrouted_at` is as in Routed, and `basis` as in Dropped.
     """
 
     diverts: tuple[str, ...] = ()
     transaction: str = ""
     unrouted_at: int = 0
+    basis: Basis | None = None
 
 
 class DuplicateIdDetail(Detail, frozen=True):

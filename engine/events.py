@@ -235,10 +235,10 @@ SENDING: Final = (
     why.ADMINISTRATION,
 )  # fmt: skip
 DROPPING: Final = (
-    why.NO_REASON, why.NO_BINDING, why.NO_MATCHING_FILTER, why.DISABLED, why.NO_CONSUMERS,
+    why.NO_BINDING, why.NO_MATCHING_FILTER, why.DISABLED, why.NO_CONSUMERS,
     why.NO_LOCAL, why.DUPLICATE, why.UNROUTABLE, why.GONE, why.MAX_SIZE_BYTES,
     why.MAX_SIZE_MESSAGES, why.PAGE_LIMIT_BYTES, why.PAGE_LIMIT_MESSAGES, why.GLOBAL_MAX_SIZE,
-    why.GLOBAL_MAX_MESSAGES, why.DISK_FULL, why.HOST_MAX_SIZE,
+    why.GLOBAL_MAX_MESSAGES, why.DISK_FULL,
 )  # fmt: skip
 ENDING: Final = (
     why.NACK, why.GIVEN_BACK, why.REFUSED, why.CLOSED, why.DISCONNECTED, why.TIMEOUT,
@@ -330,7 +330,7 @@ EVENT_TYPES: Final = (
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
               DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
-              "had come before.",
+              "had come before. What filters refused has its headers.",
               reasons=DROPPING),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time.",

@@ -179,15 +179,26 @@ def is_taken(takers: tuple[Divert, ...]) -> bool:
 
 
 def emit_diverted(
-    core: Core, command: Send, address: Address, flags: int, *, unrouted_at: int = 0
+    core: Core,
+    command: Send,
+    address: Address,
+    flags: int,
+    basis: details.Basis,
+    *,
+    unrouted_at: int = 0,
 ) -> int:
     """Record a message that no queue of its address holds, because diverts took it.
 
-    `unrouted_at` is the id of the address that it was sent to, if no queue there took it.
+    `unrouted_at` is the id of the address that it was sent to, if no queue there took it. Its
+    copies have its content; the headers are here, too, as the filters of the diverts read them,
+    unless `flags` say that they are not journaled.
     """
     detail = details.DivertedDetail(
-        diverts=command.diverts, transaction=command.transaction or "", unrouted_at=unrouted_at
-    )
+        diverts=command.diverts, transaction=command.transaction or "", unrouted_at=unrouted_at,
+        basis=basis,
+    )  # fmt: skip
+    headers = command.headers if not flags & events.BODY_OMITTED else b""
+    flags &= ~events.BODY_OMITTED
     return core.emit(
         events.row(
             events.DIVERTED,
@@ -196,6 +207,7 @@ def emit_diverted(
             connection=command.connection, related=command.copied_from, time=core.now,
         ),
         events.encode_detail(detail),
+        headers,
     )  # fmt: skip
 
 

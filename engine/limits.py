@@ -43,6 +43,14 @@ KEYS_OF: Final[dict[int, str]] = {
 """The key of each limit, by the reason in the event."""
 
 
+OF_BROKER: Final = frozenset((reasons.GLOBAL_MAX_SIZE, reasons.GLOBAL_MAX_MESSAGES))
+"""The reasons why the whole broker is full."""
+OF_BYTES: Final = frozenset(
+    (reasons.MAX_SIZE_BYTES, reasons.PAGE_LIMIT_BYTES, reasons.GLOBAL_MAX_SIZE)
+)
+"""The reasons that are about bytes; the others are about messages."""
+
+
 # ---- checks of a send
 
 
@@ -157,19 +165,52 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
     policy = settings.address_full_policy
     if core.memory_full:
         return Full(reasons.GLOBAL_MAX_SIZE, BLOCK if policy == PAGE else policy)
-    reason = 0
     if settings.has_max_size() or settings.has_page_limit():
         size, messages = size_of(address) if address is not None else (0, 0)
-        reason = over_max(settings, size, messages)
-        pages = (address is not None and address.paging) or (reason and policy == PAGE)
-        if address is not None and pages and settings.has_page_limit():
-            over_limit = _over_page_limit(settings, size, _longest(address))
-            if over_limit:
-                return Full(over_limit, settings.page_full_policy)
+        full = full_by_itself(settings, address, size, messages)
+        if full is not None:
+            return full
     if policy == PAGE:
         return None
-    reason = reason or _over_global(core)
+    reason = _over_global(core)
     return Full(reason, policy) if reason else None
+
+
+def full_by_itself(
+    settings: AddressSettings, address: Address | None, size: int, messages: int
+) -> Full | None:
+    """Return what is full for a message to an address of this size by its own limits; None also
+    where the policy is to page."""
+    reason = over_max(settings, size, messages)
+    policy = settings.address_full_policy
+    pages = (address is not None and address.paging) or (reason and policy == PAGE)
+    if address is not None and pages and settings.has_page_limit():
+        over_limit = _over_page_limit(settings, size, _longest(address))
+        if over_limit:
+            return Full(over_limit, settings.page_full_policy)
+    return Full(reason, policy) if reason and policy != PAGE else None
+
+
+def measure(core: Core, name: str, address: Address | None, reason: int) -> tuple[int, int]:
+    """Return how much there is where something is full for an address, and the limit."""
+    if reason == reasons.GLOBAL_MAX_SIZE:
+        return core.sizes.bytes, core.options.global_max_size
+    if reason == reasons.GLOBAL_MAX_MESSAGES:
+        return core.sizes.messages, core.options.global_max_messages
+    size, messages = size_of(address) if address is not None else (0, 0)
+    if reason == reasons.PAGE_LIMIT_MESSAGES and address is not None:
+        messages = _longest(address)
+    settings = core.state.settings.resolve(name)
+    limit = int(getattr(settings, KEYS_OF[reason].replace("-", "_")))
+    return size if reason in OF_BYTES else messages, limit
+
+
+def text_of_machine(core: Core, reason: int) -> str:
+    """Return what the machine said if it is for that reason that messages are dropped: that disk or
+    memory are full."""
+    if reason == reasons.DISK_FULL:
+        return core.disk_full
+    return core.memory_full if reason == reasons.GLOBAL_MAX_SIZE else ""
 
 
 def _longest(address: Address) -> int:
@@ -211,23 +252,10 @@ def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str
         return core.memory_full
     if full.reason == reasons.HOST_MAX_SIZE:
         return hosts.sentence(core, name)
-    settings = core.state.settings.resolve(name)
     key = KEYS_OF[full.reason]
-    if full.reason == reasons.GLOBAL_MAX_SIZE:
-        held, limit, unit = core.sizes.bytes, core.options.global_max_size, "bytes"
-    elif full.reason == reasons.GLOBAL_MAX_MESSAGES:
-        held, limit, unit = core.sizes.messages, core.options.global_max_messages, "messages"
-    else:
-        size, messages = size_of(address) if address is not None else (0, 0)
-        if full.reason == reasons.PAGE_LIMIT_MESSAGES and address is not None:
-            messages = _longest(address)
-        unit = (
-            "bytes"
-            if full.reason in (reasons.MAX_SIZE_BYTES, reasons.PAGE_LIMIT_BYTES)
-            else ("messages")
-        )
-        held = size if unit == "bytes" else messages
-        limit = int(getattr(settings, key.replace("-", "_")))
+    unit = "bytes" if full.reason in OF_BYTES else "messages"
+    held, limit = measure(core, name, address, full.reason)
+    if full.reason not in OF_BROKER:
         return (
             f"address '{name}' is full: it holds {held} {unit}, and {key} is {limit}; "
             "try again when some were consumed"

@@ -202,13 +202,9 @@ def _sent_for(entry: Entry) -> int:
 
 def _put(core: Core, copy: Message, target: Queue, due: int, related: int = 0) -> None:
     """Put a copy into a queue, where it also waits until it is due."""
-    waits = is_later(core, due)
-    route(
-        core, copy, [target],
-        reason=reasons.ADMINISTRATION, related=related, is_scheduled=waits,
-    )  # fmt: skip
-    if waits:
-        schedule_new(core, copy.id, [target], due)
+    waits_until = due if is_later(core, due) else 0
+    route(core, copy, [target], reason=reasons.ADMINISTRATION, related=related, due=waits_until)
+    schedule_new(core, copy.id, [target], waits_until)
 
 
 def _copied(core: Core, queue: Queue, entry: Entry, target: Queue) -> Message:

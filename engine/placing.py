@@ -19,6 +19,23 @@ from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 
 
+def serves(address: Address, routing_type: str | None) -> bool:
+    """Whether a message can be routed without creating anything."""
+    if routing_type is None:
+        return bool(address.anycast) or MULTICAST in address.definition.routing_types
+    if routing_type == ANYCAST:
+        return bool(address.anycast)
+    return MULTICAST in address.definition.routing_types
+
+
+def is_one_of_several(core: Core, queue: Queue) -> bool:
+    """Whether others might get a message for the address of a queue, if its sender named none."""
+    address = queue.address
+    if core.diverts.count or core.wildcards.count or core.state.settings.keeps_history:
+        return True
+    return address.only_queue is not queue
+
+
 def select(
     core: Core,
     address: Address,
@@ -53,27 +70,29 @@ def route(
     connection: int = 0,
     transaction: str | None = None,
     related: int = 0,
-    is_scheduled: bool = False,
+    due: int = 0,
     unrouted_at: int = 0,
+    is_named: bool = False,
 ) -> int:
     """Put a message into the queues chosen, if there are any; return the LSN of Routed.
 
-    `is_scheduled` says that it is to be set aside there at once. `unrouted_at` is the id of the
-    address that it was sent to, if no queue there took it.
+    `due` is the time to come before which it is not delivered: it is to be set aside there at once.
+    `unrouted_at` is the id of the
+    address that it was sent to, if no queue there took it. `is_named` is as in RoutedDetail.
     """
     if not queues:
         return 0
     several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
     keys: dict[int, str] = {}
-    if not is_scheduled and any(queue.definition.keyed_by for queue in queues):
+    if not due and any(queue.definition.keyed_by for queue in queues):
         keys = last_values.keys_of(message, queues)
     older = last_values.older_ones(core, keys) if keys else []
     detail = b""
     if (
         several or message.expires or transaction is not None or message.chunks or keys
-        or unrouted_at or message.origin is not None
+        or unrouted_at or message.origin is not None or due or is_named
     ):  # fmt: skip
-        detail = _detail(message, several, transaction, keys, unrouted_at)
+        detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
     lsn = core.emit(
         (
             events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
@@ -99,6 +118,8 @@ def _detail(
     transaction: str | None,
     keys: dict[int, str],
     unrouted_at: int,
+    due: int,
+    is_named: bool,
 ) -> bytes:
     chunks = message.chunks
     return events.encode_detail(
@@ -111,5 +132,7 @@ def _detail(
             last_values=keys,
             unrouted_at=unrouted_at,
             origin=message.origin,
+            due=due,
+            named=is_named,
         )
     )

@@ -177,7 +177,7 @@ def trim(core: Core, history: Queue) -> None:
             reason = reasons.RETROACTIVE_BYTES
         elif not old:
             break
-        entry = _oldest(history)
+        entry = oldest(history)
         if entry is None:
             break
         if entry.position <= old:
@@ -202,7 +202,7 @@ def trim(core: Core, history: Queue) -> None:
     history.window = window
 
 
-def _oldest(history: Queue) -> Entry | None:
+def oldest(history: Queue) -> Entry | None:
     """Return the message that was sent first, ready or scheduled."""
     oldest = None
     for number in range(LEVELS):

@@ -6,7 +6,7 @@ queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multi
 those of the address and those of the wildcard addresses that it matches (ADR 40).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -25,13 +25,21 @@ from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.diverts import Divert
-from daybook.engine.dropping import drop, drop_known, drop_lost, emit_dropped, flags_of
+from daybook.engine.dropping import (
+    basis_of,
+    drop,
+    drop_known,
+    drop_lost,
+    emit_dropped,
+    flags_of,
+    why_no_queue,
+    why_not_here,
+)
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
 from daybook.engine.message import Message
-from daybook.engine.no_local import without_own
-from daybook.engine.placing import route, select
+from daybook.engine.placing import is_one_of_several, route, select, serves
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.scheduling import is_later, schedule_new
@@ -47,6 +55,7 @@ from daybook.engine.topology import (
 )
 from daybook.engine.unrouted import redirect
 
+NOT_FULL: Final[Mapping[Address, int]] = {}
 EXPIRES_MAX: Final = (1 << 53) - 1
 """The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
 
@@ -79,7 +88,7 @@ def send(core: Core, command: Send) -> int | Refusal:
     ):
         # The usual send, decided without further checks.
         return _send_to_one(core, command, queue, PERSISTENT | command.format)
-    if address.is_wildcard or not _serves(address, command.routing_type):
+    if address.is_wildcard or not serves(address, command.routing_type):
         return _send_on_demand(core, command)
     if address.guarded:
         if core.diverts.count and core.diverts.of(address.name):
@@ -173,15 +182,6 @@ def _not_known_any_more(command: Send) -> Refusal:
     )
 
 
-def _serves(address: Address, routing_type: str | None) -> bool:
-    """Whether a message can be routed without creating anything."""
-    if routing_type is None:
-        return bool(address.anycast) or MULTICAST in address.definition.routing_types
-    if routing_type == ANYCAST:
-        return bool(address.anycast)
-    return MULTICAST in address.definition.routing_types
-
-
 def check_send(core: Core, command: Send) -> Refusal | None:
     """Return why a send would be refused, None if it would not."""
     if not 0 <= command.priority <= 9:
@@ -211,7 +211,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     if forwarding.is_taken(_takers(core, command)):
         return _check_address_of_taken(core, command)
     address = core.state.address_by_name.get(command.address)
-    if address is not None and _serves(address, command.routing_type):
+    if address is not None and serves(address, command.routing_type):
         return None
     if _default_type(core, command) == ANYCAST:
         return check_queue(core, command.address, command.address, ANYCAST, command.connection)
@@ -250,7 +250,7 @@ def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
     if forwarding.is_taken(_takers(core, command)):
         return None
     address = core.state.address_by_name.get(command.address)
-    if address is not None and _serves(address, command.routing_type):
+    if address is not None and serves(address, command.routing_type):
         return None
     if _default_type(core, command) == ANYCAST:
         return command.address, command.address
@@ -305,10 +305,9 @@ def _send_here(core: Core, command: Send) -> int | Refusal:
         )
         if isinstance(queue, Refusal):
             return queue
-        if not queue.definition.enabled:
-            return _drop_unrouted(core, command, queue.address, reasons.DISABLED)
-        if queue.definition.purge_on_no_consumers and not queue.consumers:
-            return _drop_unrouted(core, command, queue.address, reasons.NO_CONSUMERS)
+        why = why_not_here(queue)
+        if why:
+            return _drop_unrouted(core, command, queue.address, why)
         return _send_or_drop(core, command, queue.address, queue)
     if not _is_served(core, command) and _default_type(core, command) == ANYCAST:
         created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
@@ -316,7 +315,7 @@ def _send_here(core: Core, command: Send) -> int | Refusal:
             return created
         return _send_or_drop(core, command, created.address, None)
     address = core.state.address_by_name.get(command.address)
-    if address is None or not _serves(address, command.routing_type):
+    if address is None or not serves(address, command.routing_type):
         found = require_address(core, command.address, MULTICAST, command.connection)
         if isinstance(found, Refusal):
             return found
@@ -326,7 +325,7 @@ def _send_here(core: Core, command: Send) -> int | Refusal:
 
 def _is_served(core: Core, command: Send) -> bool:
     address = core.state.address_by_name.get(command.address)
-    return address is not None and _serves(address, command.routing_type)
+    return address is not None and serves(address, command.routing_type)
 
 
 # ---- diverts
@@ -366,10 +365,17 @@ def _send_by_diverts(core: Core, command: Send, takers: tuple[Divert, ...]) -> i
     return core.next_lsn - 1 if command.persistent else decided
 
 
-def _divert(core: Core, command: Send, address: Address) -> int:
-    """Record that only diverts take a message; return the LSN that its sender must wait for."""
-    flags = flags_of(core, command, address, ()) & ~events.BODY_OMITTED
-    lsn = forwarding.emit_diverted(core, command, address, flags)
+def _divert(
+    core: Core, command: Send, address: Address, full: Mapping[Address, int] = NOT_FULL
+) -> int:
+    """Record that only diverts take a message, perhaps because some addresses are `full`; return
+    the LSN that its sender must wait for."""
+    flags = flags_of(core, command, address, ())
+    basis = basis_of(command)
+    if full:
+        names = sorted({reasons.REASONS[each][0] for each in full.values()})
+        basis = msgspec.structs.replace(basis, text=", ".join(names))
+    lsn = forwarding.emit_diverted(core, command, address, flags, basis)
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
@@ -399,13 +405,17 @@ def _send_to(
 ) -> int:
     """Route to a queue, or to those that the address chooses."""
     flags = flags_of(core, command, address, others)
+    is_named = queue is not None and is_one_of_several(core, queue)
     if queue is None and command.routing_type != MULTICAST and not others:
         queue = address.only_queue
         if queue is not None and address.guarded and retroactive.is_kept(core, address):
             queue = None
     if queue is None:
         return _send_to_several(core, command, address, others, flags, {})
-    lsn = _send_to_one(core, command, queue, flags)
+    if is_named:
+        lsn = _send_with_detail(core, command, queue, flags, is_named=True)
+    else:
+        lsn = _send_to_one(core, command, queue, flags)
     return lsn if flags & PERSISTENT else 0
 
 
@@ -424,7 +434,9 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     return lsn
 
 
-def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> int:
+def _send_with_detail(
+    core: Core, command: Send, queue: Queue, flags: int, *, is_named: bool = False
+) -> int:
     """Route a message that is not plain to one queue."""
     message = _message(core, command, queue.address, flags)
     lsn = route(
@@ -432,7 +444,8 @@ def _send_with_detail(core: Core, command: Send, queue: Queue, flags: int) -> in
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
-        is_scheduled=is_later(core, command.due),
+        due=command.due if is_later(core, command.due) else 0,
+        is_named=is_named,
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
@@ -499,16 +512,19 @@ def _send_to_each(
         reason=reason,
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
-        is_scheduled=is_later(core, command.due),
+        due=command.due if is_later(core, command.due) else 0,
     )  # fmt: skip
     if not queues and command.diverts and not histories:
-        return _divert(core, command, address)
+        return _divert(core, command, address, full)
     if not queues and not full and not command.diverts:
         address.routed -= len(histories) > 0
         redirected = _send_to_dead_end(core, command, address, flags, is_counted=len(histories) > 0)
         lsn = redirected or lsn
         if not lsn:
-            return drop(core, command, address, flags, _no_queue(core, command, address, others))
+            why = why_no_queue(
+                core.state, address, others, command.routing_type, command.connection
+            )
+            return drop(core, command, address, flags, why)
     is_routed = lsn > 0
     for each, why in full.items():
         dropped = emit_dropped(core, command, each, flags, why)
@@ -555,8 +571,9 @@ def _send_to_dead_end(
     )  # fmt: skip
     if takers:
         dead.diverts = tuple(divert.name for divert in takers)
-        flags &= ~events.BODY_OMITTED
-        lsn = lsn or forwarding.emit_diverted(core, dead, target, flags, unrouted_at=unrouted_at)
+        lsn = lsn or forwarding.emit_diverted(
+            core, dead, target, flags, basis_of(dead), unrouted_at=unrouted_at
+        )
         forward(core, dead, takers, lsn)
     return lsn
 
@@ -570,20 +587,3 @@ def _drop_unrouted(core: Core, command: Send, address: Address, reason: int) -> 
     if command.duplicate_id:
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
-
-
-def _no_queue(core: Core, command: Send, address: Address, others: tuple[Address, ...]) -> int:
-    """Return why no queue takes a message: there is none, none is enabled, none has consumers, no
-    filter wants it, or it is their own."""
-    found = list(address.anycast) if command.routing_type != MULTICAST else []
-    if command.routing_type != ANYCAST:
-        for each in (address, *others):
-            found += each.multicast
-    if not found:
-        return reasons.NO_BINDING
-    if all(each.served_only and not each.queue.consumers for each in found):
-        return reasons.NO_CONSUMERS
-    if not without_own(core.state, [each.queue for each in found], command.connection):
-        return reasons.NO_LOCAL
-    is_enabled = any(binding.queue.definition.enabled for binding in found)
-    return reasons.NO_MATCHING_FILTER if is_enabled else reasons.DISABLED

@@ -36,7 +36,13 @@ RETURNED_FLAG: Final = Change(
 ORIGINS: Final = Change(
     4, "copy", "copies of dead letters and expired messages had fewer headers, and no `origin`"
 )
-CHANGES: Final = (RETURNED_FLAG, ORIGINS)
+BASIS: Final = Change(
+    6,
+    "dropped",
+    "no event said what the broker decided from: what a sender asked for, how full something was, "
+    "the headers that a filter read",
+)
+CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS)
 
 
 def level_of_start(detail: bytes) -> int:

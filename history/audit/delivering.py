@@ -29,6 +29,8 @@ from daybook.engine.queues import Queue
 from daybook.engine.scanning import behind
 from daybook.engine.state import NOTHING_PASSED, Consumer
 from daybook.history.audit import rules
+from daybook.history.audit.belonging import wrong_group
+from daybook.history.audit.parting import wrong_delivery
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene, entry_of
@@ -91,6 +93,11 @@ def delivered(scene: Scene, row: Row) -> Wrong | None:
     if consumer.matcher is not None and scene.wants(consumer, message) is False:
         why = f"the filter of the consumer, {consumer.filter!r}, does not let it pass"
         return rules.FILTERED, why, (message.id, consumer.id)
+    wrong = wrong_delivery(scene, consumer.id) if scene.leaving else None
+    if message.flags & GROUPED:
+        wrong = wrong or wrong_group(scene, queue, message, consumer)
+    if wrong is not None:
+        return wrong
     if queue.head() is not entry:
         return _out_of_order(scene, queue, entry, consumer)
     return None

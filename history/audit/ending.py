@@ -8,7 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
-from daybook.engine import details, events, reasons
+from daybook.engine import details, events, reasons, retroactive
 from daybook.engine.content import codec_of
 from daybook.engine.departing import copy_for, death_of, expiry_address, is_at_limit, is_used_up
 from daybook.engine.details import Death
@@ -33,6 +33,7 @@ from daybook.engine.kinds import changing
 from daybook.engine.life import CHANGES, ENDS
 from daybook.engine.life import QUEUE as OF_QUEUE
 from daybook.engine.message import IN_FLIGHT, Entry, Message
+from daybook.engine.names import plain
 from daybook.engine.own_headers import OWN_HEADERS
 from daybook.engine.queues import Queue
 from daybook.engine.rings import size_of
@@ -43,11 +44,16 @@ from daybook.engine.settling import delay_after, is_lost
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import ORIGINS, RETURNED_FLAG
 from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
+from daybook.history.audit.parting import wrong_delivery, wrong_return
 from daybook.history.audit.registry import Check, checks
+from daybook.history.audit.replacing import why_not_replaced, wrong_due_value
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import NOT_REQUESTED, Folded, Scene, entry_of, routed_detail
+from daybook.history.audit.waiting import wrong_delivery_time
 
 DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
+BY_CONNECTIONS: Final = frozenset((reasons.QUEUE_REMOVED, reasons.FORGOTTEN))
+"""Why a message is removed because a client asked for something."""
 WITHOUT_COPY: Final = frozenset(
     (
         reasons.UNROUTABLE,
@@ -95,6 +101,9 @@ def acknowledged(scene: Scene, row: Row) -> Wrong | None:
     if wrong is not None or row[DELIVERY_COUNT] != entry.delivery_count:
         return wrong or _wrong_count(entry, row)
     consumer = row[CONSUMER]
+    wrong = wrong_delivery(scene, consumer) if scene.leaving else None
+    if wrong is not None:
+        return wrong
     if row[REASON] == reasons.AUTOMATIC:
         before = scene.previous
         if before is None or before[1][KIND] != events.DELIVERED or before[1][MESSAGE] != row[7]:
@@ -119,6 +128,7 @@ def returned(scene: Scene, row: Row) -> Wrong | None:
     queue, entry = entry_of(scene, row)
     more = REDELIVERED if scene.has(RETURNED_FLAG) else row[FLAGS] & REDELIVERED
     wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row, more)
+    wrong = wrong or wrong_return(scene, row)
     if wrong is not None:
         return wrong
     end = MEANINGS.get(row[REASON], USUAL)
@@ -129,6 +139,8 @@ def returned(scene: Scene, row: Row) -> Wrong | None:
     if count not in expected:
         why = f"its delivery count is {count}, and should be {max(expected)}"
         return rules.COUNT, why, (entry.message.id,)
+    if size_of(scene.core, queue) >= 0:
+        scene.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.UNREADABLE:
         scene.unreadable.add((queue.id, entry.message.id))
     if is_lost(scene.core, queue, end, count):
@@ -153,8 +165,10 @@ def _own_next(scene: Scene, row: Row) -> Folded | None:
 
 def _must_be_held(scene: Scene, row: Row) -> Wrong | None:
     following = _own_next(scene, row)
-    kind = following[1][KIND] if following is not None else 0
-    if kind == events.HELD or _is_replaced(following):
+    if _is_replaced(following):
+        return None
+    held = following[1] if following is not None else None
+    if held is not None and (held[KIND], held[REASON]) == (events.HELD, reasons.DEAD_LETTER):
         return None
     why = "it was the last attempt, and the message was neither dead-lettered nor held"
     return rules.ENDING, why, (row[MESSAGE],)
@@ -187,10 +201,13 @@ def dead_lettered(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong |
         why = f"it had {entry.delivery_count} attempts, and max-delivery-attempts is {limit}"
         return rules.TOO_EARLY, why, (entry.message.id,)
     settings = scene.state.settings.resolve(queue.address.name)
+    target = settings.dead_letter_address
     if row[RELATED]:
-        return _check_copy(
-            scene, row, queue, entry, settings.dead_letter_address, reasons.DEAD_LETTER
-        )
+        if row[REASON] not in (reasons.NO_REASON, reasons.REFUSED):
+            return rules.COPY, "it has a copy, and is said to have none", (entry.message.id,)
+        return _check_copy(scene, row, queue, entry, target, reasons.DEAD_LETTER)
+    if (row[REASON] == reasons.NO_DEAD_LETTER_ADDRESS) == bool(target):
+        return rules.COPY, f"its dead-letter-address is '{target}'", (entry.message.id,)
     if settings.dead_letter_policy == HOLD or row[REASON] not in WITHOUT_COPY:
         return _must_not_end(entry)
     return None
@@ -212,11 +229,17 @@ def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
         when = f"before its time, {expires} (milliseconds since 1970)" if expires else "for ever"
         return rules.EXPIRED, f"the message was to stay {when}", (entry.message.id,)
     target = expiry_address(scene.core, queue, entry)
+    if (row[REASON] == reasons.HISTORY) != bool(queue.definition.keeps):
+        return rules.COPY, "only what is in a history expires there alone", (entry.message.id,)
     if row[RELATED]:
+        if row[REASON]:
+            return rules.COPY, "it has a copy, and is said to have none", (entry.message.id,)
         return _check_copy(scene, row, queue, entry, target, reasons.EXPIRY)
     settings = scene.state.settings.resolve(queue.address.name)
     if row[REASON] == reasons.NO_EXPIRY_ADDRESS and target:
         return rules.COPY, f"it was dropped, and expires to address '{target}'", (entry.message.id,)
+    if row[REASON] == reasons.UNROUTABLE and not target:
+        return rules.COPY, "it had nowhere to expire to", (entry.message.id,)
     is_held = row[REASON] == reasons.UNROUTABLE and settings.dead_letter_policy == HOLD
     if is_held or row[REASON] not in WITHOUT_COPY:
         return _must_not_end(entry)
@@ -319,7 +342,45 @@ def moved(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     if following is None or not _is_copy(following, row):
         why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
         return rules.COPY, why, (entry.message.id,)
-    return _compare_copy(scene, following, entry.message, None)
+    wrong = _compare_copy(scene, following, entry.message, None)
+    return wrong or _wrong_past(scene, following, queue, entry)
+
+
+def _went_back(scene: Scene, entry: Entry, routed: Row) -> bool:
+    """Whether a message is for an address that it was at before, or perhaps was."""
+    address = scene.state.addresses.get(routed[events.ADDRESS])
+    if address is None or not scene.can_read(entry.message):
+        return address is not None
+    past = scene.core.origin_of(entry.message)
+    return past is not None and past.address == plain(address.name)
+
+
+def _wrong_past(scene: Scene, event: Folded, queue: Queue, entry: Entry) -> Wrong | None:
+    """Check what a moved message says of where it was: in this queue, or where it was before."""
+    _, routed, detail, _, _ = event
+    said = routed_detail(detail).origin
+    if routed[KIND] != events.ROUTED:
+        return None
+    addresses = {entry.message.address_id}
+    for number in routed_detail(detail).queues or (routed[QUEUE],):
+        addresses.add(scene.state.queues[number].address.id)
+    if routed[events.ADDRESS] not in addresses and not _went_back(scene, entry, routed):
+        why = f"message {routed[MESSAGE]} is for address {routed[events.ADDRESS]}"
+        return rules.COPY, why, (entry.message.id, routed[MESSAGE])
+    if not scene.can_read(entry.message) or said is None:
+        return None
+    before = scene.core.origin_of(entry.message)
+    if said == before or (before is not None and said == details.Origin(deaths=before.deaths)):
+        # It has another priority, or goes back to where it came from.
+        return None
+    target = scene.state.addresses.get(routed[events.ADDRESS])
+    if target is not None:
+        scene.core.next_lsn = scene.lsn
+        copy = copy_for(scene.core, queue, entry.message, target, reasons.ADMINISTRATION)
+        if said == copy.origin:
+            return None
+    why = f"message {routed[MESSAGE]} says that it was elsewhere before"
+    return rules.COPY, why, (entry.message.id, routed[MESSAGE])
 
 
 # ---- removals
@@ -330,7 +391,9 @@ def moved(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
 def removed(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that there was the reason for which a message was removed."""
     check = _REMOVALS.get(row[REASON])
-    why = check(scene, queue, row) if check is not None else ""
+    why = _wrong_cause(scene, queue, row)
+    if not why and check is not None:
+        why = check(scene, queue, row)
     if not why:
         return None
     rule = rules.REQUESTED if row[REASON] == reasons.ADMINISTRATION else rules.REMOVAL
@@ -352,21 +415,36 @@ def _with_its_queue(scene: Scene, queue: Queue, row: Row) -> str:
     return "" if is_deleted else "its queue was not deleted"
 
 
+def _wrong_cause(scene: Scene, queue: Queue, row: Row) -> str:
+    """Return what is wrong with the message, or the connection, that a removal names."""
+    if row[RELATED] and row[REASON] != reasons.REPLACED:
+        return "only what is replaced leaves for another message"
+    connection = row[CONNECTION]
+    if not connection:
+        return ""
+    if row[REASON] not in BY_CONNECTIONS:
+        return "no connection removes a message for that reason"
+    if row[REASON] == reasons.FORGOTTEN and connection not in scene.state.connections:
+        return f"connection {connection} is not open"
+    for _, later, _, _, _ in scene.following:
+        if later[KIND] in DELETIONS and later[QUEUE] == queue.id:
+            is_same = later[CONNECTION] == connection
+            return "" if is_same else f"connection {later[CONNECTION]} deleted its queue"
+    return ""
+
+
 def _from_ring(scene: Scene, queue: Queue, row: Row) -> str:
-    settings = scene.state.settings.resolve(queue.definition.keeps or queue.address.name)
     if queue.definition.keeps:
-        size, count = settings.retroactive_message_count, queue.message_count
+        size = scene.state.settings.resolve(queue.definition.keeps).retroactive_message_count
+        count = queue.message_count
+        is_first = retroactive.oldest(queue) is queue.get(row[MESSAGE])
     else:
         size, count = size_of(scene.core, queue), queue.ready_count
-    if 0 <= size < count:
-        return ""
-    return f"the queue has {count} messages, and the ring is for {size}"
-
-
-def _by_newer(scene: Scene, queue: Queue, row: Row) -> str:
-    if not queue.definition.keyed_by:
-        return "the queue is no last value queue"
-    return "" if row[RELATED] > 0 else "no newer message replaced it"
+        is_first = queue.head() is queue.get(row[MESSAGE])
+        is_first = is_first or scene.may_have_returned(queue, row[MESSAGE])
+    if not 0 <= size < count:
+        return f"the queue has {count} messages, and the ring is for {size}"
+    return "" if is_first else "it is not the first one of the ring"
 
 
 def _without_consumers(scene: Scene, queue: Queue, row: Row) -> str:
@@ -375,19 +453,39 @@ def _without_consumers(scene: Scene, queue: Queue, row: Row) -> str:
     return "the queue keeps its messages when its consumers leave"
 
 
-def _from_history(scene: Scene, queue: Queue, row: Row) -> str:
-    return "" if queue.definition.keeps else "the queue is no history"
+def _too_old(scene: Scene, queue: Queue, row: Row) -> str:
+    keeps = queue.definition.keeps
+    if not keeps or queue.definition.retains:
+        return "the queue is no history"
+    if row[MESSAGE] <= retroactive.too_old(scene.core, keeps):
+        return ""
+    return "it is not older than its address keeps its history"
+
+
+def _too_large(scene: Scene, queue: Queue, row: Row) -> str:
+    keeps = queue.definition.keeps
+    if not keeps or queue.definition.retains:
+        return "the queue is no history"
+    size = scene.state.settings.resolve(keeps).retroactive_bytes
+    if not 0 < size < queue.bytes and not (size and queue.transient_count):
+        return f"the history has {queue.bytes} bytes, and keeps {size}"
+    is_first = retroactive.oldest(queue) is queue.get(row[MESSAGE])
+    return "" if is_first else "it is not the oldest one of the history"
+
+
+def _forgotten(scene: Scene, queue: Queue, row: Row) -> str:
+    return "" if queue.definition.retains else "the queue has no retained messages"
 
 
 _REMOVALS: Final[dict[int, Callable[[Scene, Queue, Row], str]]] = {
     reasons.ADMINISTRATION: _by_administrator,
     reasons.QUEUE_REMOVED: _with_its_queue,
     reasons.RING_EVICTED: _from_ring,
-    reasons.REPLACED: _by_newer,
+    reasons.REPLACED: why_not_replaced,
     reasons.NO_CONSUMERS: _without_consumers,
-    reasons.RETROACTIVE_MAX_AGE: _from_history,
-    reasons.RETROACTIVE_BYTES: _from_history,
-    reasons.FORGOTTEN: _from_history,
+    reasons.RETROACTIVE_MAX_AGE: _too_old,
+    reasons.RETROACTIVE_BYTES: _too_large,
+    reasons.FORGOTTEN: _forgotten,
 }
 
 
@@ -403,7 +501,10 @@ def held(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
             return None
         return rules.HELD, "its time had not passed", (entry.message.id,)
     before = scene.previous
-    is_refused = before is not None and before[1][REASON] == reasons.REFUSED
+    ended = before[1] if before is not None else None
+    if ended is None or (ended[KIND], ended[MESSAGE]) != (events.RETURNED, entry.message.id):
+        return rules.HELD, "no delivery of it ended just before", (entry.message.id,)
+    is_refused = ended[REASON] == reasons.REFUSED
     # Earlier versions held dead letters at a limit that is not meant for them.
     if is_refused or is_at_limit(scene.core, queue, entry.delivery_count):
         return None
@@ -414,6 +515,8 @@ def held(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
 @_of_unchanged
 def released(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a held message may be delivered again."""
+    if size_of(scene.core, queue) >= 0:
+        scene.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.ADMINISTRATION:
         return scene.unrequested(entry.message.id)
     if is_used_up(scene.core, queue, entry.delivery_count):
@@ -426,7 +529,7 @@ def released(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None
 def scheduled(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message has a reason to wait."""
     if row[REASON] != reasons.REDELIVERY_DELAY:
-        return None
+        return wrong_delivery_time(scene, row)
     before = scene.previous
     if before is None or before[1][KIND] != events.RETURNED or before[1][MESSAGE] != row[MESSAGE]:
         return rules.ENDING, "no delivery failed before", (entry.message.id,)
@@ -437,6 +540,12 @@ def scheduled(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | Non
 @_of_unchanged
 def due(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that the time of a scheduled message has come."""
+    if size_of(scene.core, queue) >= 0:
+        scene.note_returned(queue, entry.message.id)
+    decoded = cast(details.DueDetail, events.decode_detail(events.DUE, scene.detail))
+    wrong = wrong_due_value(scene, queue, entry, decoded)
+    if wrong is not None:
+        return wrong
     if row[REASON] == reasons.ADMINISTRATION:
         return scene.unrequested(entry.message.id)
     if entry.due * 1000 > row[TIME]:

@@ -6,8 +6,8 @@ queues, are in no event. So what is asked is whether some of these give the queu
 
 from typing import Final, NamedTuple, cast
 
-from daybook.engine import details, events, forwarding, reasons
-from daybook.engine.content import view_of
+from daybook.engine import details, events, reasons
+from daybook.engine.content import text_of, view_of
 from daybook.engine.events import (
     ADDRESS,
     BODY_OMITTED,
@@ -15,6 +15,7 @@ from daybook.engine.events import (
     DELIVERY_COUNT,
     FLAGS,
     KIND,
+    LARGE,
     MESSAGE,
     PERSISTENT,
     PRIORITY,
@@ -26,24 +27,42 @@ from daybook.engine.events import (
     Row,
 )
 from daybook.engine.expiry_rules import expires_of, has_rules
-from daybook.engine.message import PRIORITIES, Entry, Message
+from daybook.engine.id_cache import key_of
+from daybook.engine.message import MESSAGE_OVERHEAD_BYTES, PRIORITIES, Entry, Message
 from daybook.engine.no_local import without_own
+from daybook.engine.placing import is_one_of_several
 from daybook.engine.queues import Queue
 from daybook.engine.recall import Recall
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
 from daybook.history.audit import rules
-from daybook.history.audit.grouping import check_transaction, wrong_chunks
+from daybook.history.audit.deciders import BASIS
+from daybook.history.audit.diverting import (
+    NOBODY,
+    OF_DIVERTS,
+    Takers,
+    takers_of,
+    wrong_copies,
+    wrong_origin_of_copy,
+    wrong_redirection,
+)
+from daybook.history.audit.grouping import DUPLICATE_ID, check_transaction, wrong_chunks
 from daybook.history.audit.registry import checks
+from daybook.history.audit.replacing import wrong_recalled_value, wrong_values
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene, routed_detail
+from daybook.history.audit.waiting import wrong_schedule
 
 OF_SENDERS: Final = frozenset((reasons.SENT,))
 """The reasons of messages that a client sent."""
 BY_CHOICE: Final = frozenset((reasons.SENT, reasons.DIVERT, reasons.HISTORY_ONLY))
 """The reasons of messages whose sender may have named a routing type, or a queue."""
-OF_ORIGINS: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.DIVERT))
+OF_ORIGINS: Final = frozenset(
+    (reasons.DEAD_LETTER, reasons.EXPIRY, reasons.DIVERT, reasons.NO_ROUTE)
+)
 """The reasons of copies that say for the same reason where they were before."""
+FIRST: Final = frozenset((reasons.SENT, reasons.HISTORY_ONLY))
+"""The reasons of messages that are what their sender sent."""
 FROM_QUEUES: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY))
 """The reasons of copies of messages that left a queue by the event before."""
 TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE))
@@ -60,6 +79,7 @@ def routed(scene: Scene, row: Row) -> Wrong | None:
         core = scene.core
         if (
             address.only_queue is queue
+            and address.ids is None
             and address.id == row[ADDRESS]
             and row[CONNECTION] in state.connections
             and row[PRIORITY] < PRIORITIES
@@ -75,21 +95,38 @@ def _routed_with_care(scene: Scene, row: Row) -> Wrong | None:
     decoded = routed_detail(scene.detail)
     chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
     wrong = _wrong_columns(scene, row) or _wrong_sender(scene, row)
-    wrong = wrong or _wrong_original(scene, row) or _wrong_origin(row, decoded.origin)
+    wrong = wrong or _wrong_original(scene, row) or _wrong_origin(scene, row, decoded.origin)
     if row[REASON] in OF_SENDERS:
         # Copies share the chunks of their original.
         wrong = wrong or wrong_chunks(scene, decoded)
     wrong = wrong or check_transaction(scene, row, decoded.transaction)
     if wrong is not None:
         return wrong
+    message = _message_of(scene, row, decoded)
+    wrong = wrong_schedule(scene, row, decoded, chosen)
+    wrong = wrong or wrong_values(scene, message, decoded, chosen)
     if row[REASON] == reasons.ADMINISTRATION:
-        return scene.unrequested()
+        return wrong or _wrong_copy(scene, row, chosen) or scene.unrequested()
     address = scene.state.addresses.get(row[ADDRESS])
     if address is None:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    message = _message_of(scene, row, decoded)
-    wrong = _wrong_expiry(scene, row, address, decoded.expires)
-    return wrong or _wrong_queues(scene, row, address, message, chosen)
+    wrong = wrong or _wrong_reason(scene, row, address, decoded)
+    wrong = wrong or _wrong_repetition(scene, row, address, message)
+    wrong = wrong or _wrong_expiry(scene, row, address, decoded.expires)
+    return wrong or _wrong_queues(scene, row, address, message, chosen, decoded)
+
+
+def _wrong_copy(scene: Scene, row: Row, chosen: list[Queue]) -> Wrong | None:
+    """Check a copy that an administrator made: of what just left, or for the address of a queue."""
+    before = scene.previous
+    if row[RELATED]:
+        left = before[1] if before is not None else None
+        if left is not None and (left[KIND], left[RELATED]) == (events.MOVED, scene.lsn):
+            return None
+        return rules.COPY, "no message left its queue for it", (row[RELATED],)
+    if row[ADDRESS] in {queue.address.id for queue in chosen}:
+        return None
+    return rules.COPY, f"its queue is not on address {row[ADDRESS]}", ()
 
 
 def _message_of(scene: Scene, row: Row, decoded: details.RoutedDetail) -> Message:
@@ -115,6 +152,35 @@ def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
     if row[FLAGS] & REDELIVERED:
         return rules.COLUMNS, "it is new, and is said to be redelivered", ()
     return None
+
+
+def _wrong_reason(
+    scene: Scene, row: Row, address: Address, decoded: details.RoutedDetail
+) -> Wrong | None:
+    """Check what only messages say that found no queue at the address that they were sent to."""
+    is_redirected = row[REASON] == reasons.NO_ROUTE
+    if decoded.unrouted_at and not is_redirected:
+        return rules.ROUTING, "it is said that no queue took it", ()
+    if is_redirected and not decoded.unrouted_at:
+        # Then the event before says that only histories took it, but for what was decided between.
+        kept = any(
+            each[1][REASON] == reasons.HISTORY_ONLY and each[1][RELATED] == row[RELATED]
+            for each in scene.events[: scene.at]
+        )
+        return None if kept else (rules.ROUTING, "it does not say which address had no queue", ())
+    return wrong_redirection(scene, decoded.unrouted_at, address)
+
+
+def _wrong_repetition(scene: Scene, row: Row, address: Address, message: Message) -> Wrong | None:
+    """Check that its address had no message with the same duplicate id, if its headers say one."""
+    ids = address.ids
+    if ids is None or row[RELATED] or row[REASON] not in FIRST or row[FLAGS] & LARGE:
+        # A large message to several addresses has none: each needs its chunks.
+        return None
+    said = view_of(message).get(DUPLICATE_ID) if scene.can_read(message) else None
+    if said is None or not ids.has(key_of(text_of(said))):
+        return None
+    return rules.ONCE, f"address '{address.name}' had a message with its duplicate id", ()
 
 
 def _wrong_sender(scene: Scene, row: Row) -> Wrong | None:
@@ -148,6 +214,8 @@ def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
     if reason == reasons.SENT:
         why = f"a client sent it, and it is said to be a copy of message {original}"
         return (rules.COPY, why, ()) if original else None
+    if reason in OF_DIVERTS and original and scene.earlier(original) is None:
+        return rules.COPY, f"its original, message {original}, was not just sent", ()
     if reason in FROM_QUEUES:
         before = scene.previous
         if before is not None and before[1][RELATED] == scene.lsn:
@@ -155,25 +223,35 @@ def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
         return rules.COPY, "no message left its queue for it", (original,)
     if reason != reasons.DIVERT:
         return None
-    at = scene.at - (scene.lsn - original)
-    if not 0 <= at < scene.at:
+    before = scene.earlier(original)
+    if before is None:
         return rules.COPY, f"its original, message {original}, was not just sent", ()
-    _, other, _, _, other_body = scene.events[at]
+    _, other, _, _, other_body = before
     is_comparable = other[KIND] == events.ROUTED and not (other[FLAGS] | row[FLAGS]) & BODY_OMITTED
     if is_comparable and other_body != scene.body:
         return rules.COPY, f"its body is not that of message {original}", (original,)
     return None
 
 
-def _wrong_origin(row: Row, origin: details.Origin | None) -> Wrong | None:
+def _wrong_origin(scene: Scene, row: Row, origin: details.Origin | None) -> Wrong | None:
     """Check that only a copy says where it was before, and says so for its own reason."""
-    if origin is None or row[REASON] == reasons.ADMINISTRATION:
+    reason = row[REASON]
+    if reason == reasons.ADMINISTRATION:
         return None
-    if row[REASON] == reasons.SENT:
+    if origin is None:
+        is_missing = scene.has(BASIS) and reason in OF_ORIGINS
+        # Of others the event before was asked what its copy has to say.
+        is_missing = is_missing and (reason not in FROM_QUEUES or row[FLAGS] & BODY_OMITTED > 0)
+        return (rules.COPY, "it does not say where it was before", ()) if is_missing else None
+    if reason == reasons.SENT:
         return rules.COPY, "a client sent it, and it is said to have been elsewhere", ()
-    if row[REASON] in OF_ORIGINS and origin.reason != row[REASON]:
+    if reason in OF_ORIGINS and origin.reason != reason:
         why = f"it is said to have been elsewhere for reason {origin.reason}"
         return rules.COPY, why, (row[RELATED],)
+    if reason == reasons.HISTORY_ONLY and not row[RELATED]:
+        return rules.COPY, "a client sent it, and it is said to have been elsewhere", ()
+    if reason in (reasons.DIVERT, reasons.HISTORY_ONLY):
+        return wrong_origin_of_copy(scene, row, origin)
     return None
 
 
@@ -188,7 +266,12 @@ class _Choice(NamedTuple):
 
 
 def _wrong_queues(
-    scene: Scene, row: Row, address: Address, message: Message, chosen: list[Queue]
+    scene: Scene,
+    row: Row,
+    address: Address,
+    message: Message,
+    chosen: list[Queue],
+    decoded: details.RoutedDetail,
 ) -> Wrong | None:
     for queue in chosen:
         if queue.deleting:
@@ -198,19 +281,44 @@ def _wrong_queues(
     if foreign is not None:
         return foreign
     has_histories = len(plain) < len(chosen)
-    is_named = row[REASON] in BY_CHOICE and len(plain) == 1 and not has_histories
-    if is_named and plain[0].address is address:
-        # Its sender may have named the queue: then nothing else is asked.
-        return None if _can_be_named(plain[0]) else _not_named(plain[0])
-    if not plain:
-        return None if has_histories else (rules.ROUTING, "it entered no queue", ())
-    wrong = _wrong_taken(scene, row, address, message)
+    may_be_named = row[REASON] in BY_CHOICE and len(plain) == 1 and not has_histories
+    may_be_named = may_be_named and plain[0].address is address
+    if decoded.named and not is_one_of_several(scene.core, plain[0] if plain else chosen[0]):
+        return rules.ROUTING, "its sender named a queue, where no other could get it", ()
+    if decoded.named or (may_be_named and not scene.has(BASIS)):
+        # Its sender named the queue, or may have: then nothing else is asked.
+        if may_be_named and (not decoded.named or row[REASON] == reasons.SENT):
+            return None if _can_be_named(plain[0]) else _not_named(plain[0])
+        return rules.ROUTING, "its sender named a queue, and it went elsewhere", ()
+    full = scene.dropped_at()
+    takers = NOBODY
+    if row[REASON] != reasons.NO_ROUTE or not row[RELATED]:
+        # What no queue took and is a copy itself is left alone by diverts.
+        takers = takers_of(scene, address, message)
+    if takers.is_exclusive:
+        return rules.DIVERTS, f"divert '{takers.must[0].name}' takes it, and is exclusive", ()
+    wrong = wrong_copies(scene, row, address, takers) if scene.core.diverts.count else None
     if wrong is not None:
         return wrong
-    full = scene.dropped_at()
+    if not plain:
+        if not has_histories:
+            return rules.ROUTING, "it entered no queue", ()
+        return _wrong_history(row, full, takers)
+    if row[REASON] == reasons.HISTORY_ONLY:
+        return rules.ROUTING, "a queue took it that is no history", ()
     multicast = _multicast(scene, row, address, message, full)
     anycast = _anycast(scene, address, message, full)
     return _compare(scene, row, address, message, plain, anycast, multicast)
+
+
+def _wrong_history(row: Row, full: set[int], takers: Takers) -> Wrong | None:
+    """Check the reason of a message that only histories took."""
+    is_only = row[REASON] == reasons.HISTORY_ONLY
+    if is_only and takers.is_some:
+        return rules.ROUTING, "diverts took it", ()
+    if not is_only and not (full or takers.may) and row[REASON] in OF_DIVERTS | FIRST:
+        return rules.ROUTING, "only histories took it, and its reason is another", ()
+    return None
 
 
 def _foreign_history(chosen: list[Queue], address: Address) -> Wrong | None:
@@ -228,20 +336,6 @@ def _can_be_named(queue: Queue) -> bool:
 
 def _not_named(queue: Queue) -> Wrong:
     return rules.ROUTING, f"queue '{queue.name}' takes no messages: it is disabled, or unused", ()
-
-
-def _wrong_taken(scene: Scene, row: Row, address: Address, message: Message) -> Wrong | None:
-    """Check that no exclusive divert takes a message that entered queues of its address."""
-    core = scene.core
-    if not core.diverts.count or row[REASON] == reasons.NO_ROUTE:
-        # Diverts leave alone what is itself a copy of one, which its event does not say.
-        return None
-    if not core.diverts.of(address.name) or not scene.can_read(message):
-        return None
-    takers = forwarding.taking(core, address.name, message)
-    if not forwarding.is_taken(takers):
-        return None
-    return rules.ROUTING, f"divert '{takers[0].name}' takes it, and is exclusive", ()
 
 
 def _multicast(
@@ -324,38 +418,7 @@ def _wrong_turn(
     return rules.ROUTING, why, ()
 
 
-# ---- messages that entered nothing, and those of before
-
-
-@checks(events.DROPPED)
-def dropped(scene: Scene, row: Row) -> Wrong | None:
-    """Check a message that was dropped."""
-    decoded = cast(details.DroppedDetail, events.decode_detail(events.DROPPED, scene.detail))
-    wrong = _wrong_sender(scene, row) if row[CONNECTION] else None
-    if wrong is not None:
-        return wrong
-    if row[PRIORITY] >= PRIORITIES:
-        return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
-    if row[ADDRESS] and row[ADDRESS] not in scene.state.addresses:
-        return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    return check_transaction(scene, row, decoded.transaction)
-
-
-@checks(events.DIVERTED)
-def diverted(scene: Scene, row: Row) -> Wrong | None:
-    """Check a message that only diverts took."""
-    decoded = cast(details.DivertedDetail, events.decode_detail(events.DIVERTED, scene.detail))
-    wrong = _wrong_columns(scene, row)
-    if wrong is None and row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
-        wrong = rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
-    address = scene.state.addresses.get(row[ADDRESS])
-    if address is None:
-        return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    there = {divert.name for divert in scene.core.diverts.of(address.name)}
-    for name in decoded.diverts:
-        if name not in there:
-            return rules.ROUTING, f"address '{address.name}' has no divert '{name}'", ()
-    return wrong or check_transaction(scene, row, decoded.transaction)
+# ---- messages of before
 
 
 @checks(events.RECALLED)
@@ -373,7 +436,9 @@ def recalled(scene: Scene, row: Row) -> Wrong | None:
     if history is None or history.find(row[MESSAGE]) is None:
         why = f"the history, queue {decoded.history}, does not have it"
         return rules.HISTORY, why, (row[MESSAGE],)
-    return _wrong_recall(row, history.get(row[MESSAGE]), recall, decoded)
+    entry = history.get(row[MESSAGE])
+    wrong = _wrong_recall(row, entry, recall, decoded)
+    return wrong or wrong_recalled_value(scene, queue, entry.message, decoded)
 
 
 def _wrong_recall(
@@ -385,6 +450,9 @@ def _wrong_recall(
     kept = (message.address_id, message.priority, message.flags, 0, message.expires)
     if facts != kept:
         return rules.HISTORY, "it is not what it is in the history", (message.id,)
+    size = MESSAGE_OVERHEAD_BYTES if message.flags & BODY_OMITTED else message.size
+    if decoded.size != size:
+        return rules.HISTORY, f"its size is {decoded.size}, and was {size}", (message.id,)
     if decoded.history < recall.history:
         why = f"queue {decoded.history}, a history, was read before queue {recall.history}"
         return rules.HISTORY, why, (message.id,)

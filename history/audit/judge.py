@@ -28,8 +28,21 @@ from daybook.engine.events import (
 )
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import StoreError
+from daybook.engine.rings import size_of
 from daybook.engine.state import State
-from daybook.history.audit import delivering, ending, entering, grouping, rules, topology
+from daybook.history.audit import (
+    belonging,
+    delivering,
+    diverting,
+    dropping,
+    ending,
+    entering,
+    grouping,
+    parting,
+    requests,
+    rules,
+    topology,
+)
 from daybook.history.audit.accounts import Ledger
 from daybook.history.audit.registry import AFTER, BEFORE, CHECKS, after, before
 from daybook.history.audit.rules import Breach, Rule, Wrong
@@ -51,17 +64,29 @@ def _address_came(scene: Scene, row: Row) -> None:
 @after(events.CONSUMER_ATTACHED)
 def _consumer_came(scene: Scene, row: Row) -> None:
     scene.prepare(scene.state.consumers[row[CONSUMER]])
+    scene.groups.pop(row[QUEUE], None)
 
 
 @after(events.CONSUMER_DETACHED)
 def _consumer_went(scene: Scene, row: Row) -> None:
     for known in (scene.automatic, scene.manual, scene.unclear):
         known.discard(row[CONSUMER])
+    scene.groups.pop(row[QUEUE], None)
 
 
 @after(events.CONNECTION_CLOSED)
 def _connection_went(scene: Scene, row: Row) -> None:
     scene.forget(row[CONNECTION])
+
+
+@before(events.BROKER_STARTED)
+def _broker_starts(scene: Scene, row: Row) -> None:
+    scene.interrupted = {
+        (consumer.queue.id, message)
+        for consumer in scene.state.consumers.values()
+        if size_of(scene.core, consumer.queue) >= 0
+        for message in consumer.unacked
+    }
 
 
 @after(events.BROKER_STARTED)
@@ -76,7 +101,8 @@ def _diverts_changed(scene: Scene, row: Row) -> None:
 
 
 # Imported for the rules that they register.
-assert all((delivering, ending, entering, grouping, topology))
+assert all((belonging, delivering, diverting, dropping, ending, entering, grouping, topology))
+assert all((parting, requests))
 NAMES: Final = [column.name for column in events.COLUMNS]
 ALWAYS: Final = ("kind", "time")
 """The columns that every kind fills."""

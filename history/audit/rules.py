@@ -65,6 +65,10 @@ FILTERED: Final = Rule("filtered", "ADR 43", "a consumer gets what passes its fi
 HOLDER: Final = Rule("exclusive", "DESIGN 12", "an exclusive queue delivers to one consumer")
 TAKER: Final = Rule("taker", "DESIGN 4", "a delivery, and its end, is of the consumer it names")
 READING: Final = Rule("reading", "ADR 44", "a browser, and a non-destructive queue, take nothing")
+GROUP: Final = Rule("group", "ADR 48", "a message goes to the consumer that has its group")
+ENDED: Final = Rule(
+    "ended", "DESIGN 4", "what a connection had ends for the reason for which the connection does"
+)
 COUNT: Final = Rule("count", "ADR 24", "the delivery count grows by one for each attempt")
 ENDING: Final = Rule("ending", "ADR 34", "what follows a failed delivery is what its end means")
 AUTOMATIC: Final = Rule(
@@ -72,10 +76,19 @@ AUTOMATIC: Final = Rule(
 )
 TOO_EARLY: Final = Rule("too-early", "ADR 25", "a dead letter had its last attempt")
 HELD: Final = Rule("held", "ADR 25", "a message is held only if it has to leave and cannot")
+DROPPING: Final = Rule("dropped", "ADR 80", "a message is dropped for a reason that was there")
+DIVERTS: Final = Rule("diverted", "ADR 47", "each divert that takes a message makes its copies")
+ONCE: Final = Rule("duplicate", "DESIGN 7", "a message with a duplicate id is taken once")
 COPY: Final = Rule("copy", "ADR 25", "a copy is what its original was, where the settings say")
 REMOVAL: Final = Rule("removal", "ADR 31", "a message is removed for a reason that was there")
 REQUESTED: Final = Rule(
     "requested", "ADR 56", "what an administrator did is covered by an Administered"
+)
+SCHEDULE: Final = Rule(
+    "schedule", "ADR 39", "a message is set aside until the time that its sender asked for"
+)
+LAST_VALUE: Final = Rule(
+    "last-value", "ADR 45", "a message replaces the one before with the same value"
 )
 DUE: Final = Rule("due", "ADR 39", "a scheduled message is ready when its time has come")
 COMMIT: Final = Rule("commit", "ADR 2", "a transaction is all of its events, and nothing else")

@@ -29,6 +29,9 @@ STARTS: Final = changing({BROKER}, {BEGINS})
 BARE: Final = Window(1000, 1 << 40, with_content=False)
 """How many entries come from the index at a time."""
 NOT_REQUESTED: Final = "no administrator's request covers it"
+RETURNED_MAX: Final = 10_000
+"""How many messages that came back to one ring are known by themselves."""
+NOTHING: Final[frozenset[int]] = frozenset()
 _PLAIN: Final = details.RoutedDetail()
 
 
@@ -63,6 +66,16 @@ class Scene:
         self.unclear: set[int] = set()
         # Subscriptions to several queues, with their connections.
         self.bundles: dict[int, int] = {}
+        # By connection, for which reason something of it ended because it does, and by which event;
+        # by consumer, the same of its deliveries.
+        self.ending: dict[int, tuple[int, int]] = {}
+        self.leaving: dict[int, tuple[int, int]] = {}
+        # By queue, which consumer has a message group.
+        self.groups: dict[int, dict[int, int]] = {}
+        # What came back to rings since the broker started, or was in flight before: it may leave
+        # them first. By queue; None of one with too many.
+        self.interrupted: set[tuple[int, int]] = set()
+        self.returned: dict[int, set[int] | None] = {}
         self._requests: list[tuple[int, int]] | None = None
         # Content is read where a rule asks for it: it may have left with its segment.
         state.window = BARE
@@ -104,14 +117,32 @@ class Scene:
         self.level = deciders.level_of_start(self.detail)
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
-        self.bundles.clear()
+        for ended in (self.bundles, self.ending, self.leaving, self.groups, self.returned):
+            ended.clear()
 
     def adopt(self, before: "Scene") -> None:
         """Take over what only earlier events tell from the scene of the events before."""
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
         self.used, self.bundles = before.used, before.bundles
+        self.ending, self.leaving, self.groups = before.ending, before.leaving, before.groups
+        self.interrupted, self.returned = before.interrupted, before.returned
         self.known_from, self.level = before.known_from, before.level
+
+    def note_returned(self, queue: Queue, message: int) -> None:
+        """Note that a message is in a ring again."""
+        known = self.returned.setdefault(queue.id, set())
+        if known is not None:
+            known.add(message)
+            if len(known) > RETURNED_MAX:
+                self.returned[queue.id] = None
+
+    def may_have_returned(self, queue: Queue, message: int) -> bool:
+        """Whether a message may have come back to a ring since the broker started."""
+        if message <= self.known_from or (queue.id, message) in self.interrupted:
+            return True
+        known = self.returned.get(queue.id, NOTHING)
+        return known is None or message in known
 
     # ---- what the engine derives
 
@@ -143,6 +174,11 @@ class Scene:
     def previous(self) -> Folded | None:
         """The event before in the block, None at its beginning."""
         return self.events[self.at - 1] if self.at else None
+
+    def earlier(self, lsn: int) -> Folded | None:
+        """Return an earlier event of the block, None if it is in none."""
+        at = self.at - (self.lsn - lsn)
+        return self.events[at] if 0 <= at < self.at else None
 
     def is_requested(self) -> bool:
         """Whether an administrator's request covers the event."""

@@ -14,6 +14,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.subscriptions import check_queue_of
 from daybook.engine.topology import is_unused
 from daybook.history.audit import rules
+from daybook.history.audit.parting import wrong_attached, wrong_detached
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene
@@ -37,7 +38,8 @@ def attached(scene: Scene, row: Row) -> Wrong | None:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", (row[CONNECTION],)
     if queue.deleting or row[ADDRESS] != queue.address.id:
         return rules.ADMITTED, f"queue '{queue.name}' is not on address {row[ADDRESS]}", ()
-    wrong = wrong_bundle(scene, row) if row[RELATED] else None
+    wrong = wrong_attached(scene, row) if scene.ending else None
+    wrong = wrong or (wrong_bundle(scene, row) if row[RELATED] else None)
     if wrong is not None:
         return wrong
     decoded = cast(
@@ -56,7 +58,7 @@ def detached(scene: Scene, row: Row) -> Wrong | None:
     if (queue.id, queue.address.id, consumer.connection_id) == (
         row[QUEUE], row[ADDRESS], row[CONNECTION],
     ):  # fmt: skip
-        return None
+        return wrong_detached(scene, row)
     why = f"it was attached to queue '{queue.name}' by connection {consumer.connection_id}"
     return rules.TAKER, why, (consumer.id,)
 

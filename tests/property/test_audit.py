@@ -5,10 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybook.engine import events
 from daybook.engine.core import Options
 from daybook.history.audit import running
 from daybook.history.audit.accounts import Account
@@ -22,8 +24,12 @@ from daybook.paging.snapshots import Snapshots, known_snapshots
 from daybook.tools import auditing
 from daybook.tools.verify_work import Source
 from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
+from tests.support.forger import stories
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import RESTART, Step, play, steps
+from tests.support.shortages import short
+from tests.support.world import Event
+from tests.support.world import fold as folded
 
 
 @given(scenario=steps, most=st.sampled_from((0, 4)))
@@ -44,6 +50,43 @@ def test_long_stories_are_allowed(seed: int) -> None:
     ]
     play(world, story)
     assert judged(world.journal, world.ends) == []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_brokers_that_are_full_are_allowed_to_drop(seed: int) -> None:
+    world = short(seed)
+    assert judged(world.journal, world.ends) == []
+
+
+def of_level_5(event: Event) -> Event:
+    """The same event by a broker that does not say what it decided from."""
+    if event.name == "BrokerStarted":
+        detail = msgspec.structs.replace(event.decoded, level=5)
+    elif event.name in ("Dropped", "Diverted"):
+        event = event._replace(headers=b"")
+        detail = msgspec.structs.replace(event.decoded, basis=None)
+    elif event.name == "Routed" and event.detail:
+        detail = msgspec.structs.replace(event.decoded, due=0, named=False)
+    else:
+        return event
+    return event._replace(detail=events.encode_detail(detail))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_brokers_before_decided_is_judged_by_what_they_said(seed: int) -> None:
+    story = stories(1, seed)[0]
+    assert judged([of_level_5(each) for each in story.journal], story.ends) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_an_audit_begins_it_does_not_know_the_broker(seed: int) -> None:
+    """Behind the start of the broker nothing is demanded that earlier brokers did not say."""
+    story = stories(1, seed)[0]
+    begin = next(end for end in story.ends if end >= len(story.journal) // 3)
+    state = folded(list(story.journal[:begin]))
+    ends = [end - begin for end in story.ends if end > begin]
+    tail = list(story.journal[begin:])
+    assert judged(tail, ends, state=state, after=begin) == []
 
 
 @pytest.mark.parametrize("seed", range(3))

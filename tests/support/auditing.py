@@ -4,6 +4,7 @@ The broker's door lets in no command of a connection that is gone, and records e
 administrator; `World` itself does neither.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,8 +23,15 @@ from tests.support.world import SECOND, Event, World
 OF_ADMINISTRATORS = (
     c.ActOnMessages, c.PurgeQueue, c.ReleaseHeld, c.DeliverScheduled, c.ForgetRetained,
 )  # fmt: skip
+_OTHERWISE = {"release-held": "release-queue"}
 LATER = 1 << 60
 OPTIONS = Options(compile_filter=compile_filter, hosts=HOSTS)
+
+
+def _asked(command: c.Command) -> str:
+    """The name of a request, as administrators send it."""
+    name = re.sub("(?<=[a-z])(?=[A-Z])", "-", type(command).__name__).lower()
+    return _OTHERWISE.get(name, name)
 
 
 class DoorWorld(World):
@@ -43,7 +51,7 @@ class DoorWorld(World):
         ):
             return Refusal(Code.NOT_FOUND, "no such connection")
         if isinstance(command, OF_ADMINISTRATORS):
-            command = c.Administer("joe", "{}", command)
+            command = c.Administer("joe", f'{{"do":"{_asked(command)}"}}', command)
         assert type(command) in HANDLERS
         return super().handle(command)
 
@@ -65,9 +73,12 @@ def judged(
     options: Options = OPTIONS,
     tolerance: int = SECOND,
     now: int = LATER,
+    after: int = 0,
 ) -> list[Breach]:
-    """Return the breaches in events, whose blocks end behind these numbers of them."""
-    judge = Judge(state if state is not None else State(), 0, options, Clock(now, tolerance))
+    """Return the breaches in events, whose blocks end behind these numbers of them; `state` is that
+    after event `after`."""
+    state = state if state is not None else State()
+    judge = Judge(state, after, options, Clock(now, tolerance))
     found: list[Breach] = []
     cuts = sorted({end for end in ends if 0 < end < len(journal)} | {len(journal)})
     for start, end in zip([0, *cuts], cuts, strict=False):

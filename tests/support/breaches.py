@@ -5,8 +5,7 @@ A planter makes a history with a broker, alters it, and says which event is wron
 those that say nothing.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,6 +13,7 @@ from daybook.engine import commands as c
 from daybook.engine import events, reasons
 from daybook.engine.definitions import MULTICAST
 from tests.support.auditing import DoorWorld
+from tests.support.decisions import DECISIONS, Planted, Planter
 from tests.support.faults import appended, changed, inserted, replaced, without
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
@@ -21,18 +21,6 @@ from tests.support.world import SECOND, Event, World
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 YEARS = 3650 * DAY
-
-
-class Planted(NamedTuple):
-    """An altered history, where its blocks end, and what is wrong: a rule and an event."""
-
-    history: list[Event]
-    ends: list[int]
-    rule: str
-    lsn: int
-
-
-Planter = Callable[[], Planted]
 
 
 def _world(**matches: dict[str, Any]) -> tuple[DoorWorld, int, int]:
@@ -421,5 +409,6 @@ BREACHES: tuple[Planter, ...] = (
     chunk_missing, another_address, another_priority, another_persistence,
     automatic_by_the_client, acknowledged_before_its_delivery, an_hour_back, a_day_back,
     years_ahead, unknown_reason, duplicate_taken_twice, queue_created_twice, unknown_kind,
+    *DECISIONS,
 )  # fmt: skip
 """What an audit by re-execution must find."""

@@ -2,8 +2,9 @@
 
 A *cell* is a kind of event with one thing that can be wrong with it: a column, a bit of the flags,
 a field of the detail, headers, body; or the event is gone, is there twice, or stands behind the one
-that followed it. The forger repairs what it can: ids follow their events, and `write_history` seals
-blocks and chain again. `tests.support.forgeries` says what an audit finds.
+that followed it; or the message was dropped instead, or went to another consumer. The forger
+repairs what it can: ids follow their events, and `write_history` seals blocks and chain again.
+`tests.support.forgeries` says what an audit finds.
 """
 
 import random
@@ -16,7 +17,7 @@ from daybook.engine import commands as c
 from daybook.engine import details, events, reasons
 from daybook.engine.definitions import Detail
 from daybook.engine.events import EVENT_TYPES, KIND, EventType, Row
-from tests.support import histories, mixture
+from tests.support import histories, mixture, shortages
 from tests.support.auditing import DoorWorld
 from tests.support.faults import changed
 from tests.support.scenario import RESTART, Step, play
@@ -58,6 +59,18 @@ FLAGS: Final = {
 """The bits of the flags, by name; for the format of headers, its lowest one."""
 ORDER: Final = ("missing", "twice", "swapped")
 """What can be done with an event as a whole."""
+DROPPED: Final = "dropped"
+"""The message is dropped instead, and whatever happened to it did not."""
+ANOTHER: Final = "other consumer"
+"""The delivery, and all that followed, is of another consumer of the queue."""
+TAKEN: Final = ("Delivered",)
+ALONE: Final = {
+    "Delivered", "Acknowledged", "Returned", "Scheduled", "Due", "Removed", "Expired", "Shown",
+    "Seen",
+}  # fmt: skip
+"""What happens to a message and makes nothing else."""
+ENTERED: Final = ("Routed",)
+"""The events of messages that were taken."""
 BLOCKS: Final = Cell("", "blocks swapped")
 WITH_HEADERS: Final = ("Routed", "Carried")
 WITH_BODY: Final = ("Routed", "Carried", "ChunkReceived")
@@ -85,6 +98,10 @@ def _fields(event: EventType) -> Iterator[str]:
         yield "headers"
     if event.name in WITH_BODY:
         yield "body"
+    if event.name in ENTERED:
+        yield DROPPED
+    if event.name in TAKEN:
+        yield ANOTHER
     yield from ORDER
 
 
@@ -93,7 +110,7 @@ def _fields(event: EventType) -> Iterator[str]:
 
 def stories(count: int, seed: int = 0) -> list[Story]:
     """Return journals in which every kind of event occurs, if they are some dozens."""
-    makers = (_mixture, _scenario, _mixture, _history)
+    makers = (_mixture, _scenario, _mixture, _history, _short)
     return [makers[each % len(makers)](seed + each) for each in range(count)]
 
 
@@ -129,6 +146,11 @@ def _scenario(seed: int) -> Story:
 def _history(seed: int) -> Story:
     world = DoorWorld()
     return Story(histories.played(seed, 50, world), world.ends)
+
+
+def _short(seed: int) -> Story:
+    world = shortages.short(seed)
+    return Story(world.journal, world.ends)
 
 
 def _with_rare_ones(story: Story) -> Story:
@@ -181,11 +203,78 @@ class Forger:
     def _forge(self, cell: Cell, story: Story, event: Event) -> Forgery | None:
         if cell.field in ORDER:
             return _reordered(cell, story, event)
+        if cell.field == DROPPED:
+            return self._dropped(cell, story, event)
+        if cell.field == ANOTHER:
+            return self._given(cell, story, event)
         forged = self._changed(cell, event)
         if forged is None or forged == event:
             return None
         history = [forged if each is event else each for each in story.journal]
         text = f"{_shown(event, cell.field)} -> {_shown(forged, cell.field)}"
+        return Forgery(cell, history, story.ends, event.lsn, text)
+
+    def _dropped(self, cell: Cell, story: Story, event: Event) -> Forgery | None:
+        """Drop a message instead, for some reason, with what a broker would say of it."""
+        row = event.row
+        of_it = [each for each in story.journal if each.row[events.MESSAGE] == event.lsn]
+        others = [each.name for each in of_it if each is not event]
+        decoded = cast(Any, event.decoded) if event.detail else details.RoutedDetail()
+        is_last = not any(each.row[events.RELATED] == event.lsn for each in story.journal)
+        if not (is_last and set(others) <= ALONE and row[events.REASON] == reasons.SENT):
+            return None
+        reason = self._random.choice(events.BY_NAME["Dropped"].reasons)
+        forged = event._replace(
+            row=events.row(
+                events.DROPPED, reason=reason, address=row[events.ADDRESS],
+                priority=row[events.PRIORITY], connection=row[events.CONNECTION],
+                flags=row[events.FLAGS], time=row[events.TIME],
+            ),
+            detail=events.encode_detail(
+                details.DroppedDetail(
+                    transaction=decoded.transaction,
+                    basis=details.Basis(
+                        text="no room" if reason == reasons.DISK_FULL else "",
+                        body_bytes=len(event.body), expires=getattr(decoded, "expires", 0),
+                    ),
+                )
+            ),
+            body=b"",
+        )  # fmt: skip
+        gone = {each.lsn for each in of_it if each is not event}
+        order = [at for at in range(len(story.journal)) if at + 1 not in gone]
+        journal = [forged if each is event else each for each in story.journal]
+        ends = [end - sum(lsn <= end for lsn in gone) for end in story.ends]
+        lsn = event.lsn - sum(lsn <= event.lsn for lsn in gone)
+        text = f"is dropped: {reasons.REASONS[reason][0]}"
+        return Forgery(cell, _in_order(journal, order), ends, lsn, text)
+
+    def _given(self, cell: Cell, story: Story, event: Event) -> Forgery | None:
+        """Give a message to another consumer of its queue, until that delivery ends."""
+        consumer, queue = event.row[events.CONSUMER], event.row[events.QUEUE]
+        there: dict[int, int] = {}
+        for each in story.journal[: event.lsn]:
+            if each.name == "BrokerStarted":
+                there.clear()
+            elif each.name == "ConsumerAttached" and each.row[events.QUEUE] == queue:
+                if not each.decoded.browses:
+                    there[each.lsn] = each.row[events.CONNECTION]
+            elif each.name == "ConsumerDetached":
+                there.pop(each.row[events.CONSUMER], None)
+        there.pop(consumer, None)
+        if not there:
+            return None
+        other = self._random.choice(sorted(there))
+        history, is_over = list(story.journal), False
+        for at in range(event.lsn - 1, len(history)):
+            each = history[at]
+            is_own = each.row[events.MESSAGE] == event.row[events.MESSAGE]
+            if is_over or not (is_own and each.row[events.CONSUMER] == consumer):
+                continue
+            row = changed(each.row, consumer=other, connection=there[other])
+            history[at] = each._replace(row=row)
+            is_over = each is not event
+        text = f"is of consumer {other}, not {consumer}"
         return Forgery(cell, history, story.ends, event.lsn, text)
 
     def _changed(self, cell: Cell, event: Event) -> Event | None:

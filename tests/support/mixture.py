@@ -240,6 +240,9 @@ class Player:
             if x == 7:
                 properties.append(("JMSXGroupSeq", "-1"))
         queue = NAMES[z % 4] if y == 5 else None
+        duplicate_id = f"i{(y + z) % 4}" if (x * y) % 5 == 1 else ""
+        if duplicate_id:
+            properties.append(("_AMQ_DUPL_ID", duplicate_id))
         command = c.Send(
             connection,
             QUEUES[queue][0] if queue else ("q", "q", "q", "c", "dead")[z % 5],
@@ -251,7 +254,7 @@ class Player:
             persistent=y != 3,
             expires=now_ms + 5 + 3 * z if (x + y) % 4 == 0 else 0,
             transaction=self.transaction(connection, z),
-            duplicate_id=f"i{(y + z) % 4}" if (x * y) % 5 == 1 else "",
+            duplicate_id=duplicate_id,
             format=GROUPED if group else 0,
             due=now_ms + 4 * y if (y + z) % 4 == 2 else 0,
         )

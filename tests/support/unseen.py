@@ -7,7 +7,8 @@ that fits a cell counts. A cell in no row must show every forgery.
 from typing import Final
 
 TOLERANCE: Final = (
-    "Times inside `--clock-tolerance`: clocks are corrected, so an event may have any time there."
+    "Times inside `--clock-tolerance`: clocks are corrected, so an event may have any time there. "
+    "`journal verify DATA --public-key KEY` finds every time that was changed before a mark."
 )
 WISH: Final = (
     "What a client, an administrator or the configuration asked for. Nothing else repeats it; it "
@@ -27,8 +28,9 @@ ERASED: Final = (
     "anchors, show that an event is missing."
 )
 ORDER: Final = (
-    "Events that do not depend on each other could have come in either order. Signed marks show "
-    "that blocks were exchanged."
+    "Events that do not depend on each other could have come in either order. Signatures cover the "
+    "order of all blocks: `journal verify DATA --public-key KEY` finds what was exchanged before a "
+    "mark."
 )
 CHOICE: Final = (
     "Volatile: the credit of consumers, whose turn it is, how long a queue or address was unused. "
@@ -41,12 +43,22 @@ SENDER: Final = (
 UNREADABLE: Final = (
     "The content of the message is not journaled, or left with its segment, so it may be any."
 )
-OPEN: Final = "No rule asks this yet."
+MACHINE: Final = (
+    "What a journal does not know: disk and memory of the machine, limits of the whole broker, ids "
+    "that are in memory only. The event says what was decided from, and nothing repeats it."
+)
+PARTING: Final = (
+    "Who ended it: a client may end a consumer, a delivery or a transaction itself, just before "
+    "its connection ends for another reason. What has no consumers ends without a witness."
+)
+SETTLED: Final = (
+    "What the consumer said of a message that it was only shown; nothing happens to it."
+)
 
 UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("*", "time", TOLERANCE),
     ("Signed SigningKeyChanged", "*", SIGNATURE),
-    ("BrokerStopped Checkpoint", "detail.digest,related", DIGEST),
+    ("BrokerStopped Checkpoint", "detail.digest,detail.hurried,related", DIGEST),
     ("Forked Lost SegmentsRemoved", "*", OUTSIDE),
     ("BrokerStarted", "detail.*", OUTSIDE),
     ("ConnectionRefused PermissionRefused", "*", REFUSED),
@@ -75,20 +87,25 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("TransactionCommitted", "detail.transaction", SENDER),
     ("Acknowledged", "reason", CHOICE),
     ("Acknowledged", "message", WISH),
-    ("Routed", "detail.origin", OPEN),
     ("Returned", "delivery_count", CHOICE),
+    ("Delivered", "other consumer", CHOICE),
     ("Administered", "related", WISH),
     ("Released", "reason", WISH),
     ("BundleOpened Con* Transaction*", "connection", SENDER),
-    ("ConnectionClosed ConsumerDetached Returned TransactionRolledBack", "reason", OPEN),
-    ("Routed", "reason,related,detail.last_values,detail.unrouted_at", OPEN),
-    ("Dropped", "*", OPEN),
-    ("DeadLettered Expired Removed Scheduled Due Seen Held PagingStarted", "reason", OPEN),
-    ("Removed", "connection,related", OPEN),
-    ("Scheduled", "detail.due", OPEN),
-    ("Due", "detail.last_value", OPEN),
-    ("DuplicateIdRecorded", "*", OPEN),
-    ("Diverted", "*", OPEN),
-    ("Recalled", "detail.size,detail.last_values", OPEN),
+    ("ConnectionClosed ConsumerDetached Returned TransactionRolledBack", "reason", PARTING),
+    ("Seen", "reason", SETTLED),
+    ("Routed", "reason,related,detail.named,detail.unrouted_at", SENDER),
+    ("Routed Due", "detail.last_values,detail.last_value", UNREADABLE),
+    ("Routed", "dropped", MACHINE),
+    ("QueueDeleted", "queue", WISH),
+    ("Dropped", "reason", MACHINE),
+    ("Dropped", "*", SENDER),
+    ("Diverted", "flags.*,detail.basis", SENDER),
+    ("PagingStarted", "reason", UNREADABLE),
+    ("PagingStarted", "address", CHOICE),
+    ("Removed", "reason", CHOICE),
+    ("Due", "reason", WISH),
+    ("DuplicateIdRecorded", "detail.duplicate_id", SENDER),
+    ("Recalled", "detail.history,history", CHOICE),
 )  # fmt: skip
 """By kinds and fields, why nothing can see a forgery, or some of them."""

@@ -1,0 +1,108 @@
+"""The rules of ends: consumers, deliveries and transactions end for the reason for which their
+connection does, or for one of their own.
+
+Must never know what a delivery's end means for its message.
+"""
+
+from typing import Final, cast
+
+from daybook.engine import details, events, reasons
+from daybook.engine.events import CONNECTION, CONSUMER, KIND, REASON, Row
+from daybook.engine.settlements import OUTCOMES
+from daybook.history.audit import rules
+from daybook.history.audit.registry import checks
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Scene
+
+OF_CONSUMERS: Final = frozenset(
+    (reasons.CLOSED, reasons.END_OF_BROWSE, reasons.LEFT_OUT, reasons.QUEUE_REMOVED)
+)
+"""Why a consumer ends although its connection does not."""
+OF_TRANSACTIONS: Final = frozenset((reasons.ROLLBACK, reasons.COMMIT_REFUSED, reasons.LIMIT))
+"""Why a transaction does."""
+OF_DELIVERIES: Final = frozenset((*OUTCOMES.values(), reasons.UNREADABLE))
+"""Why a delivery does."""
+
+
+def noted(scene: Scene, row: Row) -> Wrong | None:
+    """Note that something ends because its connection does."""
+    connection, reason = row[CONNECTION], row[REASON]
+    known = scene.ending.setdefault(connection, (reason, scene.lsn))
+    return None if known[0] == reason else _another(known)
+
+
+def _another(known: tuple[int, int]) -> Wrong:
+    name = reasons.REASONS.get(known[0], ("",))[0]
+    return rules.ENDED, f"it is for another reason that this ends: {name}", (known[1],)
+
+
+def wrong_attached(scene: Scene, row: Row) -> Wrong | None:
+    """Check that the connection of a new consumer was not ending."""
+    known = scene.ending.get(row[CONNECTION])
+    if known is None:
+        return None
+    return rules.ENDED, f"connection {row[CONNECTION]} was ending", (known[1],)
+
+
+def wrong_detached(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a consumer ends for the reason for which its deliveries did."""
+    reason = row[REASON]
+    known = scene.leaving.pop(row[CONSUMER], None)
+    if known is not None and known[0] != reason and not _may_follow(known[0], reason):
+        return _another(known)
+    before = scene.previous
+    if before is not None and before[1][KIND] == events.RETURNED:
+        other = before[1]
+        is_own = other[CONSUMER] == row[CONSUMER] and other[REASON] not in OF_DELIVERIES
+        if is_own and other[REASON] != reason:
+            return _another((other[REASON], before[0]))
+    return noted(scene, row) if reason not in OF_CONSUMERS else None
+
+
+def _may_follow(before: int, reason: int) -> bool:
+    """Whether what ends in parts may do so for two reasons: its connection was lost meanwhile."""
+    return before in OF_CONSUMERS and reason not in OF_CONSUMERS
+
+
+def wrong_return(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a delivery ends by its consumer's word, or because that ends."""
+    reason, consumer = row[REASON], row[CONSUMER]
+    known = scene.leaving.get(consumer)
+    if known is not None and known[0] != reason and not _may_follow(known[0], reason):
+        return _another(known)
+    if reason in OF_DELIVERIES:
+        return None
+    scene.leaving[consumer] = reason, scene.lsn
+    if reason in OF_CONSUMERS:
+        return None
+    other = scene.ending.get(row[CONNECTION])
+    return _another(other) if other is not None and other[0] != reason else None
+
+
+def wrong_delivery(scene: Scene, consumer: int) -> Wrong | None:
+    """Check that a consumer that is handed something, or acknowledges it, was not leaving."""
+    known = scene.leaving.get(consumer)
+    if known is None:
+        return None
+    return rules.ENDED, f"consumer {consumer} was leaving", (known[1],)
+
+
+@checks(events.CONNECTION_CLOSED)
+def closed(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a connection ends for the reason for which what it had did."""
+    known = scene.ending.pop(row[CONNECTION], None)
+    return _another(known) if known is not None and known[0] != row[REASON] else None
+
+
+@checks(events.TRANSACTION_ROLLED_BACK)
+def rolled_back(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a transaction that left nothing was of an open connection."""
+    found = cast(
+        details.TransactionDetail,
+        events.decode_detail(events.TRANSACTION_ROLLED_BACK, scene.detail),
+    )
+    if row[CONNECTION] not in scene.state.connections:
+        return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
+    if found.first or found.events:
+        return rules.COMMIT, "it was rolled back, and names events", ()
+    return noted(scene, row) if row[REASON] not in OF_TRANSACTIONS else None

@@ -1,0 +1,77 @@
+"""The rules of administrators' requests: each covers what it asked for.
+
+The request is in the event as it came, in JSON; one that was cut, or that this version does not
+know, may have asked for anything. Must never know who may ask for what.
+"""
+
+from typing import Final, cast
+
+import msgspec
+
+from daybook.engine import details, events
+from daybook.engine.events import KIND, RELATED, Row
+from daybook.engine.kinds import ENDING_A_DELIVERY, LEAVING, OF_ENTRIES, changing
+from daybook.engine.life import ADDRESS as OF_ADDRESS
+from daybook.engine.life import BEGINS, CHANGES, ENDS
+from daybook.engine.life import CONSUMER as OF_CONSUMER
+from daybook.engine.life import QUEUE as OF_QUEUE
+from daybook.history.audit import rules
+from daybook.history.audit.registry import checks
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Scene
+
+_ENDING_QUEUES: Final = (
+    changing({OF_ADDRESS, OF_QUEUE, OF_CONSUMER}, {CHANGES, ENDS}) | LEAVING | ENDING_A_DELIVERY
+)
+_ASKED: Final[dict[str, frozenset[int]]] = {
+    "pause-queue": frozenset((events.QUEUE_PAUSED,)),
+    "resume-queue": frozenset((events.QUEUE_RESUMED,)),
+    "pause-address": frozenset((events.ADDRESS_UPDATED,)),
+    "resume-address": frozenset((events.ADDRESS_UPDATED,)),
+    "create-address": changing({OF_ADDRESS}, {BEGINS, CHANGES}),
+    "update-address": frozenset((events.ADDRESS_UPDATED,)),
+    "delete-address": _ENDING_QUEUES,
+    "create-queue": changing({OF_QUEUE}, {BEGINS, CHANGES}),
+    "update-queue": frozenset((events.QUEUE_UPDATED,)),
+    "delete-queue": _ENDING_QUEUES,
+    "purge-queue": frozenset((events.REMOVED,)),
+    "release-queue": frozenset((events.RELEASED,)),
+    "deliver-scheduled": frozenset((events.DUE,)),
+    "forget-retained": frozenset((events.REMOVED,)),
+    "clear-id-cache": frozenset((events.DUPLICATE_IDS_CLEARED,)),
+    "reset-groups": frozenset((events.GROUPS_RESET,)),
+    "create-divert": frozenset((events.DIVERT_CREATED,)),
+    "delete-divert": frozenset((events.DIVERT_DELETED,)),
+    "set-settings": frozenset((events.SETTINGS_CHANGED,)),
+    "remove-settings": frozenset((events.SETTINGS_CHANGED,)),
+    "act-on-messages": OF_ENTRIES,
+}
+"""What each request does: one event of these kinds at least."""
+
+
+class _Request(msgspec.Struct):
+    do: str = ""
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+@checks(events.ADMINISTERED)
+def requested(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a request covers events of its block, and among them what it asked for."""
+    first = scene.events[0][0]
+    if not first <= row[RELATED] < scene.lsn:
+        why = f"it covers events from {row[RELATED]} on, of another block"
+        return rules.REQUESTED, why, ()
+    decoded = cast(
+        details.AdministeredDetail, events.decode_detail(events.ADMINISTERED, scene.detail)
+    )
+    try:
+        asked = _decoder.decode(decoded.request).do
+    except msgspec.MsgspecError:
+        return None
+    kinds = _ASKED.get(asked)
+    covered = scene.events[row[RELATED] - first : scene.at]
+    if kinds is None or any(event[1][KIND] in kinds for event in covered):
+        return None
+    return rules.REQUESTED, f"it asked for {asked}, and nothing like that was done", (row[RELATED],)

@@ -1,0 +1,65 @@
+"""The rules of messages that wait: held, scheduled by their sender or after a failure, and due.
+
+Must never know how a delivery ended.
+"""
+
+from typing import cast
+
+from daybook.engine import events, reasons
+from daybook.engine.details import RoutedDetail, ScheduledDetail
+from daybook.engine.events import KIND, MESSAGE, QUEUE, REASON, TIME, Row
+from daybook.engine.kinds import ENTERING
+from daybook.engine.queues import Queue
+from daybook.engine.scheduling import is_later
+from daybook.history.audit import rules
+from daybook.history.audit.deciders import BASIS
+from daybook.history.audit.rules import Wrong
+from daybook.history.audit.scene import Scene, routed_detail
+
+
+def wrong_schedule(
+    scene: Scene, row: Row, decoded: RoutedDetail, chosen: list[Queue]
+) -> Wrong | None:
+    """Check that a message that is not to be delivered yet is set aside at once, in every queue."""
+    if not decoded.due:
+        return None
+    if not is_later(scene.core, decoded.due):
+        return rules.SCHEDULE, f"its delivery time, {decoded.due}, had come", ()
+    missing = {queue.id for queue in chosen}
+    for _, other, detail, _, _ in scene.following:
+        if other[KIND] == events.SCHEDULED and other[MESSAGE] == scene.lsn:
+            found = cast(ScheduledDetail, events.decode_detail(events.SCHEDULED, detail))
+            if other[REASON] == reasons.DELIVERY_TIME and found.due == decoded.due:
+                missing.discard(other[QUEUE])
+        if not missing:
+            return None
+    name = scene.state.queues[min(missing)].name
+    why = f"its delivery time is {decoded.due}, and in queue '{name}' it was not set aside"
+    return rules.SCHEDULE, why, ()
+
+
+def wrong_delivery_time(scene: Scene, row: Row) -> Wrong | None:
+    """Check that a message is scheduled for the time that its sender asked for."""
+    detail = cast(ScheduledDetail, events.decode_detail(events.SCHEDULED, scene.detail))
+    if detail.due * 1000 <= row[TIME]:
+        return rules.SCHEDULE, f"its delivery time, {detail.due}, had come", (row[MESSAGE],)
+    entered = _entered(scene, row)
+    if entered is None:
+        return rules.SCHEDULE, "it was in its queue before", (row[MESSAGE],)
+    kind, encoded = entered
+    if kind != events.ROUTED or not scene.has(BASIS):
+        # A history knows its time, and brokers before did not say it.
+        return None
+    if routed_detail(encoded).due == detail.due:
+        return None
+    why = f"its sender did not ask for the delivery time {detail.due}"
+    return rules.SCHEDULE, why, (row[MESSAGE],)
+
+
+def _entered(scene: Scene, row: Row) -> tuple[int, bytes] | None:
+    """Return kind and detail of the event of the block by which an entry came into its queue."""
+    for at in range(scene.at - 1, -1, -1):
+        _, other, detail, _, _ = scene.events[at]
+        if other[KIND] in ENTERING and other[MESSAGE] == row[MESSAGE]:
+            return other[KIND], detail
+    return None
