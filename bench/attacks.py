@@ -379,6 +379,42 @@ class Leaving(Scenario):
         _settle(self.data)
 
 
+class Deaf(Scenario):
+    """100 subscribers that never read are sent 4 MB each, and vanish"""
+
+    def prepare(self) -> None:
+        """Subscribe with each, and read nothing from then on."""
+        self.peers = [Peer(self.port) for _ in range(100 * self.scale)]
+        for peer in self.peers:
+            peer.do("SUBSCRIBE\nid:1\ndestination:/topic/deaf\n\n")
+
+    def attack(self) -> None:
+        """Publish, and leave."""
+        for _ in range(200):
+            self.peer.do(f"SEND\ndestination:/topic/deaf\n\n{'x' * 20_000}")
+        for peer in self.peers:
+            peer.close()
+        _settle(self.data)
+
+
+class OpenTransactions(Scenario):
+    """six connections with transactions as large as may be, which vanish"""
+
+    def attack(self) -> None:
+        """Send and commit nothing."""
+        body = "x" * 20_000
+        for _ in range(self.scale):
+            peers = [Peer(self.port) for _ in range(6)]
+            for peer in peers:
+                peer.put(b"BEGIN\ntransaction:t\n\n\0")
+                frame = f"SEND\ndestination:/queue/open\ntransaction:t\n\n{body}\0".encode()
+                peer.put(frame * 400)
+                peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
+            for peer in peers:
+                peer.close()
+            _settle(self.data)
+
+
 class Expiry(Scenario):
     """10,000 messages expire at once"""
 
@@ -481,6 +517,8 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "subscriptions": Subscriptions,
     "many-subscriptions": ManySubscriptions,
     "leaving": Leaving,
+    "deaf": Deaf,
+    "open-transactions": OpenTransactions,
     "expiry": Expiry,
     "purge": Purge,
     "flood": Flood,

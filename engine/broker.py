@@ -269,6 +269,12 @@ class Broker(Core):
         if was_over and not over:
             self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
 
+    def report_users(self, short: dict[str, tuple[str, str]]) -> None:
+        """Note which users have used up their share, with the same two texts for each."""
+        was_short, self.users_short = self.users_short, short
+        if any(over and not short.get(user, ("", ""))[1] for user, (_, over) in was_short.items()):
+            self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
+
     def hold(self, text: str, policy: str) -> None:
         """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
         is BLOCK or FAIL and overrides those of the addresses; consumers continue."""

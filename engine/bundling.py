@@ -150,7 +150,9 @@ def _check_part(core: Core, part: Attach) -> Refusal | None:
             "no-local is for subscriptions to topics; each message of a queue is for one consumer,"
             " and nobody else might take it",
         )
-    return quotas.check_pattern(core, part.connection, part.address) or quotas.check_consumer(core)
+    return quotas.check_pattern(core, part.connection, part.address) or quotas.check_consumer(
+        core, part.connection
+    )
 
 
 def _undo(core: Core, bundle: Bundle) -> None:
@@ -281,7 +283,7 @@ def _why_short(core: Core, bundle: Bundle) -> str:
         return f"it takes from {bundle.queues_max:,} queues at a time (max-wildcard-queues)"
     if len(bundle.connection.consumers) >= FOUND_MAX:
         return f"its connection has {FOUND_MAX:,} consumers, the most that wildcards may find"
-    return "memory is short" if quotas.check_consumer(core) is not None else ""
+    return "memory is short" if quotas.check_consumer(core, bundle.connection.id) else ""
 
 
 def _short(bundle: Bundle, why: str) -> str:

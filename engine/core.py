@@ -130,10 +130,9 @@ class Core:
         self.backlog = Backlog()
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
-        self.more_due = False
+        self.more_due = self.more_scheduled = False
         # What a scan for unused names has still to look at: queues, and addresses with a minus.
         self.names_to_scan: list[int] = []
-        self.more_scheduled = False
         # Whether an address may accept held messages by now, and the walk over them: ids of the
         # queues still to visit, and the position in the last of them.
         self.held_changed = bool(state.holding)
@@ -167,10 +166,11 @@ class Core:
         self.unacked_max = UNLIMITED
         self.disk_full = ""
         # What the broker is short of memory for, as sentences for refused clients; empty if it is
-        # not: messages; queues, addresses and ids; and even consumers.
+        # not: messages; queues, addresses and ids; and even consumers. The last two by user, too.
         self.memory_full = ""
         self.objects_full = ""
         self.objects_over = ""
+        self.users_short: dict[str, tuple[str, str]] = {}
         self.held = ""
         self.held_policy = BLOCK
         self.is_full = self.is_over = self.was_high = False

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from daybook.engine.commands import Send, Settle
 from daybook.engine.message import Entry
+from daybook.engine.pools import Holdings
 from daybook.engine.state import Consumer
 
 Operation: TypeAlias = Send | Settle
@@ -34,11 +35,12 @@ class Transaction:
 
     __slots__ = (
         "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "owners",
-        "settled", "since", "weight",
+        "settled", "since", "user", "weight",
     )  # fmt: skip
 
-    def __init__(self, name: str, connection: int = 0, since: int = 0) -> None:
+    def __init__(self, name: str, connection: int = 0, since: int = 0, user: str = "") -> None:
         self.name = name
+        self.user = user
         self.connection = connection
         self.since = since
         self.operations: list[Operation] = []
@@ -65,10 +67,11 @@ class Transaction:
 class OpenTransactions:
     """Transactions in the order in which they began, and their weight together."""
 
-    __slots__ = ("_open", "weight")
+    __slots__ = ("_open", "held", "weight")
 
     def __init__(self) -> None:
         self._open: dict[Transaction, None] = {}
+        self.held = Holdings()
         self.weight = 0
 
     @property
@@ -85,12 +88,14 @@ class OpenTransactions:
         """Add to the weight of a transaction."""
         transaction.weight += weight
         self.weight += weight
+        self.held.add(transaction.user, transaction.connection, weight)
 
     def remove(self, transaction: Transaction) -> None:
         """Remove a transaction that ended, unless it was removed before."""
         if transaction in self._open:
             del self._open[transaction]
             self.weight -= transaction.weight
+            self.held.remove(transaction.user, transaction.connection, transaction.weight)
             transaction.weight = 0
 
     def begun_before(self, moment: int) -> list[Transaction]:
@@ -109,10 +114,14 @@ class OpenTransactions:
 
     def by_connection(self) -> dict[int, int]:
         """Return what the transactions of each connection weigh."""
+        return dict(self.held.of_connection)
+
+    def of_user(self, user: str) -> dict[int, int]:
+        """Return what the transactions of each connection of a user weigh."""
         weights: dict[int, int] = {}
         for transaction in self._open:
-            connection = transaction.connection
-            weights[connection] = weights.get(connection, 0) + transaction.weight
+            if transaction.user == user:
+                weights[transaction.connection] = self.held.of_connection[transaction.connection]
         return weights
 
     def of_connection(self, connection: int) -> list[Transaction]:

@@ -13,6 +13,11 @@ import msgspec
 from daybook.engine.syntax import REGEX_START, Syntax
 from daybook.engine.words import is_part, words_of
 
+MEMORY_USER_PART: Final = 2
+MEMORY_CONNECTION_PART: Final = 4
+"""One user may take half of the memory of a kind, and one connection a quarter: where there is one
+user, it must not be limited to little, and another one finds the rest."""
+
 _K = TypeVar("_K", int, str)
 
 Limit: TypeAlias = int | str
@@ -96,7 +101,16 @@ QUEUES: Final = Pool(
     charged="engine.quotas",
     beyond=REFUSED,
 )
-POOLS: Final = (CONNECTIONS, QUEUES, REGEXES, PARTS, GROUPS)
+TRANSACTIONS: Final = Pool(
+    name="bytes of open transactions",
+    of_all="max-transactions-memory",
+    of_user="half of it",
+    of_connection="a quarter of it",
+    charged="engine.transactions",
+    beyond="those of the user's connection with the most are rolled back; if that is the one that"
+    " asks, it is " + REFUSED,
+)
+POOLS: Final = (CONNECTIONS, QUEUES, REGEXES, PARTS, GROUPS, TRANSACTIONS)
 
 
 class Holdings:
@@ -108,10 +122,10 @@ class Holdings:
         self.of_user: dict[str, int] = {}
         self.of_connection: dict[int, int] = {}
 
-    def add(self, user: str, connection: int) -> None:
-        """Count one more for a user and a connection."""
-        self.of_user[user] = self.of_user.get(user, 0) + 1
-        self.of_connection[connection] = self.of_connection.get(connection, 0) + 1
+    def add(self, user: str, connection: int, count: int = 1) -> None:
+        """Count so many more for a user and a connection."""
+        self.of_user[user] = self.of_user.get(user, 0) + count
+        self.of_connection[connection] = self.of_connection.get(connection, 0) + count
 
     def remove(self, user: str, connection: int, count: int = 1) -> None:
         """Count so many less."""

@@ -6,11 +6,15 @@ set by the code that measures memory). The configuration and administrators have
 never know how memory is measured.
 """
 
+from typing import Final
+
 from daybook.engine import hosts
 from daybook.engine.core import Core
 from daybook.engine.pools import CONNECTIONS, PARTS, QUEUES, REGEXES, Pool, partial_words
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import Address
+
+NOT_SHORT: Final = ("", "")
 
 
 def user_limit(core: Core, pool: Pool) -> int:
@@ -35,8 +39,9 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
     peer = core.state.connections.get(connection)
     if peer is None or core.is_checked:
         return None
-    if core.objects_full:
-        return Refusal(Code.LIMIT, core.objects_full)
+    full = full_for(core, peer.user)
+    if full:
+        return Refusal(Code.LIMIT, full)
     limit = user_limit(core, QUEUES)
     if limit > 0 and core.state.queues_of.get(peer.user, 0) + planned >= limit:
         return Refusal(
@@ -50,13 +55,13 @@ def check_queue(core: Core, connection: int, planned: int = 0) -> Refusal | None
 def check_address(core: Core, connection: int, name: str = "", planned: int = 0) -> Refusal | None:
     """Return why no further address is created for a client besides those already planned, None if
     one is allowed."""
-    if connection not in core.state.connections or core.is_checked:
+    peer = core.state.connections.get(connection)
+    if peer is None or core.is_checked:
         return None
-    if core.objects_full:
-        return Refusal(Code.LIMIT, core.objects_full)
-    return check_pattern(core, connection, name) or hosts.check_address(
-        core, core.state.connections[connection].host, planned
-    )
+    full = full_for(core, peer.user)
+    if full:
+        return Refusal(Code.LIMIT, full)
+    return check_pattern(core, connection, name) or hosts.check_address(core, peer.host, planned)
 
 
 def check_pattern(core: Core, connection: int, name: str) -> Refusal | None:
@@ -90,14 +95,26 @@ def check_subscription(core: Core, connection: int) -> Refusal | None:
     peer = core.state.connections.get(connection)
     if peer is None or core.is_checked:
         return None
-    if core.objects_full:
-        return Refusal(Code.LIMIT, core.objects_full)
+    full = full_for(core, peer.user)
+    if full:
+        return Refusal(Code.LIMIT, full)
     return hosts.check_queue(core, peer.host)
 
 
-def check_consumer(core: Core) -> Refusal | None:
+def check_consumer(core: Core, connection: int) -> Refusal | None:
     """Return why no further consumer is attached, None if one is allowed."""
-    return Refusal(Code.LIMIT, core.objects_over) if core.objects_over else None
+    if core.objects_over:
+        return Refusal(Code.LIMIT, core.objects_over)
+    if not core.users_short:
+        return None
+    peer = core.state.connections.get(connection)
+    over = core.users_short.get(peer.user, NOT_SHORT)[1] if peer is not None else ""
+    return Refusal(Code.LIMIT, over) if over else None
+
+
+def full_for(core: Core, user: str) -> str:
+    """Return why clients of a user make no more queues, addresses and ids; empty if they may."""
+    return core.objects_full or core.users_short.get(user, NOT_SHORT)[0]
 
 
 def check_id(core: Core, name: str, address: Address | None) -> Refusal | None:

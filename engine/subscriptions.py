@@ -146,7 +146,7 @@ def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, 
 
 def _check_asking(core: Core, command: Attach, connection: Connection) -> Refusal | None:
     """Return why a client may not consume as it wants to, whatever queues there are."""
-    refusal = check_host(command, connection) or quotas.check_consumer(core)
+    refusal = check_host(command, connection) or quotas.check_consumer(core, command.connection)
     refusal = refusal or _check_permission(core, command)
     return refusal or _check_reading(core, command, connection)
 

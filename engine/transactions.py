@@ -30,6 +30,7 @@ from daybook.engine.open_transactions import (
     Operation,
     Transaction,
 )
+from daybook.engine.pools import MEMORY_CONNECTION_PART, MEMORY_USER_PART
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing import (
     check_send,
@@ -53,6 +54,9 @@ from daybook.engine.settling import (
 from daybook.engine.state import Connection
 from daybook.engine.temporary_names import is_lost
 
+ROLLED_BACK_PART: Final = 8
+"""This part of the limit is freed beyond what is needed."""
+
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""
 
@@ -74,7 +78,7 @@ def begin(core: Core, command: Begin) -> int | Refusal:
             f"this connection has {limit} open transactions (max-open-transactions); commit or "
             "abort some",
         )
-    transaction = Transaction(command.transaction, connection.id, core.now)
+    transaction = Transaction(command.transaction, connection.id, core.now, connection.user)
     weight = TRANSACTION_WEIGHT + len(command.transaction)
     refusal = _find_memory(core, transaction, weight)
     if refusal is not None:
@@ -475,26 +479,59 @@ def check_open(transaction: Transaction) -> Refusal | None:
 def _find_memory(core: Core, transaction: Transaction, growth: int) -> Refusal | None:
     """Make room for an open transaction to grow, or refuse it.
 
-    When all transactions together would weigh too much, those of the connection that holds the most
-    are rolled back, an eighth of the limit at a time, so that finding them costs little. If the
-    asking connection holds the most itself, it is refused.
+    All transactions together have a limit, those of a user and of a connection a share of it.
     """
     limit = core.options.max_transactions_memory
-    if limit <= 0 or core.transactions.weight + growth <= limit:
+    if limit <= 0:
         return None
-    weights = core.transactions.by_connection()
-    own = weights.pop(transaction.connection, 0) + growth
-    heavier = {number: weight for number, weight in weights.items() if weight > own}
-    if core.transactions.weight + growth - sum(heavier.values()) > limit:
+    weights = core.transactions
+    of_connection, of_user = weights.held.of(transaction.user, transaction.connection)
+    share = limit // MEMORY_CONNECTION_PART
+    if of_connection + growth > share:
         return Refusal(
             Code.LIMIT,
-            f"{_short(limit)}, and this connection holds the most of them; commit more often, or "
-            "raise max-transactions-memory",
+            f"the open transactions of this connection would take more than {share} bytes of "
+            "memory, its part of max-transactions-memory; commit more often, or raise that",
         )
+    share = limit // MEMORY_USER_PART
+    if of_user + growth > share:
+        why = (
+            f"the open transactions of user '{transaction.user}' would take more than {share} "
+            "bytes of memory, its part of max-transactions-memory"
+        )
+        of_others = weights.of_user(transaction.user)
+        refusal = _roll_back_heavier(core, transaction, of_others, of_user + growth - share, why)
+        if refusal is not None:
+            return refusal
+    excess = weights.weight + growth - limit
+    if excess <= 0:
+        return None
+    return _roll_back_heavier(core, transaction, weights.by_connection(), excess, _short(limit))
+
+
+def _roll_back_heavier(
+    core: Core, transaction: Transaction, weights: dict[int, int], excess: int, why: str
+) -> Refusal | None:
+    """Roll back transactions of connections that hold more than the one that asks, the heaviest
+    first, until the excess is gone and as much again: so finding them costs little.
+
+    If the asking connection holds the most itself, it is refused. `weights` are those of the
+    connections that share the limit.
+    """
+    own = weights.pop(transaction.connection, 0)
+    heavier = {number: weight for number, weight in weights.items() if weight > own}
+    if sum(heavier.values()) < excess:
+        return Refusal(
+            Code.LIMIT,
+            f"{why}, and this connection holds the most of them; commit more often, or raise "
+            "max-transactions-memory",
+        )
+    before = core.transactions.weight
+    enough = excess + core.options.max_transactions_memory // ROLLED_BACK_PART
     for connection in sorted(heavier, key=heavier.__getitem__, reverse=True):
         for other in core.transactions.of_connection(connection):
-            give_up(core, other, _short(limit))
-            if core.transactions.weight + growth <= limit * 7 // 8:
+            give_up(core, other, why)
+            if before - core.transactions.weight >= enough:
                 return None
     return None
 

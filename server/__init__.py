@@ -50,6 +50,7 @@ Modules:
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
 - `hangups`: Detects closed connections of peers from which nothing is read.
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.
+- `heap`: Giving memory back to the system when what took it is gone.
 - `host_config`: The virtual hosts of a configuration: [[virtual-host]], and what other tables say
   of them.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
@@ -106,6 +107,7 @@ Modules:
 - `service`: The broker as a process: start, serve, reload, stop.
 - `setting_values`: The values of address settings as people write them: numbers, texts with units,
   TOML.
+- `shares`: The memory that each user holds, by kind, and which users hold more than their share.
 - `sight`: What the server shows to Watching protocols: whether it is live and ready, and its
   metrics.
 - `signing`: The notary of a broker, from the broker's side: what is to be signed, and what was (ADR

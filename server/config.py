@@ -91,6 +91,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     transaction_timeout: int  # milliseconds, 0: for ever
     transaction_timeout_scan_period: int  # milliseconds
     max_memory: str | int  # "50%" or bytes; 0: no limit
+    max_memory_per_user: str | int  # "25%" of max_memory, or bytes; 0: no limit
     stalled_timeout: int  # milliseconds, 0: for ever
     max_unacknowledged_bytes: int  # 0: no limit
     max_connections_per_user: int  # 0: no limit

@@ -12,6 +12,10 @@ and has its own remedy when that is used up, so that one attack affects only one
 - connections, subscriptions, queues, addresses, ids: clients cannot create more;
 - messages: addresses page (`global-max-size`, never above a quarter).
 
+A user has a share of each kind, and of all together (`server.shares`). The same remedies apply to
+the connections of a user that has more, and to nobody else. What is freed goes back to the system
+(`server.heap`).
+
 A peer that uses much of a kind that is short, and reads or settles nothing of it for
 `stalled-timeout`, is disconnected. If the total still reaches the limit, producers are blocked; if
 that does not help within seconds, the peer that uses the most is disconnected. So all memory can be
@@ -30,10 +34,13 @@ from daybook.engine.commands import ExpireTransactions
 from daybook.engine.duplicates import remembered
 from daybook.engine.handing import limit_unacked
 from daybook.engine.latest import LATEST_BYTES
+from daybook.engine.pools import MEMORY_CONNECTION_PART
 from daybook.engine.state import UNLIMITED
+from daybook.server.heap import Heap
 from daybook.server.keeping import Writer
 from daybook.server.machine_memory import resident
 from daybook.server.peer import Peer
+from daybook.server.shares import ALL, INPUT, OBJECTS, OUTPUT, UNACKNOWLEDGED, Shares
 
 CONNECTION_BYTES: Final = 24 * 1024
 CONSUMER_BYTES: Final = 4 * 1024
@@ -84,9 +91,13 @@ KINDS: Final = (
 
 
 class MemoryOptions(msgspec.Struct):
-    """Limits in bytes and microseconds. `limit` 0 means no limit, `stalled_us` 0 means never."""
+    """Limits in bytes and microseconds. `limit` 0 means no limit, `stalled_us` 0 means never.
+
+    `of_user` is what one user may hold of all kinds together, 0 for no limit.
+    """
 
     limit: int = 0
+    of_user: int = 0
     unacked_max: int = UNLIMITED
     stalled_us: int = 30_000_000
     transaction_timeout_us: int = 300_000_000
@@ -96,6 +107,11 @@ class MemoryOptions(msgspec.Struct):
     def share(self) -> int:
         """The bytes that one kind may use."""
         return self.limit // 4 if self.limit > 0 else UNLIMITED
+
+    @property
+    def in_flight(self) -> int:
+        """The bytes that one connection may have in flight."""
+        return min(self.unacked_max, self.share // MEMORY_CONNECTION_PART)
 
 
 class Memory:
@@ -124,8 +140,12 @@ class Memory:
         self._peers: Final = peers
         self._make_room: Final = make_room
         self._dismiss: Final = dismiss
+        self.heap = Heap(None)
+        self.shares: Final = Shares()
+        # Users that have more than `of_user`, and since when.
+        self._users_full: dict[str, int] = {}
         self._to_sweep: list[Peer] = []
-        self._ids = 0
+        self._ids = self._total = 0
         self._full_since = 0
         self._next_round = 0
         self._next_scan = 0
@@ -136,8 +156,7 @@ class Memory:
     def configure(self, options: MemoryOptions) -> None:
         """Apply other limits."""
         self.options = options
-        most = options.unacked_max
-        self._limit_unacked(min(PRESSED_UNACKED, most) if self.is_unacked_short else most)
+        self._limit_unacked()
 
     # ---- what peers hold
 
@@ -168,14 +187,18 @@ class Memory:
     def room_of(self, peer: Peer) -> int:
         """Return how many bytes of deliveries may be on their way to a peer now."""
         room = tuned(peer.room, len(self._peers)) if peer.is_tuned else peer.room
-        return min(PRESSED_ROOM, room) if self.is_output_short else room
+        is_short = self.is_output_short
+        if self.shares.short and not is_short:
+            is_short = self.shares.is_short(self._user_of(peer), OUTPUT)
+        return min(PRESSED_ROOM, room) if is_short else room
 
     # ---- periodic work
 
     def tick(self, now: int) -> None:
         """Recount, and apply the remedies. Called ten times a second."""
-        self._sweep()
+        self._sweep(now)
         self.review(now)
+        self.heap.tick(self._total, now)
         if now >= self._next_scan:
             self._next_scan = now + self.options.transaction_scan_us
             if self.options.transaction_timeout_us > 0 and self._broker.transactions.count:
@@ -190,17 +213,85 @@ class Memory:
         self._broker.transactions.clock_stepped(step)
         self._next_round = self._next_scan = now
         self._full_since = now if self._full_since else 0
+        self._users_full = dict.fromkeys(self._users_full, now)
+        self.heap.clock_stepped(now)
         self._marks.clear()
 
-    def _sweep(self) -> None:
+    def _sweep(self, now: int) -> None:
         """Recount some peers, because sockets do not report the bytes that they send."""
+        weights = self._broker.transactions.held.of_connection
         if not self._to_sweep:
             self._to_sweep = list(self._peers)
         for peer in self._to_sweep[-SWEPT_AT_A_TIME:]:
             if not peer.closed:
                 self.charge(peer, peer.output_bytes())
                 self.charge_input(peer)
+                self._count(peer, weights)
         del self._to_sweep[-SWEPT_AT_A_TIME:]
+        if not self._to_sweep:
+            self._judge_users(now)
+
+    def _count(self, peer: Peer, weights: dict[int, int]) -> None:
+        """Count what a peer holds for its user."""
+        connection = self._broker.state.connections.get(peer.connection)
+        if connection is None:
+            return
+        each = CONSUMER_BYTES + QUEUE_BYTES
+        self.shares.count(
+            connection.user,
+            output=peer.charged_output,
+            input=peer.charged_input,
+            unacknowledged=connection.unacked_bytes,
+            transactions=weights.get(connection.id, 0),
+            objects=CONNECTION_BYTES + peer.fixed_bytes + each * len(connection.consumers),
+        )
+
+    # ---- shares of users
+
+    def _judge_users(self, now: int) -> None:
+        """Apply the remedies to users that have more than their share."""
+        options, shares = self.options, self.shares
+        for user, queues in self._broker.state.queues_of.items():
+            shares.count(user, objects=queues * (QUEUE_BYTES + ADDRESS_BYTES))
+        most = options.of_user if options.of_user > 0 else UNLIMITED
+        changed = shares.complete(options.share, most)
+        if changed:
+            self._press(changed)
+        for user in shares.short:
+            if shares.is_short(user, INPUT) and (excess := shares.excess(user, options.share)) > 0:
+                self._dismiss_senders(excess, user)
+        self._users_full = {
+            user: self._users_full.get(user, now)
+            for user, short in shares.short.items()
+            if ALL in short
+        }
+
+    def _press(self, changed: dict[str, frozenset[str]]) -> None:
+        """Limit what users hold that have more than their share now, or limit it no more."""
+        notices = self._broker.notices
+        for user, short in changed.items():
+            held = sum(self.shares.of_user.get(user, {}).values())
+            notices.append(
+                f"user '{user}' holds {held} bytes of memory, more than its share of "
+                f"{', '.join(sorted(short))} (max-memory-per-user): its connections get little at a"
+                " time until it is less"
+                if short
+                else f"user '{user}' holds {held} bytes of memory, less than its share again"
+            )
+        texts: dict[str, tuple[str, str]] = {}
+        for user in self.shares.short:
+            if self.shares.is_short(user, OBJECTS):
+                text = (
+                    f"the broker makes no more %s for user '{user}': what it has takes more memory "
+                    "than its share (max-memory-per-user); delete some, or raise max-memory"
+                )
+                over = text % "subscriptions" if OBJECTS in self.shares.short[user] else ""
+                texts[user] = text % "queues and addresses", over
+        self._broker.report_users(texts)
+        for peer in list(self._peers):
+            if not peer.closed and self._user_of(peer) in changed:
+                self._make_room(peer)
+        self._limit_unacked(changed)
 
     def review(self, now: int) -> None:
         """Compare the account with its limits, and apply the remedies."""
@@ -219,12 +310,12 @@ class Memory:
         if unacked_short != self.is_unacked_short:
             self.is_unacked_short = unacked_short
             self._tell("deliveries that are not acknowledged", unacked, unacked_short)
-            most = self.options.unacked_max
-            self._limit_unacked(min(PRESSED_UNACKED, most) if unacked_short else most)
+            self._limit_unacked()
         self._limit_objects(held["objects"])
         if self.input > share:
-            self._dismiss_senders()
-        self._hold(sum(held.values()), now)
+            self._dismiss_senders(self.input - share * 7 // 8)
+        self._total = sum(held.values())
+        self._hold(self._total, now)
 
     def _limit_objects(self, held: int) -> None:
         """Forbid new queues and addresses, or also consumers, when these use too much."""
@@ -267,23 +358,32 @@ class Memory:
             else f"{what} takes {held} bytes of memory, less than its share again"
         )
 
-    def _limit_unacked(self, limit: int) -> None:
-        broker = self._broker
-        broker.unacked_max = limit
+    def _limit_unacked(self, users: Collection[str] | None = None) -> None:
+        """Set what each connection may have in flight, or only those of some users."""
+        broker, most = self._broker, self.options.in_flight
+        pressed = min(PRESSED_UNACKED, most)
+        broker.unacked_max = pressed if self.is_unacked_short else most
         for connection in broker.state.connections.values():
-            limit_unacked(broker, connection, limit)
+            if users is None or connection.user in users:
+                is_short = self.shares.is_short(connection.user, UNACKNOWLEDGED)
+                limit_unacked(broker, connection, pressed if is_short else broker.unacked_max)
 
     # ---- disconnecting peers
 
     def _relieve(self, now: int) -> None:
         """Disconnect peers that keep the broker short of memory."""
-        if not (self.is_output_short or self.is_unacked_short or self._full_since):
+        is_short = self.is_output_short or self.is_unacked_short or self._full_since
+        if not (is_short or self.shares.short):
             self._marks.clear()
             return
         if self.options.stalled_us > 0:
             self._dismiss_stalled(now)
         if self._full_since and now - self._full_since >= FULL_US:
-            self._dismiss_largest()
+            self._dismiss_largest(sum(self.by_kind().values()) - self.options.limit * 7 // 8)
+        for user, since in self._users_full.items():
+            if now - since >= FULL_US:
+                held = sum(self.shares.of_user.get(user, {}).values())
+                self._dismiss_largest(held - self.options.of_user * 7 // 8, user)
 
     def _dismiss_stalled(self, now: int) -> None:
         marks: dict[Peer, tuple[int, int]] = {}
@@ -308,8 +408,10 @@ class Memory:
         self._marks = marks
 
     def _held_of_what_is_short(self, peer: Peer) -> int:
-        held = peer.output_bytes() if self.is_output_short or self._full_since else 0
-        if self.is_unacked_short or self._full_since:
+        shares, user = self.shares, self._user_of(peer) if self.shares.short else ""
+        is_short = self.is_output_short or self._full_since or shares.is_short(user, OUTPUT)
+        held = peer.output_bytes() if is_short else 0
+        if self.is_unacked_short or self._full_since or shares.is_short(user, UNACKNOWLEDGED):
             held += self._unacked_bytes(peer)
         return held
 
@@ -317,26 +419,33 @@ class Memory:
         connection = self._broker.state.connections.get(peer.connection)
         return connection.unacked_bytes if connection is not None else 0
 
-    def _dismiss_senders(self) -> None:
-        """Disconnect the peers with the largest unfinished frames, until an eighth is free."""
-        too_much = self.input - self.options.share * 7 // 8
-        senders = [peer for peer in self._peers if peer.charged_input >= INPUT_BYTES]
+    def _dismiss_senders(self, too_much: int, user: str | None = None) -> None:
+        """Disconnect the peers with the largest unfinished frames, of all users or of one, until so
+        much is gone."""
+        senders = [
+            peer
+            for peer in self._peers
+            if peer.charged_input >= INPUT_BYTES and user in (None, self._user_of(peer))
+        ]
+        whose, part = ("clients", "a quarter") if user is None else (f"user '{user}'", "an eighth")
         for peer in sorted(senders, key=_input_of, reverse=True):
             if too_much <= 0:
                 return
             too_much -= peer.charged_input
             self._end(
                 peer,
-                f"what clients began to send and did not finish takes a quarter of max-memory, and "
+                f"what {whose} began to send and did not finish takes {part} of max-memory, and "
                 f"this connection holds the most of it, {peer.charged_input} bytes",
             )
             self.charge_input(peer)
 
-    def _dismiss_largest(self) -> None:
-        """Disconnect the peers that use the most, until the rest fits."""
-        too_much = sum(self.by_kind().values()) - self.options.limit * 7 // 8
+    def _dismiss_largest(self, too_much: int, user: str | None = None) -> None:
+        """Disconnect the peers that use the most, of all users or of one, until so much is gone."""
+        key = "max-memory" if user is None else "max-memory-per-user"
         holders = []
         for peer, held in self._holders():
+            if user not in (None, self._user_of(peer)):
+                continue
             if peer.session.closing:
                 too_much -= held
             elif held >= HOLDER_BYTES:
@@ -347,7 +456,7 @@ class Memory:
             too_much -= held
             self._end(
                 peer,
-                "the broker is short of memory (max-memory), and this connection holds the most of "
+                f"the broker is short of memory ({key}), and this connection holds the most of "
                 f"it: {held} bytes of output, deliveries and transactions",
             )
 
@@ -439,6 +548,8 @@ class Memory:
             "connections_dismissed": self.dismissed,
             "memory": held,
             "memory_holders": most,
+            "memory_users": self.shares.largest(SHOWN_MAX),
+            **self.heap.status(),
         }
 
     def _short_of(self) -> str:

@@ -16,8 +16,10 @@ from daybook.server.memory import MemoryOptions
 
 def memory_options(broker: BrokerConfig) -> MemoryOptions:
     """Return the limits of the account."""
+    limit = max_memory(broker.max_memory)
     return MemoryOptions(
-        limit=max_memory(broker.max_memory),
+        limit=limit,
+        of_user=of_user(broker.max_memory_per_user, limit),
         unacked_max=broker.max_unacknowledged_bytes or UNLIMITED,
         stalled_us=broker.stalled_timeout * 1000,
         transaction_timeout_us=broker.transaction_timeout * 1000,
@@ -30,6 +32,13 @@ def max_memory(configured: str | int) -> int:
     if isinstance(configured, int):
         return configured
     return available() * int(configured.removesuffix("%")) // 100
+
+
+def of_user(configured: str | int, limit: int) -> int:
+    """Return what one user may hold in bytes, of the limit for all; 0 for no limit."""
+    if isinstance(configured, int):
+        return configured
+    return limit * int(configured.removesuffix("%")) // 100
 
 
 def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Options:

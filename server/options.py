@@ -209,6 +209,16 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "max-memory-per-user",
+        part_or_size(0, 1024 * GIB),
+        "25%",
+        "Memory that one user may hold of all kinds together: a size, or a part of `max-memory`."
+        " It may hold half of what each kind has. The connections of a user with more"
+        " get little at a time and make nothing new; if that does not help within seconds, its"
+        " largest are closed. 0: no limit beside the halves.",
+        live=True,
+    ),
+    Option(
         "stalled-timeout",
         duration(0),
         30_000,

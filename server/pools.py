@@ -35,7 +35,44 @@ DENIALS: Final = Pool(
     charged="server.denials",
     beyond="they are counted, and the number is journaled",
 )
-POOLS: Final = (*pools.POOLS, LOGINS, WATCHERS, DENIALS)
+
+
+def _memory(name: str, of_connection: str, beyond: str) -> Pool:
+    """A kind of memory: a quarter of the whole, and half of that for a user (`server.shares`)."""
+    return Pool(
+        name=f"memory: {name}",
+        of_all="a quarter of `max-memory`",
+        of_user="half of that, and `max-memory-per-user` with all other kinds",
+        of_connection=of_connection,
+        charged="server.shares",
+        beyond=beyond,
+    )
+
+
+OUTPUT: Final = _memory(
+    "output that clients do not read",
+    "`buffer-size`",
+    "each connection of the user gets 16 KiB at a time; those that read nothing for"
+    " `stalled-timeout` are closed",
+)
+UNACKNOWLEDGED: Final = _memory(
+    "deliveries in flight",
+    "`max-unacknowledged-bytes`, and a quarter of the kind",
+    "each connection of the user has 64 KiB in flight; those that settle nothing for"
+    " `stalled-timeout` are closed",
+)
+INPUT: Final = _memory(
+    "frames that are not complete",
+    "the limits of a frame",
+    "the connections of the user with the longest are closed",
+)
+OBJECTS: Final = _memory(
+    "connections, subscriptions, queues",
+    "`max-subscriptions`, `max-queues-per-user`",
+    "the user makes no more",
+)
+MEMORY: Final = (OUTPUT, UNACKNOWLEDGED, INPUT, OBJECTS)
+POOLS: Final = (*pools.POOLS, LOGINS, WATCHERS, DENIALS, *MEMORY)
 
 
 def share_of_address(connections_max: int) -> int:

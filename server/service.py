@@ -47,6 +47,7 @@ from daybook.server.ending import Ending
 from daybook.server.entrances import Entrances
 from daybook.server.foreign.taking_over import load_users
 from daybook.server.guard import Guard
+from daybook.server.heap import Heap, malloc_trim
 from daybook.server.host_config import limits_of
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options, session_options
@@ -139,8 +140,7 @@ class Service:
         self._writer: Final = journaling.writer
         self._journal: Final = RealDisk(self._directory.path / JOURNAL)
         self._is_slow = False
-        # The next block to become durable, and since when it has been waiting.
-        self._waiting = 0, 0.0
+        self._waiting = 0, 0.0  # the next block to become durable, and since when it waits
         self._stop: Final = asyncio.Event()
         self._supervisor: Final = Supervisor(self._unforeseen)
         self._exit_code = 0
@@ -189,7 +189,7 @@ class Service:
         self.hub.on_notice = log.warning
         self.hub.refusals.is_known = self.users.has
         self.rights = Rights(self.hub, self.users)
-        self.hub.turns.meter = time.thread_time_ns
+        self.hub.turns.meter, self.hub.memory.heap = time.thread_time_ns, Heap(malloc_trim())
         self._configuring = Configuring(self.hub, self._loop, self._stop)
         self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
         self._listen_to_writer()

@@ -33,6 +33,10 @@ CODES: Final = (
 )
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
 SLOW_COLUMNS: Final = ("consumer", "connection", "peer", "user", "queue", "rate")
+USER_COLUMNS: Final = (
+    "user", "bytes", "output", "input", "unacknowledged", "transactions_bytes", "objects_bytes",
+    "short_of",
+)  # fmt: skip
 HOLDER_COLUMNS: Final = (
     "connection", "peer", "user", "bytes", "output", "input", "unacknowledged",
     "transactions_bytes",
@@ -85,6 +89,10 @@ def _show(answer: dict[str, Any]) -> None:
         each | {"transactions_bytes": each["transactions"]}
         for each in answer.pop("memory_holders", [])
     ]
+    users = [
+        each | {"transactions_bytes": each["transactions"], "objects_bytes": each["objects"]}
+        for each in answer.pop("memory_users", [])
+    ]
     slow = answer.pop("slow_consumers", [])
     if "uptime_seconds" in answer:
         span = timedelta(seconds=int(answer.pop("uptime_seconds")))
@@ -111,6 +119,9 @@ def _show(answer: dict[str, Any]) -> None:
         click.echo("")
         show_table(("memory", "bytes"), list(memory.items()))
     _show_connections(HOLDER_COLUMNS, holders)
+    if users:
+        click.echo("")
+        show_rows(USER_COLUMNS, users)
     _show_connections(SLOW_COLUMNS, slow)
 
 

@@ -128,6 +128,45 @@ def test_subscribers_that_never_read(beside: Beside, stack: ExitStack, scale: in
     wait_for(lambda: status(beside.broker)["memory_short_of"] == "", "memory to be free")
 
 
+def test_what_was_freed_goes_back_to_the_system(tmp_path: Path, stack: ExitStack) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        broker.start()
+        deaf = [wired(broker, stack, receive_buffer=4096) for _ in range(100)]
+        for wire in deaf:
+            wire.send("SUBSCRIBE", destination="/topic/flood", id=1, receipt=1)
+            wire.expect("RECEIPT")
+        before = broker.rss_bytes()
+        producer = wired(broker, stack)
+        for _ in range(400):
+            producer.send("SEND", bytes(20_000), destination="/topic/flood", receipt=1)
+            producer.expect("RECEIPT")
+        assert broker.rss_bytes() - before > 50 * MIB
+        for wire in deaf:
+            wire.close()
+        wait_for(lambda: status(broker)["memory_given_back_times"], "memory to be given back")
+        wait_for(lambda: broker.rss_bytes() - before < 30 * MIB, "the process to be small again")
+
+
+def test_one_user_holds_a_part_and_others_notice_nothing(tmp_path: Path, stack: ExitStack) -> None:
+    settings = ("max-memory=128MiB", "max-memory-per-user=16MiB", "stalled-timeout=1s")
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker:
+        broker.start()
+        deaf = [wired(broker, stack, receive_buffer=4096) for _ in range(20)]
+        for wire in deaf:
+            wire.send("SUBSCRIBE", destination="/topic/flood", id=1, receipt=1)
+            wire.expect("RECEIPT")
+        producer = wired(broker, stack)
+        for _ in range(400):
+            producer.send("SEND", bytes(20_000), destination="/topic/flood", receipt=1)
+            producer.expect("RECEIPT")
+        wait_for(lambda: "max-memory-per-user" in broker.log_text(), "the share to be used up")
+        users: Any = status(broker)["memory_users"]
+        assert users[0]["user"] == "guest"
+        # All together have enough, so nobody but this user is limited.
+        assert status(broker)["memory_short_of"] == ""
+        wait_for(lambda: "is closed" in broker.log_text(), "the first to go")
+
+
 def test_senders_that_read_no_receipts(beside: Beside, stack: ExitStack) -> None:
     # Each of these took 7 MiB.
     wires = [wired(beside.broker, stack, receive_buffer=4096) for _ in range(10)]
@@ -158,7 +197,8 @@ def test_deliveries_that_are_never_acknowledged(beside: Beside, stack: ExitStack
         taken = sum(_drain(wire) for wire in takers)
         held = status(beside.broker)
     assert held["memory"]["unacknowledged"] <= SHARE + 8 * MIB  # type: ignore[index]
-    assert 500 < taken < 1300
+    # One user has half of it.
+    assert 250 < taken < 1300
     # They settle nothing and keep others from having any: the largest go, and theirs comes back.
     wait_for(lambda: "stalled-timeout" in beside.broker.log_text(), "the first to go")
     honest = wired(beside.broker, stack)
@@ -223,7 +263,10 @@ def test_a_transaction_that_stays_open(tmp_path: Path, stack: ExitStack) -> None
 
 def test_producers_are_held_when_all_is_full_and_go_on(tmp_path: Path, stack: ExitStack) -> None:
     """Each kind is below its quarter, but all together are not below the limit."""
-    settings = ("max-memory=20MiB", "max-transactions-memory=1GiB", "stalled-timeout=0")
+    settings = (
+        "max-memory=20MiB", "max-transactions-memory=1GiB", "stalled-timeout=0",
+        "max-memory-per-user=0",
+    )  # fmt: skip
     with BrokerProcess(tmp_path / "data", settings=settings) as broker:
         greedy = wired(broker.start(), stack)
         producer = wired(broker, stack)

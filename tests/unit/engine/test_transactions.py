@@ -10,6 +10,7 @@ from daybook.engine.commands import (
     Chunk,
     Commit,
     ExpireTransactions,
+    OpenConnection,
     Rollback,
     Send,
     Settle,
@@ -304,7 +305,7 @@ def fill(world: World, connection: int, size: int, name: str = "t") -> int | Ref
 
 
 def test_all_transactions_together_have_a_limit() -> None:
-    world = World(max_transactions_memory=100_000)
+    world = World(max_transactions_memory=400_000)
     connection = world.connect()
     world.begin(connection)
     assert fill(world, connection, 60_000) == 0
@@ -317,29 +318,51 @@ def test_all_transactions_together_have_a_limit() -> None:
     assert world.broker.transactions.weight == world.broker.transactions.count == 0
 
 
-def test_who_holds_the_most_is_rolled_back_for_others() -> None:
-    world = World(max_transactions_memory=100_000)
-    greedy, modest = world.connect(), world.connect()
-    for name in ("t", "u"):
-        world.begin(greedy, name)
-        fill(world, greedy, 40_000, name)
+@pytest.mark.parametrize("is_one_user", [True, False])
+def test_who_holds_the_most_is_rolled_back_for_others(is_one_user: bool) -> None:
+    """All together have a limit, a user has half of it, and a connection a quarter."""
+    world = World(max_transactions_memory=400_000 if is_one_user else 200_000)
+
+    def login(user: str) -> int:
+        return world.connect() if is_one_user else world.ok(OpenConnection("stomp", "peer", user))
+
+    # Of a user, or of all, this is nearly 200,000.
+    heavy = [login(user) for user in ("ann", "bob", "eve", "ida")]
+    greedy, modest = login("sue"), login("tom")
+    world.begin(greedy)
+    assert fill(world, greedy, 46_000) == 0
+    for connection in heavy:
+        world.begin(connection)
+        assert fill(world, connection, 36_000) == 0
     world.begin(modest)
     assert fill(world, modest, 30_000) == 0
     world.turn()
-    assert world.names_since(world.broker.lsn - 1) == ["TransactionRolledBack"]
+    ended = [each for each in (greedy, *heavy) if isinstance(fill(world, each, 1), Refusal)]
+    assert ended[0] == greedy
+    assert len(ended) == 2
     assert "max-transactions-memory" in world.broker.notices[0]
     # It is told why by its next command, whatever that is, and its name is free again.
-    refused = [fill(world, greedy, 1, name) for name in ("t", "u")]
-    ended = "u" if isinstance(refused[1], Refusal) else "t"
-    assert sum(isinstance(each, Refusal) for each in refused) == 1
     assert "max-transactions-memory" in world.refused(Chunk(
-        Send(greedy, "q", b"", b"", transaction=ended), b"x")).text  # fmt: skip
-    assert "max-transactions-memory" in world.refused(Commit(greedy, ended)).text
-    world.begin(greedy, ended)
-    world.close(greedy)
+        Send(greedy, "q", b"", b"", transaction="t"), b"x")).text  # fmt: skip
+    assert "max-transactions-memory" in world.refused(Commit(greedy, "t")).text
+    world.begin(greedy)
+    for connection in (greedy, *heavy):
+        world.close(connection)
     world.commit(modest)
-    assert world.broker.transactions.weight == 0
+    weights = world.broker.transactions
+    assert (weights.weight, weights.held.of_user, weights.held.of_connection) == (0, {}, {})
     world.check()
+
+
+def test_a_connection_has_a_quarter_of_what_transactions_may_take() -> None:
+    world = World(max_transactions_memory=100_000)
+    connection, other = world.connect(), world.ok(OpenConnection("stomp", "peer", "other"))
+    world.begin(connection)
+    assert fill(world, connection, 20_000) == 0
+    refusal = world.refused(Send(connection, "q", b"", bytes(6_000), transaction="t"))
+    assert "max-transactions-memory" in refusal.text
+    world.begin(other)
+    assert fill(world, other, 20_000) == 0
 
 
 def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:

@@ -136,10 +136,10 @@ class Bench:
     def open(self, **options: Any) -> "Client":
         return Client(self, **options)
 
-    def connect(self, **options: Any) -> "Client":
+    def connect(self, user: str = "guest", **options: Any) -> "Client":
         client = self.open(**options)
         client.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
-        self.logins.pop()[1]("guest", "")
+        self.logins.pop()[1](user, "")
         self.run()
         assert client.transport.take().startswith(b"CONNECTED")
         return client

@@ -3,6 +3,7 @@
 from typing import Any
 
 from daybook.engine.commands import DeleteAddress, DeleteQueue
+from daybook.server.heap import Heap
 from daybook.server.memory import (
     FULL_US,
     HOLDER_BYTES,
@@ -84,7 +85,12 @@ def test_when_output_is_short_rooms_are_small_until_it_is_less() -> None:
     deaf.transport.stuck = MIB - 1000
     tick(bench)
     assert memory.is_output_short
+    # Of all there is enough now, and this user has still more than its half.
     deaf.transport.stuck = MIB // 2
+    tick(bench)
+    assert not memory.is_output_short
+    assert memory.room_of(quick.peer) == PRESSED_ROOM
+    deaf.transport.stuck = MIB // 2 * 7 // 8 - 1000
     tick(bench)
     assert memory.room_of(quick.peer) == quick.peer.room
     assert rooms[quick.peer.connection].room == quick.peer.room
@@ -117,11 +123,12 @@ def test_nobody_is_disconnected_for_being_slow_while_there_is_memory() -> None:
 
 def test_when_deliveries_are_short_each_gets_few() -> None:
     bench = bench_with(4 * MIB, unacked_max=10 * MIB, stalled_us=5 * SECOND)
-    taker, other = bench.connect(), bench.connect()
+    takers, other = [bench.connect() for _ in range(5)], bench.connect()
     for _ in range(30):
-        taker.message(bytes(60_000))
+        takers[0].message(bytes(60_000))
         bench.run()
-    taker.do(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\ncredit:1000\n\n\0")
+    for taker in takers:
+        taker.do(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\ncredit:1000\n\n\0")
     tick(bench)
     assert bench.hub.memory.is_unacked_short
     assert bench.hub.broker.unacked_max == PRESSED_UNACKED
@@ -132,8 +139,9 @@ def test_when_deliveries_are_short_each_gets_few() -> None:
     assert said(other).count("MESSAGE\n") == 2
     for _ in range(8):
         tick(bench, 1)
-    assert "stalled-timeout" in said(taker)
-    bench.hub.lost(taker.peer)
+    for taker in takers:
+        assert "stalled-timeout" in said(taker)
+        bench.hub.lost(taker.peer)
     tick(bench)
     assert not bench.hub.memory.is_unacked_short
     assert said(other).count("MESSAGE\n") == 3
@@ -275,3 +283,45 @@ def test_rooms_that_are_tuned_are_smaller_the_more_connections_there_are() -> No
     assert memory.room_of(peer) == 640 << 20
     rooms = [tuned(640 << 10, count) for count in (0, 1, 102, 256, 3_000, 4_000, 1_000_000)]
     assert [room >> 10 for room in rooms] == [640, 640, 640, 256, 21, 20, 20]
+
+
+def test_a_user_that_has_more_than_its_part_of_everything_loses_its_largest() -> None:
+    bench = bench_with(64 * MIB, of_user=2 * MIB, stalled_us=0)
+    greedy, modest, other = bench.connect(), bench.connect(), bench.connect("other")
+    greedy.transport.stuck = 3 * MIB
+    other.transport.stuck = MIB
+    tick(bench)
+    memory = bench.hub.memory
+    assert memory.shares.short == {"guest": frozenset({"all"})}
+    assert memory.room_of(modest.peer) == PRESSED_ROOM
+    assert memory.room_of(other.peer) == other.peer.room
+    [user, *_] = bench.hub.status()["memory_users"]
+    assert (user["user"], user["short_of"]) == ("guest", "all")
+    assert user["bytes"] > 3 * MIB
+    for _ in range(int(FULL_US / SECOND) + 1):
+        tick(bench, 1)
+    assert "max-memory-per-user" in said(greedy)
+    assert modest.transport.closed_after_ms is None
+    assert other.transport.closed_after_ms is None
+    bench.hub.lost(greedy.peer)
+    tick(bench, 1)
+    assert memory.shares.short == {}
+    assert memory.room_of(modest.peer) == modest.peer.room
+    notices = [each for each in bench.notices if "max-memory-per-user" in each or "again" in each]
+    assert "more than its share of all" in notices[0]
+    assert "less than its share again" in notices[-1]
+
+
+def test_what_was_freed_is_given_back_to_the_system() -> None:
+    bench = bench_with(4096 * MIB)
+    calls: list[int] = []
+    bench.hub.memory.heap = Heap(lambda: not calls.append(1))
+    client = bench.connect()
+    client.transport.stuck = 100 * MIB
+    tick(bench)
+    client.transport.stuck = 0
+    tick(bench, 0.1)
+    assert not calls
+    tick(bench, 0.1)
+    assert calls == [1]
+    assert bench.hub.status()["memory_given_back_times"] == 1

@@ -29,6 +29,15 @@ def test_what_is_not_said_follows_from_the_whole() -> None:
     assert (options.max_transactions_memory, options.global_max_size) == (MIB, 2 * MIB)
 
 
+def test_a_user_has_a_part_of_the_whole() -> None:
+    broker = load(overrides=["max-memory=100MiB"]).broker
+    assert memory_options(broker).of_user == 25 * MIB
+    broker = load(overrides=["max-memory=100MiB", "max-memory-per-user=7MiB"]).broker
+    assert memory_options(broker).of_user == 7 * MIB
+    broker = load(overrides=["max-memory=100MiB", "max-memory-per-user=0"]).broker
+    assert memory_options(broker).of_user == 0
+
+
 def test_nothing_is_limited_that_was_not_to_be() -> None:
     broker = msgspec.structs.replace(
         load().broker, max_memory=0, max_unacknowledged_bytes=0, global_max_size=0

@@ -17,12 +17,16 @@ from daybook.engine.permissions import Denial
 from daybook.engine.pools import CONNECTION_PART, USER_PART, Pool
 from daybook.engine.refusals import Code
 from daybook.server import denials as denials_module
+from daybook.server import pools as server_pools
 from daybook.server.denials import Denials
+from daybook.server.memory import PRESSED_ROOM, PRESSED_UNACKED, MemoryOptions
 from daybook.server.pools import POOLS
+from daybook.server.shares import INPUT, OBJECTS, OUTPUT, UNACKNOWLEDGED
 from tests.meta import pools_page
 from tests.support.world import World
 from tests.unit.engine.test_groups import send
 from tests.unit.server.test_admission import Door, Visitor
+from tests.unit.server.test_hub import Bench, Client
 from tests.unit.server.test_listeners import who_makes_room
 
 SMALL = 16
@@ -147,15 +151,113 @@ def refusals(patch: pytest.MonkeyPatch) -> str:
     return ""
 
 
+def transactions(patch: pytest.MonkeyPatch) -> str:
+    world = World(max_transactions_memory=160_000)
+    first = [world.connect() for _ in range(3)]
+    other = world.ok(c.OpenConnection("stomp", "p", "other"))
+    for peer in (*first, other):
+        world.begin(peer)
+    for peer in first[:2]:
+        assert world.handle(c.Send(peer, "q", b"", bytes(36_000), transaction="t")) == 0
+    # It holds the most itself, as soon as it holds as much.
+    world.ok(c.Send(first[2], "q", b"", bytes(3_000), transaction="t"))
+    told = world.refused(c.Send(first[0], "q", b"", bytes(9_000), transaction="t")).text
+    assert world.handle(c.Send(other, "q", b"", bytes(36_000), transaction="t")) == 0
+    return told
+
+
+def memory_of(kind: str, grow: Callable[[Bench, str], list[Client]]) -> Filler:
+    def fill(patch: pytest.MonkeyPatch) -> str:
+        bench = Bench(memory=MemoryOptions(limit=8 << 20, of_user=3 << 20))
+        greedy = grow(bench, "guest")
+        other = bench.connect("other")
+        bench.now += 1
+        bench.hub.tick()
+        bench.run()
+        shares = bench.hub.memory.shares
+        assert shares.is_short("guest", kind)
+        assert not shares.is_short("other", kind)
+        assert not bench.hub.status()["memory_short_of"]
+        assert bench.hub.status()["memory_users"][0]["user"] == "guest"
+        memory = bench.hub.memory
+        state = bench.hub.broker.state
+        assert memory.room_of(other.peer) == other.peer.room
+        assert state.connections[other.peer.connection].unacked_max == memory.options.in_flight
+        other.do(b"SUBSCRIBE\nid:1\ndestination:/topic/others\n\n\0")
+        assert b"served" in other.do(b"SEND\ndestination:/topic/others\n\nserved\0")
+        return said_to(kind, bench, greedy)
+
+    return fill
+
+
+def said_to(kind: str, bench: Bench, greedy: list[Client]) -> str:
+    """What is done about a user, and what it is told."""
+    memory, broker = bench.hub.memory, bench.hub.broker
+    peer = greedy[0].peer
+    if kind == OUTPUT:
+        assert memory.room_of(peer) == PRESSED_ROOM
+    elif kind == UNACKNOWLEDGED:
+        assert broker.state.connections[peer.connection].unacked_max == PRESSED_UNACKED
+    elif kind == INPUT:
+        assert any(each.transport.closed_after_ms is not None for each in greedy)
+    else:
+        greedy[-1].do(b"SUBSCRIBE\nid:more\ndestination:/topic/t\n\n\0")
+        return greedy[-1].transport.take().decode()
+    return next(each for each in bench.notices if "max-memory-per-user" in each)
+
+
+def unread(bench: Bench, user: str) -> list[Client]:
+    clients = [bench.connect(user) for _ in range(3)]
+    for each in clients:
+        each.transport.stuck = 400_000
+    return clients
+
+
+def unsettled(bench: Bench, user: str) -> list[Client]:
+    clients = [bench.connect(user) for _ in range(3)]
+    for _ in range(24):
+        clients[0].message(bytes(50_000))
+        bench.run()
+    for each in clients:
+        each.do(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\ncredit:1000\n\n\0")
+        bench.run()
+    return clients
+
+
+def unfinished(bench: Bench, user: str) -> list[Client]:
+    clients = [bench.connect(user) for _ in range(5)]
+    lines = b"".join(
+        b"h%d:%b\n" % (number, bytes(9_000).replace(b"\0", b"x")) for number in range(30)
+    )
+    for each in clients:
+        each.send(b"SEND\ndestination:/queue/half\n" + lines)
+        bench.run()
+    return clients
+
+
+def subscribed(bench: Bench, user: str) -> list[Client]:
+    clients = [bench.connect(user) for _ in range(2)]
+    for number in range(100):
+        for each in clients:
+            each.send(b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0" % number)
+        bench.run()
+    return clients
+
+
 FILLERS: dict[str, Filler] = {
     pools.CONNECTIONS.name: connections,
     pools.QUEUES.name: queues,
     pools.REGEXES.name: of_patterns("REGEXES", "{x%d}", pools.REGEXES),
     pools.PARTS.name: of_patterns("PARTS", "x%d*", pools.PARTS),
     pools.GROUPS.name: message_groups,
+    pools.TRANSACTIONS.name: transactions,
     "connections that have not logged in, and logins whose passcodes are being checked": logins,
     "connections to an acceptor for probes or for administration": watchers,
     denials_module.DENIALS.name: refusals,
+    server_pools.OUTPUT.name: memory_of(OUTPUT, unread),
+    server_pools.UNACKNOWLEDGED.name: memory_of(UNACKNOWLEDGED, unsettled),
+    server_pools.INPUT.name: memory_of(INPUT, unfinished),
+    server_pools.OBJECTS.name: memory_of(OBJECTS, subscribed),
 }
 
 
