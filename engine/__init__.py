@@ -77,6 +77,8 @@ Modules:
 - `in_flight`: Finding deliveries in flight without a walk over all of them. Derived and volatile.
 - `invariants`: Invariants of every state that the journal can lead to; checked after a fold, before
   serving.
+- `kept_names`: Names that no new address or queue may have here, although protocols could spell
+  them.
 - `kinds`: Sets of kinds of events, each derived from the table in `engine.events`.
 - `last_values`: Deciding that a newer message replaces an older one with the same last value key
   (ADR 45).

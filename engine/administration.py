@@ -14,6 +14,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Core
 from daybook.engine.definitions import ROUTING_TYPES
+from daybook.engine.kept_names import check_reserved, check_spaces
 from daybook.engine.names import host_and_name
 from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
@@ -27,7 +28,6 @@ from daybook.engine.topology import (
     adopt_address,
     check_address_name,
     check_name,
-    check_reserved,
     compile_filter,
     create_queue,
     find_address,
@@ -43,12 +43,19 @@ from daybook.engine.updating import conform
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     """Create an address, or add routing types to it."""
-    wrong = _check_types(command.routing_types) or check_address_name(
-        hosts.local(core, command.address), command.routing_types, core.state.settings.syntax
+    wrong = (
+        _check_types(command.routing_types)
+        or hosts.check_known(core, command.address)
+        or check_address_name(
+            hosts.local(core, command.address), command.routing_types, core.state.settings.syntax
+        )
     )
     if wrong is not None:
         return wrong
     address = find_address(core, command.address)
+    wrong = check_spaces(core, command.address) if address is None else None
+    if wrong is not None:
+        return wrong
     if address is None:
         types = tuple(sorted(set(command.routing_types)))
         create_new_address(core, command.address, types, 0, _reason(command))
@@ -134,13 +141,17 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     """Create a queue and, if it does not exist, its address."""
     wanted = command.definition
     syntax = core.state.settings.syntax
+    is_divided = wanted.name != command.address and not command.configured
     wrong = (
-        check_name("queue", hosts.local(core, wanted.name), syntax)
+        hosts.check_known(core, wanted.name)
+        or hosts.check_known(core, command.address)
+        or check_name("queue", hosts.local(core, wanted.name), syntax)
         or _check_types((wanted.routing_type,))
         or check_address_name(hosts.local(core, command.address), (wanted.routing_type,), syntax)
         or check_reserved(core, wanted.name, command.address)
+        or _check_spaces(core, command)
         or _check_host(wanted.name, command.address)
-        or _check_not_a_host(core, command)
+        or (hosts.check_new_address(core, command.address) if is_divided else None)
     )
     if wrong is not None:
         return wrong
@@ -167,17 +178,14 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
     return core.next_lsn - 1
 
 
-def _check_not_a_host(core: Core, command: CreateQueue) -> Refusal | None:
-    """Refuse a new address that has the name of a virtual host: HOST::QUEUE was meant, perhaps."""
-    address = command.address
-    is_known = address in core.state.address_by_name or command.definition.name == address
-    if address not in core.options.hosts or is_known:
-        return None
-    return Refusal(
-        Code.INVALID,
-        f"'{address}' is a virtual host; for a queue on it, name the host by itself"
-        " (--virtual-host), and for an address of that name, create the address first",
-    )
+def _check_spaces(core: Core, command: CreateQueue) -> Refusal | None:
+    """Return why a queue, or its address, has no name for a new one, for its spaces."""
+    refusal = None
+    if command.definition.name not in core.state.queue_by_name:
+        refusal = check_spaces(core, command.definition.name)
+    if command.address not in core.state.address_by_name:
+        refusal = refusal or check_spaces(core, command.address)
+    return refusal
 
 
 def _check_host(queue: str, address: str) -> Refusal | None:

@@ -9,7 +9,7 @@ wherever it comes from.
 from collections.abc import Mapping
 from typing import Final
 
-from daybook.engine import details, events, fading, reasons, rings
+from daybook.engine import details, events, fading, hosts, reasons, rings
 from daybook.engine.commands import ChangeSettings, RemoveSettings, SetSettings
 from daybook.engine.core import Core
 from daybook.engine.duplicates import resize
@@ -72,6 +72,9 @@ def set_settings(core: Core, command: SetSettings) -> int | Refusal:
     live = copied(settings.live)
     if not command.values:
         return Refusal(Code.INVALID, "no key is given")
+    unknown = hosts.check_known(core, command.match)
+    if unknown is not None:
+        return unknown
     if command.match not in live and len(live) >= LIVE_MATCHES_MAX:
         return Refusal(
             Code.LIMIT,

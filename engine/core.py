@@ -64,6 +64,7 @@ class Options(msgspec.Struct):
     transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
     messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
     skips. `hosts` are the virtual hosts that the configuration lists, with their limits.
+    `spaces_in_names` says whether a new name may have spaces.
     """
 
     persist_delivery_count_before_delivery: bool = True
@@ -80,6 +81,7 @@ class Options(msgspec.Struct):
     persist_id_cache: bool = True
     lsns_reserved: int = LSNS_RESERVED
     hosts: Mapping[str, HostLimits] = NO_HOSTS
+    spaces_in_names: bool = True
 
 
 class Closing:

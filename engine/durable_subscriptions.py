@@ -11,6 +11,7 @@ from daybook.engine import permitting, quotas, reasons
 from daybook.engine.commands import Attach, DeleteSubscription
 from daybook.engine.core import Core
 from daybook.engine.definitions import MULTICAST, QueueDefinition
+from daybook.engine.kept_names import check_spaces
 from daybook.engine.names import DURABLE, HOST, numbered, plain, qualified
 from daybook.engine.permissions import BROWSE, CONSUME, DELETE_DURABLE_QUEUE
 from daybook.engine.queues import Queue
@@ -104,7 +105,9 @@ def _change(core: Core, command: Attach, queue: Queue) -> Queue | Refusal:
 def _create(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Create the queue of a subscription; if others have one of the name, with a number."""
     connection = command.connection
-    refusal = permitting.check_new_subscription(core, connection, command.address, name)
+    refusal = check_spaces(core, name) or permitting.check_new_subscription(
+        core, connection, command.address, name
+    )
     refusal = refusal or quotas.check_queue(core, connection)
     if refusal is not None:
         return refusal

@@ -4,10 +4,15 @@ A host that the configuration no longer lists keeps what it has, and nobody can 
 never know who connects.
 """
 
+from typing import Final
+
 from daybook.engine.core import Core
 from daybook.engine.host_limits import UNLIMITED
-from daybook.engine.names import HOST, host_and_name
+from daybook.engine.names import HOST, host_and_name, wrong_with_host
 from daybook.engine.refusals import Code, Refusal
+
+LISTED_MAX: Final = 10
+"""How many virtual hosts a refusal lists."""
 
 
 def local(core: Core, full: str) -> str:
@@ -16,6 +21,40 @@ def local(core: Core, full: str) -> str:
     host, name = host_and_name(full)
     is_known = host == HOST or host in core.options.hosts or host in core.state.addresses_on
     return name if is_known else full
+
+
+def check_known(core: Core, full: str) -> Refusal | None:
+    """Return that there is no such virtual host as a full name says, None if there is."""
+    host = host_and_name(full)[0]
+    if host == HOST or host in core.options.hosts or host in core.state.addresses_on:
+        return None
+    known = list(core.options.hosts) or [HOST]
+    listed = ", ".join(known[:LISTED_MAX]) + (", ..." if len(known) > LISTED_MAX else "")
+    return Refusal(
+        Code.INVALID,
+        f"there is no virtual host '{host}'; name one that the configuration lists ({listed})",
+    )
+
+
+def check_new_address(core: Core, name: str) -> Refusal | None:
+    """Refuse a new address for a queue of another name that may be a mistyped virtual host: of
+    HOST::NAME nothing says that it is no ADDRESS::QUEUE."""
+    hosts = core.options.hosts
+    if name in core.state.address_by_name:
+        return None
+    if name in hosts:
+        return Refusal(
+            Code.INVALID,
+            f"'{name}' is a virtual host; for a queue on it, name the host by itself"
+            " (--virtual-host), and for an address of that name, create the address first",
+        )
+    if len(hosts) < 2 or wrong_with_host(name) is not None:
+        return None
+    return Refusal(
+        Code.INVALID,
+        f"there is neither an address nor a virtual host '{name}'; for a queue on a virtual host,"
+        " name the host by itself (--virtual-host), and for a new address, create it first",
+    )
 
 
 def check_connection(core: Core, host: str) -> Refusal | None:

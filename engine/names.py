@@ -21,8 +21,9 @@ RESERVED: Final = "{},"
 """Wildcards of other brokers, and separators of several names. Those of the syntax of names come
 before them."""
 
-FOREIGN: Final = "&?> "
-"""What some protocol or client cannot spell in a name (naming requirements of Artemis)."""
+FOREIGN: Final = "&?>"
+"""What some protocol or client cannot spell in a name (naming requirements of Artemis). Spaces and
+parentheses are in names of Apollo (ADR 78)."""
 
 HOST: Final = "default"
 """The virtual host whose names are spelled without it."""
@@ -144,9 +145,8 @@ def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
         return f"names that begin with '{INTERNAL}' belong to the broker itself"
     for character in FOREIGN:
         if character in name and character != syntax.delimiter:
-            said = "a space" if character == " " else f"'{character}'"
             return (
-                f"it has {said}; not every protocol can spell names with & ? > or a space, so new"
+                f"it has '{character}'; not every protocol can spell names with & ? or >, so new"
                 " names are without"
             )
     if is_temporary(name):

@@ -23,6 +23,7 @@ from daybook.engine import (
 )
 from daybook.engine.core import Core, Emptying
 from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.kept_names import check_reserved, check_spaces
 from daybook.engine.lifetime import with_lifetime
 from daybook.engine.membership import left, tell_end
 from daybook.engine.message import Entry, Filter
@@ -99,6 +100,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
         wrong = check_address_name(
             hosts.local(core, name), (routing_type,), core.state.settings.syntax
         )
+    wrong = wrong or (check_spaces(core, name) if address is None else None)
     wrong = wrong or permitting.check_new_address(core, connection, name)
     if wrong is not None:
         return wrong
@@ -142,32 +144,6 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
         return None
     shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
     return Refusal(Code.INVALID, f"{shown} is no name for the {what}: {wrong}")
-
-
-def check_reserved(core: Core, name: str, address_name: str) -> Refusal | None:
-    """Refuse the name of a dead letter address or expiry address for a queue on another address."""
-    settings = core.state.settings
-    if address_name and settings.may_be_cut(name):
-        return Refusal(
-            Code.NOT_ALLOWED,
-            "queue names of this length with a '~' are kept for messages that cannot be delivered;"
-            " choose another name",
-        )
-    target = settings.kept_for(name) if address_name else ""
-    if target and target != address_name:
-        return Refusal(
-            Code.NOT_ALLOWED,
-            f"queue '{name}' cannot be created on address '{address_name}': the name is kept for "
-            f"messages that cannot be delivered, on address '{target}'; choose another name",
-        )
-    if not address_name or name == address_name or names.plain(name) not in settings.targets():
-        return None
-    return Refusal(
-        Code.NOT_ALLOWED,
-        f"queue '{name}' cannot be created on address '{address_name}': the name is that of a "
-        "dead-letter-address or an expiry-address, and kept for the queue there; choose another"
-        " name",
-    )
 
 
 def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
@@ -281,7 +257,7 @@ def _check_new_queue(
             or check_address(core, address_name, routing_type, connection)
         )
     wrong = check_name("queue", hosts.local(core, name), core.state.settings.syntax)
-    wrong = wrong or check_reserved(core, name, address_name)
+    wrong = wrong or check_spaces(core, name) or check_reserved(core, name, address_name)
     if wrong is not None:
         return wrong
     if not address_name:

@@ -78,6 +78,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     persist_delivery_count_before_delivery: bool
     journal_non_persistent: str
     persist_id_cache: bool
+    spaces_in_names: bool
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
     address_queue_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int

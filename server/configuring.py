@@ -11,12 +11,12 @@ from typing import Final
 
 from daybook.engine import settings
 from daybook.engine.commands import Command
-from daybook.engine.names import HOST
 from daybook.engine.refusals import Code, Refusal
 from daybook.errors import DaybookError
 from daybook.server import logs
 from daybook.server.config import Config
 from daybook.server.configured import commands
+from daybook.server.host_config import all_names
 from daybook.server.hub import Hub
 
 LOOK_SECONDS: Final = 0.1
@@ -74,7 +74,7 @@ class Configuring:
 
     def _close_on_removed_hosts(self, config: Config) -> None:
         """Close the connections to virtual hosts that the configuration lists no more."""
-        known = {host.name for host in config.virtual_hosts} or {HOST}
+        known = all_names(config.virtual_hosts)
         for connection in list(self._hub.broker.state.connections.values()):
             if connection.host not in known:
                 what = f"there is no virtual host '{connection.host}' any more"

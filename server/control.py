@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
+from daybook.engine import hosts
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     NO_HISTORY,
@@ -418,7 +419,8 @@ class ControlServer:
         if isinstance(request, Consumers):
             return connections.consumers(state, request.offset)
         if isinstance(request, SettingsOf):
-            return views.settings(state, request.address)
+            unknown = hosts.check_known(self._hub.broker, request.address)
+            return unknown or views.settings(state, request.address)
         if isinstance(request, Browse):
             return self._browse(request)
         if isinstance(request, Diverts):

@@ -48,6 +48,11 @@ def limits_of(hosts: Sequence[VirtualHost]) -> dict[str, HostLimits]:
     return {host.name: host.limits for host in hosts}
 
 
+def all_names(hosts: Sequence[VirtualHost]) -> set[str]:
+    """Return the names of the virtual hosts, for names and for users."""
+    return {host.name for host in hosts} or {HOST}
+
+
 def known_names(hosts: Sequence[VirtualHost]) -> tuple[str, ...]:
     """Return the names that clients may give, each with its host behind a space, for sessions."""
     return tuple(f"{name} {host.name}" for host in hosts for name in host.asked_for)

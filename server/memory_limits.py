@@ -57,6 +57,7 @@ def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Opt
         global_max_messages=broker.global_max_messages,
         disk_full_policy=broker.disk_full_policy,
         persist_id_cache=broker.persist_id_cache,
+        spaces_in_names=broker.spaces_in_names,
         hosts=hosts,
     )
 

@@ -109,6 +109,13 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "spaces-in-names",
+        FLAG,
+        True,
+        "Whether names of new addresses and queues may have spaces. Names that exist stay.",
+        live=True,
+    ),
+    Option(
         "message-expiry-scan-period",
         duration(-1),
         30_000,

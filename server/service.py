@@ -48,7 +48,7 @@ from daybook.server.entrances import Entrances
 from daybook.server.foreign.taking_over import load_users
 from daybook.server.guard import Guard
 from daybook.server.heap import Heap, malloc_trim
-from daybook.server.host_config import limits_of
+from daybook.server.host_config import all_names, limits_of
 from daybook.server.hub import Hub
 from daybook.server.hub_options import hub_options, session_options
 from daybook.server.indexing import Indexing, catalog_headers_of
@@ -170,7 +170,7 @@ class Service:
     def _load_users(self) -> Users:
         users = load_users(Path(self.config.broker.users_file), self.config.foreign)
         users.allow_guest = self.config.broker.allow_guest
-        logs.warn_all(log, users.warnings())
+        logs.warn_all(log, users.warnings(all_names(self.config.virtual_hosts)))
         return users
 
     def _build(self) -> None:
@@ -487,7 +487,7 @@ class Service:
         applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
         self.config = effective(self.config, new)
         self.users.allow_guest = self.config.broker.allow_guest
-        logs.warn_all(log, self.users.warnings())
+        logs.warn_all(log, self.users.warnings(all_names(self.config.virtual_hosts)))
         self._permit(self.rights.renew)
         self.door.close_former_users(self.hub, before)
         logs.set_level(self.config.log.level)

@@ -12,7 +12,7 @@ import fcntl
 import hmac
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
@@ -33,6 +33,8 @@ from daybook.server.users_file import (
     wrong_with_name,
 )
 
+UNKNOWN_HOSTS_MAX: Final = 10
+"""How many virtual hosts that do not exist are warned of."""
 GUEST: Final = "guest"
 """Login and passcode for the first steps; see `Users.allows_guest`."""
 
@@ -118,8 +120,9 @@ class Users:
         """Return the roles of each user."""
         return {login: frozenset(user.roles) for login, user in self._users.items()}
 
-    def warnings(self) -> list[str]:
-        """What an operator should know about the file, in sentences."""
+    def warnings(self, hosts: Collection[str] = ()) -> list[str]:
+        """What an operator should know about the file, in sentences; `hosts` are the virtual hosts
+        that there are, none if they are not known."""
         try:
             mode = self.path.stat().st_mode & 0o777
         except OSError:
@@ -133,6 +136,17 @@ class Users:
             found.append(f"{why}: {GUEST} with passcode {GUEST} is let in from this machine; {add}")
         elif not self._users:
             found.append(f"{self.path} has no users: nobody is let in; {add}")
+        unknown = {
+            host: login
+            for login in reversed(self.logins())
+            for host in self._users[login].hosts
+            if hosts and host not in hosts
+        }
+        found += [
+            f"{self.path}: user {login!r} may use virtual host {host!r}, which the configuration"
+            f" does not list; list it, or correct it with `daybook user hosts {login} HOST`"
+            for host, login in sorted(unknown.items())[:UNKNOWN_HOSTS_MAX]
+        ]
         return found
 
     def add(

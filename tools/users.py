@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from daybook.engine.names import qualified, wrong_with_host
 from daybook.journal.data_directory import USERS
 from daybook.tools.administration import json_option
 from daybook.tools.failures import Commands, Failure
@@ -67,6 +68,30 @@ def _passcode(from_stdin: bool) -> str:
     )
 
 
+def _check_hosts(hosts: tuple[str, ...], data: Path, users_file: Path | None) -> None:
+    """Refuse virtual hosts that the broker of the directory does not have.
+
+    Without a broker nothing knows them here; then its next start warns.
+    """
+    source = click.get_current_context().get_parameter_source("data")
+    if hosts and users_file is not None and source is click.core.ParameterSource.DEFAULT:
+        # The file may be that of another broker than the one of the default directory.
+        click.echo("the virtual hosts were not checked: --data does not name a broker", err=True)
+        return
+    for host in hosts:
+        if wrong_with_host(host):
+            # That is said when it is written.
+            return
+        # Anything about a name on the host: the broker refuses it if there is no such host.
+        if reach(data, {"do": "settings", "address": qualified(host, "any")}) is None:
+            click.echo(
+                "the virtual hosts were not checked, as no broker runs; its next start warns of any"
+                " that its configuration does not list",
+                err=True,
+            )
+            return
+
+
 def _done(what: str, users: "Users") -> None:
     click.echo(f"{what} in {users.path}; a running broker reads it on SIGHUP")
 
@@ -93,6 +118,7 @@ def user_add(
     users = _users(data, users_file)
     if no_passcode and passcode_stdin:
         raise click.UsageError("--no-passcode and --passcode-stdin exclude each other")
+    _check_hosts(hosts, data, users_file)
     users.add(login, None if no_passcode else _passcode(passcode_stdin), roles, hosts)
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
 
@@ -250,6 +276,7 @@ def user_hosts(
     if bool(hosts) == of_all:
         raise click.UsageError("name the virtual hosts, or give --all")
     users = _users(data, users_file)
+    _check_hosts(hosts, data, users_file)
     users.set_hosts(login, hosts)
     named = f"the virtual hosts {', '.join(hosts)}" if hosts else "all virtual hosts"
     _done(f"user '{login}' may use {named}", users)

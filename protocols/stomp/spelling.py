@@ -21,7 +21,11 @@ SEPARATOR: Final = ","
 """Divides the names of a composite destination, unless an acceptor has another one."""
 SYMBOL_LENGTH_MAX: Final = 8
 _ESCAPES: Final = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_PERCENT: Final = "\0"
+"""Stands for a `%` that a client encoded, until what follows is known. No header holds it."""
+_PERCENTS: Final = re.compile(_PERCENT)
 _ESCAPED_LENGTH: Final = len("%2C")
+_ESCAPES_AND_PERCENTS: Final = re.compile("(?:%[0-9A-Fa-f]{2})+|%")
 _AS_IT_IS: Final = re.compile("[A-Za-z0-9_~:()/.-]*")
 """Names, with prefixes, that mean the same with percent-encoding and without."""
 _UNRESERVED: Final = frozenset(
@@ -44,6 +48,7 @@ class Spelling:
     """The spelling of names at an acceptor; `is_plain` if it is that of the engine."""
 
     __slots__ = (
+        "_chain",
         "_kept",
         "_unreserved",
         "any_child",
@@ -80,6 +85,9 @@ class Spelling:
         self._kept: Final = frozenset(
             RESERVED + FOREIGN + syntax.delimiter + syntax.one_word + syntax.any_words
         )
+        # What looks like such an encoding, or like one that is encoded again.
+        stays = "|".join(f"{code:02X}" for code in range(128) if self._stays(chr(code)))
+        self._chain: Final = re.compile(f"((?:25)*)(?:{stays})")
         self._unreserved: Final = _UNRESERVED | (frozenset("/") - {self.path})
         if symbols != Symbols():
             self._check(symbols)
@@ -155,11 +163,23 @@ class Spelling:
                 place += len(self.any_child)
             else:
                 place = self._literal(text, place, pieces)
-        return "".join(pieces)
+        return self._with_percents("".join(pieces))
 
     def id_of(self, text: str) -> str:
         """Return the id of a durable subscription, which has no words, that a client writes so."""
-        return _ESCAPES.sub(lambda found: self._decoded(found[0]), text) if self.encodes else text
+        if not self.encodes:
+            return text
+        decoded = _ESCAPES_AND_PERCENTS.sub(
+            lambda found: _PERCENT if found[0] == "%" else self._decoded(found[0]), text
+        )
+        return self._with_percents(decoded)
+
+    def _with_percents(self, name: str) -> str:
+        """Return a name with a `%` for each `_PERCENT`; encoded where it would look like the
+        beginning of a character that stays encoded."""
+        return _PERCENTS.sub(
+            lambda found: "%25" if self._chain.match(name, found.end()) else "%", name
+        )
 
     def _is_same(self, text: str) -> bool:
         return self.path == self.syntax.delimiter and _AS_IT_IS.fullmatch(text) is not None
@@ -200,7 +220,8 @@ class Spelling:
                 return found.end()
             # The separator of composite destinations was looked for before.
             is_ours = character not in self.between and character in self._kept
-            pieces.append(_encoded(character) if is_ours else character)
+            as_it_is = _PERCENT if character == "%" else character
+            pieces.append(_encoded(character) if is_ours else as_it_is)
             return place + 1
         swapped = {self.syntax.delimiter: self.path}.get(character, character)
         if swapped == character and character in (
@@ -217,7 +238,8 @@ class Spelling:
     def _decoded(self, escapes: str) -> str:
         """Decode a run of encoded bytes; what has a meaning in names, and what is not UTF-8, stays
         encoded."""
-        return "".join(_encoded(c) if self._stays(c) else c for c in _characters(escapes))
+        found = (_encoded(c) if self._stays(c) else c for c in _characters(escapes))
+        return "".join(_PERCENT if c == "%" else c for c in found)
 
     def _stays(self, character: str) -> bool:
         return character in self._kept or not character.isprintable()
@@ -233,8 +255,15 @@ class Spelling:
             return "".join(swap.get(character, character) for character in name)
         pieces = []
         kept = self._kept_places(name)
-        for place, character in enumerate(name):
-            if character == self.syntax.delimiter:
+        place = -1
+        while (place := place + 1) < len(name):
+            character = name[place]
+            chain = self._chain.match(name, place + 1) if character == "%" else None
+            if chain is not None and chain[1] and "%" not in self._kept:
+                # A `%` itself, in front of what it would encode otherwise.
+                pieces.append("%25")
+                place += len("25")
+            elif character == self.syntax.delimiter:
                 pieces.append(self.path)
             elif character in self._unreserved or place in kept:
                 pieces.append(character)

@@ -209,6 +209,6 @@ def test_a_name_of_an_earlier_release_stays(tmp_path: Path) -> None:
     """Only new names are checked: `tests/unit/engine` folds a journal that has such a queue."""
     with BrokerProcess(tmp_path / "data") as process, Wire(process.start().port) as wire:
         wire.connect()
-        wire.send("SUBSCRIBE", id="s", destination="/queue/a b", receipt="s")
+        wire.send("SUBSCRIBE", id="s", destination="/queue/a?b", receipt="s")
         frame = wire.expect("ERROR")
         assert "not every protocol can spell" in frame.body.decode() + frame.headers["message"]

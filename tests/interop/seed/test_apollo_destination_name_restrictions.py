@@ -1,12 +1,16 @@
 """Apollo's manual, "Destination Name Restrictions", with `percent-encoding = true`."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
 
+import msgspec
 import pytest
 
 from tests.interop.using import daybook, sent
 from tests.interop.wire import Wire
-from tests.support.process import BrokerProcess
+from tests.support import nursery
+from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -56,7 +60,11 @@ def test_names_are_restricted_to_these_characters(both: tuple[Wire, Wire], name:
         ("a%2cb", "a%2Cb", "a%2Cb"),
         ("a%2Ab", "a%2Ab", "a%2Ab"),
         ("a%2Eb", "a%2Eb", "a%2Eb"),
-        ("a b", "a%20b", "a%20b"),
+        ("a%252cb", "a%2cb", "a%252cb"),
+        ("a%252Cb", "a%252Cb", "a%252Cb"),
+        ("a b", "a b", "a%20b"),
+        ("a%20b", "a b", "a%20b"),
+        ("a (b)", "a (b)", "a%20(b)"),
         ("a%0Ab", "a%0Ab", "a%0Ab"),
         # A % that encodes nothing is itself, as at Apollo.
         ("50%25", "50%", "50%25"),
@@ -84,6 +92,16 @@ def test_other_characters_are_utf_8_and_then_url_encoded(
     frame = plain.expect("MESSAGE")
     assert frame.headers["destination"] == f"/queue/{plain_name}"
     assert frame.headers["reply-to"] == f"/queue/{plain_name},/queue/b"
+
+
+def test_what_is_encoded_twice_is_another_queue(both: tuple[Wire, Wire]) -> None:
+    _, apollo = both
+    sent(apollo, "/queue/twice%2Cb", b"once")
+    sent(apollo, "/queue/twice%252Cb", b"twice")
+    for name, body in (("twice%252Cb", b"twice"), ("twice%2Cb", b"once")):
+        subscribed(apollo, f"/queue/{name}")
+        frame = apollo.expect("MESSAGE")
+        assert (frame.body, frame.headers["destination"]) == (body, f"/queue/{name}")
 
 
 def test_an_encoded_comma_divides_nothing_and_a_plain_one_does(both: tuple[Wire, Wire]) -> None:
@@ -125,3 +143,66 @@ def test_without_the_option_names_are_what_they_look_like(
     listed = daybook(two_spellings, "address", "list", "--json")
     assert '"caf%C3%A9"' in listed
     assert '"café"' in listed
+
+
+NAME = "orders (new) ~1"
+PROBED = ("stomp://127.0.0.1:0", "http://127.0.0.1:0")
+CONFIG = f"""
+[[queue]]
+name = "{NAME}"
+
+[[address-setting]]
+match = "{NAME}"
+max-delivery-attempts = 3
+"""
+
+
+def test_a_name_with_spaces_and_parentheses_is_one_everywhere(tmp_path: Path) -> None:
+    """ "' ', '(', ')'": in every version of STOMP, the configuration, commands, metrics, journal"""
+    with BrokerProcess(tmp_path / "data", config=CONFIG, listen=PROBED) as broker:
+        broker.start()
+        for version in ("1.0", "1.1", "1.2"):
+            with Wire(broker.port) as wire:
+                wire.send("CONNECT", accept_version=version, host="h")
+                wire.expect("CONNECTED")
+                subscribed(wire, f"/queue/{NAME}")
+                sent(wire, f"/queue/{NAME}", version.encode())
+                frame = wire.expect("MESSAGE")
+                assert (frame.body, frame.headers["destination"]) == (
+                    version.encode(), f"/queue/{NAME}",
+                )  # fmt: skip
+                sent(wire, f"/queue/{NAME} on {version}", b"x")
+                subscribed(wire, f"/topic/{NAME}.*")
+                sent(wire, f"/topic/{NAME}.part {version[2]}", b"y")
+                assert wire.expect("MESSAGE").headers["destination"].endswith(f"part {version[2]}")
+        daybook(broker, "queue", "create", f"shop floor::{NAME} desk")
+        daybook(broker, "queue", "pause", f"shop floor::{NAME} desk")
+        daybook(broker, "settings", "set", f"{NAME}.#", "max-delivery-attempts=2")
+        shown = msgspec.json.decode(daybook(broker, "queue", "list", "--json"))
+        names = {row["queue"]: row["messages"] for row in shown}
+        assert names[f"{NAME} on 1.1"] == 1
+        assert f"{NAME} desk" in names
+        assert "max-delivery-attempts" in daybook(broker, "settings", NAME)
+        assert "x" in daybook(broker, "browse", f"{NAME} on 1.2")
+        with urlopen(f"http://127.0.0.1:{broker.ports[1]}/metrics", timeout=30) as answer:
+            assert f'queue="{NAME} on 1.2"' in answer.read().decode()
+        assert broker.stop() == 0, broker.log_text()
+        command = [str(Path(DAYBOOK).with_name("journal")), "inspect", str(broker.data)]
+        command += ["--at", "60", "--queue", f"{NAME} on 1.0", "--json"]
+        inspected = nursery.run(command, capture_output=True, check=False, text=True)
+        assert inspected.stdout.strip(), inspected.stderr
+        broker.start()
+        with Wire(broker.port) as wire:
+            wire.connect()
+            subscribed(wire, f"/queue/{NAME} on 1.0")
+            assert wire.expect("MESSAGE").body == b"x"
+
+
+def test_spaces_can_be_forbidden(tmp_path: Path) -> None:
+    config = '[broker]\nspaces-in-names = false\n[[acceptor]]\nlisten = "127.0.0.1:0"\n'
+    with BrokerProcess(tmp_path / "data", config=config) as broker:
+        broker.start()
+        with Wire(broker.port) as wire:
+            wire.connect()
+            wire.send("SEND", b"x", destination="/queue/a b", receipt="r")
+            assert "spaces-in-names is false" in wire.expect("ERROR").headers["message"]

@@ -257,6 +257,13 @@ def test_a_user_may_be_limited_to_some_hosts(hosts: BrokerProcess) -> None:
         assert done.returncode == 0, done.stderr
 
     user("add", "joe", "--virtual-host", "eu", "--passcode-stdin")
+    for words in (
+        ("add", "jim", "--virtual-host", "eux", "--no-passcode"),
+        ("hosts", "joe", "eux"),
+    ):
+        done = nursery.run([DAYBOOK, "user", *words, *users], text=True, capture_output=True)
+        assert done.returncode == 1
+        assert "there is no virtual host 'eux'; name one that the configuration" in done.stderr
     user("add", "ann", "--passcode-stdin")
     reload(hosts, CONFIG)
     login = {"login": "joe", "passcode": "pass", "accept_version": "1.2"}
@@ -397,7 +404,7 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "us::x" in done.stderr
+    assert "there is no virtual host 'us'; name one that the configuration lists" in done.stderr
     done = nursery.run(
         [DAYBOOK, "queue", "list", "--virtual-host", "us", "--data", str(hosts.data)],
         capture_output=True, text=True, check=False,

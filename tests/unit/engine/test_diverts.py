@@ -342,7 +342,7 @@ def test_diverts_are_replaced_deleted_and_survive(world: World) -> None:
     ("name", "address", "targets", "values", "text"),
     [
         ("", "a", ("b",), {}, "the name is wrong"),
-        ("d d", "a", ("b",), {}, "has a space"),
+        ("d?d", "a", ("b",), {}, "has '?'"),
         ("d", "", ("b",), {}, "address is ''"),
         ("d", "a.b#", ("b",), {}, "must be a word of its own"),
         ("d", "a.{[}", ("b",), {}, "whose regular expression is wrong"),

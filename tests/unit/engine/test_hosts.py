@@ -16,6 +16,7 @@ from daybook.engine.commands import (
     ResetGroups,
     Send,
     SendToAll,
+    SetSettings,
     Settle,
 )
 from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
@@ -216,6 +217,7 @@ def test_nothing_is_created_on_a_host_that_there_is_not(world: World) -> None:
 
 
 def test_a_queue_is_found_by_its_host_and_its_address(world: World) -> None:
+    world.ok(CreateAddress("a", (ANYCAST,)))
     for name, address in (("q", "a"), ("eu::q", "eu::a")):
         world.ok(create_queue(name, address))
     for given, name in (
@@ -327,3 +329,37 @@ def test_a_queue_is_not_created_on_an_address_that_is_a_host_by_mistake(world: W
     # Somebody may have such an address all the same.
     world.ok(create_queue("eu", "eu", ANYCAST))
     world.ok(create_queue("made", "eu", ANYCAST))
+
+
+def test_a_mistyped_host_makes_nothing(world: World) -> None:
+    before = world.broker.next_lsn
+    for command in (
+        # HOST::NAME of the command line, which takes it for ADDRESS::QUEUE.
+        create_queue("orders", "eux", ANYCAST),
+        create_queue("eux::orders", "eux::orders", ANYCAST),
+        create_queue("eux::orders", "orders", ANYCAST),
+        CreateAddress("eux::orders", (ANYCAST,)),
+        SetSettings("eux::orders", {"max-delivery-attempts": 3}),
+    ):
+        refusal = world.refused(command)
+        assert "virtual host 'eux'" in refusal.text
+    assert world.broker.next_lsn == before
+    # A name that no host can have is an address, as is one that was created.
+    world.ok(create_queue("desk", "shop.eu", ANYCAST))
+    world.ok(CreateAddress("eux", (ANYCAST,)))
+    world.ok(create_queue("orders", "eux", ANYCAST))
+
+
+def test_without_virtual_hosts_nothing_is_mistaken_for_one() -> None:
+    world = World(hosts={})
+    world.ok(create_queue("desk", "shop", ANYCAST))
+    refusal = world.refused(CreateAddress("eux::orders", (ANYCAST,)))
+    assert refusal.text == (
+        "there is no virtual host 'eux'; name one that the configuration lists (default)"
+    )
+
+
+def test_a_refusal_lists_some_virtual_hosts() -> None:
+    world = World(hosts={"default": HostLimits()} | {f"h{n}": HostLimits() for n in range(20)})
+    refusal = world.refused(CreateAddress("eux::orders", (ANYCAST,)))
+    assert refusal.text.endswith("h7, h8, ...)")

@@ -120,6 +120,15 @@ def test_who_is_let_in_without_users_is_warned_about(
     assert f"daybook user add LOGIN --users-file {path}" in warning
 
 
+def test_virtual_hosts_that_do_not_exist_are_warned_of(written: Path) -> None:
+    users = Users.load(written)
+    for login, hosts in (("ann", ("eu",)), ("joe", ("eux", "eu")), ("kim", ("eux",))):
+        users.add(login, None, (), hosts)
+    assert users.warnings({"default", "eu", "eux"}) == users.warnings() == []
+    (warning,) = users.warnings({"default", "eu"})
+    assert "user 'joe' may use virtual host 'eux', which the configuration does not list" in warning
+
+
 def test_removing(written: Path) -> None:
     users = Users.load(written)
     assert users.verify("alice", "right")
