@@ -119,7 +119,8 @@ def why_not_replaced(scene: Scene, queue: Queue, row: Row) -> str:
         # That event was asked which ones it replaces.
         return ""
     entry = queue.get(row[MESSAGE])
-    if not newer or (queue.find(newer) is None and newer <= row[MESSAGE]):
+    # One with an earlier id is newer if it was scheduled, and its time came later.
+    if newer in (0, row[MESSAGE]):
         return "no newer message replaced it"
     if scene.can_read(entry.message):
         text = last_values.keys_of(entry.message, [queue]).get(queue.id)

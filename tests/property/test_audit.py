@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybook.engine import commands as c
 from daybook.engine import events
 from daybook.engine.core import Options
+from daybook.engine.headers import build
 from daybook.history.audit import running
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, audit_piece, joined, tasks
@@ -28,6 +30,7 @@ from tests.support.forger import stories
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.shortages import short
+from tests.support.topology import create_queue
 from tests.support.world import Event
 from tests.support.world import fold as folded
 
@@ -49,6 +52,27 @@ def test_long_stories_are_allowed(seed: int) -> None:
         for _ in range(draw.randint(60, 200))
     ]
     play(world, story)
+    assert judged(world.journal, world.ends) == []
+
+
+def test_a_message_of_before_may_be_the_newer_value() -> None:
+    """It was scheduled, became the value while the other one was in flight, and left since."""
+    world = DoorWorld()
+    world.ok(create_queue("prices", "prices", last_value_key="k"))
+    connection = world.connect()
+    headers = build([("k", "1")])
+    world.ok(c.Send(connection, "prices", headers, b"old", due=world.now // 1000 + 50))
+    world.ok(c.Send(connection, "prices", headers, b"new"))
+    consumer = world.attach(connection, "prices", credit_messages=9)
+    world.turn()
+    later, flying = (each.lsn for each in world.events_named("Routed"))
+    world.now += 100_000
+    world.ok(c.DeliverDue(10))
+    world.turn()
+    world.ack(consumer, later)
+    world.nack(consumer, flying)
+    world.turn()
+    assert world.events_named("Removed")[-1].row[events.RELATED] == later
     assert judged(world.journal, world.ends) == []
 
 
