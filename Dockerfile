@@ -2,12 +2,15 @@
 # own, with its data in a volume.
 #
 #   docker build -t daybook .
-#   docker run --rm -p 61613:61613 -v daybook:/var/lib/daybook --memory 1g --stop-timeout 60 daybook
+#   docker run --rm -p 61613:61613 -p 127.0.0.1:8161:8161 -v daybook:/var/lib/daybook --memory 1g --stop-timeout 60 daybook
 #
+# 61613 is STOMP; 8161 is /live, /ready and /metrics, for the monitoring system alone (docs/monitoring.md).
 # `guest` may log in from within the container only: add a user first, as etc/compose.yaml does.
 # EXTRAS=[sql] adds `journal sql` and the jobs of `daybook pipeline`. Dependencies are those of
 # requirements.lock, each with its hash; a version that the registry does not have ends the build.
 
+# The tag of the official image of Python. A tag can move: the image of a release is built with
+# TAG@sha256:DIGEST (`make image BASE=...`, docs/releasing.md).
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build
@@ -37,9 +40,10 @@ ENV PATH=/opt/daybook/bin:$PATH DAYBOOK_DATA=/var/lib/daybook/data
 USER daybook
 WORKDIR /var/lib/daybook
 VOLUME /var/lib/daybook
-EXPOSE 61613
+EXPOSE 61613 8161
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=10s --start-period=5m --retries=3 CMD ["daybook", "health"]
+# The times are those of the probes in docs/monitoring.md.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30m --retries=6 CMD ["daybook", "health"]
 ENTRYPOINT ["daybook"]
 # Whoever publishes the port decides who can reach it; docs/tls.md says how to add TLS.
-CMD ["serve", "--listen", "stomp://0.0.0.0:61613?allow-cleartext=true"]
+CMD ["serve", "--listen", "stomp://0.0.0.0:61613?allow-cleartext=true", "--listen", "http://0.0.0.0:8161?allow-cleartext=true"]

@@ -70,6 +70,9 @@ SEEDS ?=
 MINUTES ?= 20
 SOAK_ARGS ?=
 TIMES ?= 10
+DATE ?=
+REHEARSE ?=
+BASE ?=
 
 # With COMPILE=1 `serve` and `bench` use the compiled wheel; with COMPILE=0 `wheel` is pure Python.
 COMPILING := $(filter 1,$(COMPILE))
@@ -79,7 +82,7 @@ RUNNING_BROKER := $(if $(COMPILING),$(COMPILED_BROKER),$(BROKER))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv always demo pipeline-demo sql test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom wheel build-compiled clean check-python
+.PHONY: help venv always demo pipeline-demo sql test test-compiled serve lint format map audit-mutants bench sim simulate attack fuzz soak lock licences audit-dependencies sbom changelog release image wheel build-compiled clean check-python
 
 help: ## list the targets
 	@echo "Daybook: a durable message broker. Targets:"
@@ -146,8 +149,14 @@ dist/.sources: always
 	@mkdir -p $(@D)
 	@echo '$(SOURCES)' | cmp -s - $@ || echo '$(SOURCES)' > $@
 
+# Manual pages and completions, made from the commands themselves. They are part of a wheel.
+share/.made: $(SOURCES) dist/.sources | $(BROKER)
+	$(BIN)/python $(DEPENDENCIES) manuals
+	$(BIN)/python -m release.manuals share
+	@touch $@
+
 # The compiler reads the types of what the modules import, so the dependencies have to be there.
-dist/.compiled dist/.pure: $(SOURCES) dist/.sources | $(BROKER)
+dist/.compiled dist/.pure: $(SOURCES) dist/.sources share/.made | $(BROKER)
 	rm -rf build dist/*.whl dist/.compiled dist/.pure
 	$(if $(filter %/.pure,$@),,$(BIN)/python $(DEPENDENCIES) compile)
 	DAYBOOK_COMPILE=$(if $(filter %/.pure,$@),0,1) $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
@@ -251,11 +260,21 @@ sbom: $(TEST) ## write the bill of materials of the broker and its extras into d
 	@mkdir -p dist
 	$(BIN)/python -m release.components dist
 
+changelog: $(TEST) ## make a section of what is unreleased in CHANGELOG.md (DATE=2026-11-26)
+	$(BIN)/python -m release.changelog $(DATE)
+
+release: $(RELEASE) audit-dependencies ## build what is published into dist/release: wheels, sources, manuals, sums (REHEARSE=1)
+	$(BIN)/python -m release.artifacts $(if $(REHEARSE),--rehearse) dist/release
+
+image: ## build the image of a release from a base with a digest (BASE=3.11-slim-bookworm@sha256:...)
+	@python3 -m release.base "$(BASE)"
+	docker build --build-arg PYTHON="$(BASE)" --tag daybook:$$(python3 -m release.base --version) .
+
 wheel: $(WHEEL) ## build dist/*.whl with the hot modules compiled, if anything changed (COMPILE=0: pure Python)
 
 build-compiled: $(COMPILED_BROKER) ## install the compiled broker into .venv-compiled
 
 clean: ## remove what was built and measured, and the virtual environments
-	rm -rf build dist $(VENV) $(COMPILED) $(AUDIT_VENV) demo-data *.egg-info
+	rm -rf build dist share $(VENV) $(COMPILED) $(AUDIT_VENV) demo-data *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,9 @@ installation     installs the locked dependencies of such a set; used by the Mak
 resolution       makes requirements.lock anew
 licences         the table of docs/licences.md
 components       the bill of materials (CycloneDX)
+changelog        the sections of CHANGELOG.md
+manuals          manual pages and completions of the commands
+artifacts        what is published: wheels, sources, manuals, sums
 vulnerabilities  asks whether locked versions have known vulnerabilities
 
 `lockfile` and `installation` run before anything is installed: they use the standard library alone.

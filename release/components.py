@@ -107,12 +107,16 @@ def written(bom: Bom) -> str:
     )
 
 
+def write(folder: Path) -> None:
+    """Write the bill into a folder, with the name that it has in a release."""
+    version = lockfile.project()["project"]["version"]
+    (folder / f"daybook-{version}.cdx.json").write_text(written(bill()), "utf-8")
+
+
 def main() -> None:
     """Write the bill into the named folder."""
     (folder,) = sys.argv[1:]
-    project = lockfile.project()["project"]
-    name = f"{project['name'].replace('-', '_')}-{project['version']}.cdx.json"
-    Path(folder, name).write_text(written(bill()), "utf-8")
+    write(Path(folder))
 
 
 if __name__ == "__main__":

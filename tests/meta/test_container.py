@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from daybook.tools.daybook import cli
 from release import lockfile
@@ -70,6 +71,35 @@ def test_the_image_has_only_what_is_locked() -> None:
     assert len(parts) == 2
     assert all(re.findall(r"\w+", each)[0] in lockfile.sets(lockfile.project()) for each in parts)
     assert "--no-build-isolation" in DOCKERFILE
+
+
+def seconds(text: str) -> int:
+    return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def test_ports_and_times_are_those_of_the_page() -> None:
+    """docs/monitoring.md has the probes for Kubernetes, and the same in words for Docker."""
+    page = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
+    (block,) = re.findall(r"^```yaml\n(ports:.*?)^```", page, re.MULTILINE | re.DOTALL)
+    pod = yaml.safe_load(block)
+    ports = {each["containerPort"] for each in pod["ports"]}
+    (exposed,) = re.findall(r"^EXPOSE (.*)$", DOCKERFILE, re.MULTILINE)
+    listened = [int(each) for each in re.findall(r"0\.0\.0\.0:(\d+)", " ".join(instruction("CMD")))]
+    assert ports == set(map(int, exposed.split())) == set(listened) == {61613, 8161}
+    assert all(f"127.0.0.1:{port}:{port}" in COMPOSE for port in ports)
+    (options,) = re.findall(r"^HEALTHCHECK (.*) CMD", DOCKERFILE, re.MULTILINE)
+    check = dict(re.findall(r"--([a-z-]+)=(\S+)", options))
+    alive, start = pod["livenessProbe"], pod["startupProbe"]
+    assert seconds(check["interval"]) == alive["periodSeconds"]
+    assert seconds(check["timeout"]) == alive["timeoutSeconds"]
+    assert int(check["retries"]) == alive["failureThreshold"]
+    assert seconds(check["start-period"]) == start["periodSeconds"] * start["failureThreshold"]
+    said = page.partition("## Docker")[2].partition("\n## ")[0].replace("\n", " ")
+    assert (
+        f"every {alive['periodSeconds']} s, {alive['timeoutSeconds']} s for an answer, unhealthy"
+        f" after {alive['failureThreshold']} failures, and half an hour for a start" in said
+    )
+    assert seconds(check["start-period"]) == 1800
 
 
 def test_there_are_commands_in_the_compose_file() -> None:

@@ -5,15 +5,18 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
+from release import manuals
 from tests.meta import tidy, tree
-from tests.support.building import build_wheel
+from tests.support.building import build_archive, build_wheel, copy_sources
 
 SCRIPTS = sorted(tree.project()["project"]["scripts"])
 
@@ -156,11 +159,69 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     outside = ("__init__.py", "__main__.py", "errors.py", "levels.py", "py.typed")
     own = {f"{tree.PACKAGE}/{name}" for name in outside}
     assert inside == expected | own
-    shipped = [name for name in names if ".data/" in name]
-    assert sorted(name.partition(".data/")[2] for name in shipped) == [
-        "data/share/daybook/broker.toml", "data/share/daybook/daybook.service",
-    ]  # fmt: skip
     assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def shipped(wheel: Path) -> set[str]:
+    """The files that a wheel puts beside the package, relative to the environment."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+
+
+def test_the_wheel_brings_every_page_manual_and_completion(wheel: Path) -> None:
+    pages = [path for path in (tree.ROOT / "docs").rglob("*.*") if "__pycache__" not in path.parts]
+    expected = {f"share/doc/daybook/{path.relative_to(tree.ROOT)}" for path in pages}
+    expected |= {f"share/doc/daybook/{path.name}" for path in tree.ROOT.glob("*.md")}
+    commands = [
+        context.command_path.replace(" ", "-")
+        for program, command in manuals.PROGRAMS.items()
+        for context in manuals.contexts(click.Context(command, info_name=program))
+    ]
+    assert len(commands) > 80
+    expected |= {f"share/man/man1/{name}.1" for name in commands}
+    for place in manuals.COMPLETIONS.values():
+        expected |= {f"share/{place.format(program)}" for program in manuals.PROGRAMS}
+    for name in (
+        "broker.toml",
+        "daybook.service",
+        "grafana-dashboard.json",
+        "prometheus-alerts.yaml",
+        "spark/daybook_pipeline.py",
+    ):
+        expected.add(f"share/daybook/{name}")
+    assert shipped(wheel) == expected | {"share/doc/daybook/LICENSE"}
+
+
+def test_what_documents_and_units_say_of_the_installation_is_there(wheel: Path) -> None:
+    """Every path below share/ that a page, the unit or the help names."""
+    there = shipped(wheel) | {str(up) for name in shipped(wheel) for up in Path(name).parents}
+    texts = [path.read_text("utf-8") for path in tree.pages()]
+    texts.append((tree.ROOT / "etc" / "daybook.service").read_text("utf-8"))
+    named = {
+        found.rstrip("./")
+        for text in texts
+        for found in re.findall(r"(?<![\w-])share/(?:[\w.-]+/?)+", text)
+        if not found.startswith(("share/doc/daybook.service", "share/zoneinfo"))
+    }
+    assert {"share/daybook", "share/daybook/daybook.service", "share/man"} <= named
+    assert not named - there
+
+
+def test_the_archive_of_the_sources_has_what_the_wheel_is_made_of(
+    wheel: Path, tmp_path: Path
+) -> None:
+    (source := tmp_path / "source").mkdir()
+    (target := tmp_path / "target").mkdir()
+    copy_sources(source)
+    with tarfile.open(build_archive(source, target)) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+        assert not [each for each in opened.getmembers() if each.issym() or each.islnk()]
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("daybook/")}
+    assert {f"src/{name}" for name in inside} <= names
+    beside = {name.removeprefix("share/doc/daybook/") for name in shipped(wheel)}
+    etc = {re.sub("^share/daybook/", "etc/", name) for name in beside}
+    assert etc <= names
+    assert {"setup.py", "pyproject.toml", "requirements.lock"} <= names
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +284,8 @@ def test_a_folder_with_names_of_ours_changes_nothing(installed: Path, tmp_path: 
             assert url, said
             run(daybook, "send", "/queue/here", "text", "--url", url.group(), cwd=tmp_path)
             assert "here" in run(daybook, "queue", "list", cwd=tmp_path)
+            received = run(daybook, "receive", "/queue/here", "--url", url.group(), cwd=tmp_path)
+            assert "text" in received
         finally:
             broker.terminate()
             broker.communicate(timeout=60)
