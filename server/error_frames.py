@@ -7,6 +7,7 @@ mistakes.
 """
 
 import asyncio
+import re
 import time
 from typing import Final
 
@@ -16,6 +17,13 @@ from daybook.server.tally import SPAN_US, Tally
 ERROR_FRAME: Final = "ended by ERROR"
 REFUSED: Final = "ended by a refusal"
 LAYER_FAILED: Final = "failed in TLS or WebSocket"
+
+PROBE: Final = re.compile(
+    r"transaction '(daybook-probe-[0-9a-f]{32})' has two messages with the duplicate id '\1-id' "
+    r"|queue '(daybook-probe-[0-9a-f]{32})-queue' would be created on address '\2-1' "
+)
+"""How the refusals begin by which `pipeline.publishing.remembers_ids` learns whether an address
+detects duplicates: that is a question, and no mistake of a client."""
 
 HOSTS_MAX: Final = 1000
 """For how many addresses errors are counted separately in a minute."""
@@ -40,6 +48,9 @@ class ErrorFrames:
 
     def note(self, host: str, peer: str, error: str) -> None:
         """Note that an ERROR frame with this text ended the connection of a peer."""
+        if PROBE.match(error):
+            log.debug("a client asked whether an address detects duplicates", peer=peer)
+            return
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SPAN_US / 1_000_000, self.report)

@@ -46,3 +46,31 @@ def test_addresses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(run())
     assert len(told) == error_frames.HOSTS_MAX + 1
     assert (told[-1]["host"], told[-1]["count"]) == ("others", 7)
+
+
+NAME = f"daybook-probe-{'0a' * 16}"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [
+        (f"transaction '{NAME}' has two messages with the duplicate id '{NAME}-id' to", False),
+        (f"queue '{NAME}-queue' would be created on address '{NAME}-1' and on '{NAME}-2'", False),
+        (f"the login '{NAME}-id' is unknown", True),
+        (f"transaction 'mine' has two messages with the duplicate id '{NAME}-id' to", True),
+        ("transaction 'daybook-probe-1' has two messages with the duplicate id 'x' to", True),
+    ],
+)
+def test_a_probe_is_no_mistake(
+    monkeypatch: pytest.MonkeyPatch, error: str, is_logged: bool
+) -> None:
+    async def run() -> None:
+        frames = ErrorFrames("stomp")
+        for _ in range(20):
+            frames.note("10.0.0.1", "10.0.0.1:5", error)
+        frames.report()
+
+    with structlog.testing.capture_logs() as told:
+        monkeypatch.setattr(error_frames, "log", structlog.get_logger())
+        asyncio.run(run())
+    assert bool([each for each in told if each["log_level"] == "warning"]) == is_logged
