@@ -29,6 +29,8 @@ Modules:
 - `content`: Content by LSN: headers, bodies and whole events, read from the segments of the
   journal.
 - `copying`: A copy of the index at one moment, for checks, even while the index is being written.
+- `derived`: Removing derived files that are bad, when a broker starts: snapshots, catalogs and
+  clusters.
 - `digesting`: The digest of the state in the tables: of a loaded state, or read one record at a
   time.
 - `finding`: Finding single ready entries in the pages during a fold of a batch, and recording

@@ -220,6 +220,27 @@ class CatalogFile:
             keys, numbers = self._group(table, start, ends[group], crcs[group], firsts[group])
             yield from zip(keys, numbers.tolist(), strict=True)
 
+    @property
+    def end(self) -> int:
+        """The bytes that the file has if nothing of it is missing."""
+        told = self.told
+        tables = (*told.tables.values(), *told.headers.values())
+        ends = (each.offset + each.bytes + each.groups * _FENCE_BYTES for each in tables)
+        return self._start + max(told.blocks.offset + told.blocks.bytes, *ends)
+
+    def check(self) -> None:
+        """Read the whole file, and compare each crc. Raises Damage."""
+        for table in (*self.told.tables.values(), *self.told.headers.values()):
+            if table.groups:
+                _, ends, crcs = self._fence(table)
+                start = 0
+                for end, crc in zip(ends, crcs, strict=True):
+                    if crc32c(self._at(table.offset + start, end - start)) != crc:
+                        raise Damage("the crc of a group does not match")
+                    start = end
+        if self.told.blocks.bytes:
+            self.block(0)
+
     def places(self) -> Iterator[tuple[int, int]]:
         """Yield the first event and the offset of each block."""
         for number in range(self.told.blocks.bytes // 16):

@@ -182,6 +182,9 @@ def _check_clusters(tables: Tables, txn: Transaction) -> None:
         try:
             if known.bytes:
                 check_cluster(disk, data_id, known)
+        except FileNotFoundError:
+            # A start removed it because it was damaged: readers do without it.
+            continue
         except (Damage, OSError) as error:
             raise _damaged(tables.path, f"cluster {known.name}: {error}") from error
 

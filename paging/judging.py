@@ -72,6 +72,17 @@ def why_not_of(disk: Disk, lsn: int, block_hash: bytes) -> str:
     return f"it ends with event {lsn}, which the journal does not have"
 
 
+def older_format(path: Path) -> int:
+    """Let another process read of which older format the tables in a directory are.
+
+    Return 0 if they are of none, or cannot be read.
+    """
+    command = child_command("daybook.paging.upgrading", str(path.absolute()))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout.strip()
+    return int(said) if done.returncode == 0 and said.isdigit() else 0
+
+
 def check_apart(path: Path, journal: Path | None = None) -> str:
     """Let another process read the whole index; return what is wrong with it, empty if nothing.
 

@@ -9,6 +9,7 @@ never know what the values of rows mean.
 """
 
 import shutil
+import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -38,6 +39,7 @@ from daybook.paging.tables import (
     QUEUES,
     SETTINGS,
     TIMERS,
+    IndexUnwritable,
     open_for_writing,
     translated,
 )
@@ -58,6 +60,32 @@ BATCH_ROWS: Final = 10_000
 MAP_BYTES_MIN: Final = 1 << 20
 
 _Row = tuple[bytes, bytes]
+
+
+def format_of(directory: Path) -> int:
+    """Return the older format of the tables in a directory; 0 if they are of none. Raises
+    IndexDamaged, IndexUnwritable and OSError."""
+    with translated(directory):
+        env = lmdb.open(str(directory), max_dbs=len(NAMES), readonly=True, lock=False)
+        try:
+            with env.begin() as txn:
+                said = bytes(txn.get(FORMAT_KEY, db=env.open_db(META, txn, create=False)) or b"")
+        finally:
+            env.close()
+    if said == FIRST:
+        return 1
+    return 2 if said[CRC_BYTES:] == SECOND else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Print the older format of the tables in a named directory, 0 for none; return the exit
+    code. Damage may end the process."""
+    try:
+        print(format_of(Path(arguments[0])))
+    except (IndexDamaged, IndexUnwritable, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def upgrade(directory: Path) -> bool:

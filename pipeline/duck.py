@@ -268,6 +268,11 @@ class DuckEngine:
                 self.connection.interrupt()
                 wait([doing], INTERRUPT_SECONDS)
 
+    @property
+    def tasks_at_once(self) -> int:
+        """One: they are asked in this process."""
+        return 1
+
     def each(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         """Return the answers of a function for some items; they are asked in this process."""
         return [function(item) for item in items]

@@ -43,6 +43,11 @@ class Engine(Protocol):
         """`embedded` or `spark`."""
         ...
 
+    @property
+    def tasks_at_once(self) -> int:
+        """How many items `each` asks about at a time."""
+        ...
+
     def load(
         self,
         table: str,

@@ -22,7 +22,7 @@ from daybook.journal.reader import read_blocks
 from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged, describe, restore
 from daybook.paging.indexers import Indexers
-from daybook.paging.judging import check_apart, judge
+from daybook.paging.judging import check_apart, judge, older_format
 from daybook.paging.layout import LAYOUT
 from daybook.paging.process import IndexerFailed, IndexerHandle, IndexerStuck
 from daybook.paging.store import IndexStore
@@ -75,7 +75,8 @@ def suspect(path: Path, journal: Path, words: LastWords, notice: Notice) -> str:
     try:
         check_structure(path / INDEX)
     except IndexDamaged as damage:
-        return str(damage)
+        older = older_format(path / INDEX)
+        return f"it is of an older release (format {older})" if older else str(damage)
     if not words.text:
         return ""
     size = file.stat().st_size >> 20

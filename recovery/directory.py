@@ -28,6 +28,7 @@ from daybook.journal.reader import read_blocks
 from daybook.journal.repair import Repair
 from daybook.journal.segment import segment_names
 from daybook.paging.base import BaseDamaged
+from daybook.paging.derived import remove_damaged
 from daybook.paging.indexers import Indexers, ProcessIndexers
 from daybook.paging.layout import LAYOUT
 from daybook.paging.ownership import owning_index
@@ -295,6 +296,7 @@ def _restored(
     last_lsn = journal.durable_lsn
     checkpoint: Checkpoint | None = None
     try:
+        remove_damaged(path, disk, journal.data_id, notice, has_index=not wrong)
         if on_journal is not None:
             on_journal(journal)
         checkpoint = load_checkpoint(

@@ -72,7 +72,10 @@ def audited(pieces: list[Task], where: Source | Disk, processes: int) -> Audit:
             TemporaryDirectory(prefix="daybook-audit-") as folder,
             progress("auditing", events) as advance,
         ):
-            work = ((at, audit_one, (where, task, Path(folder))) for at, task in enumerate(pieces))
+            work = [(at, audit_one, (where, task, Path(folder))) for at, task in enumerate(pieces)]
+            if processes > 1:
+                # The longest ones first, so that all processes end at about the same time.
+                work.sort(key=lambda each: pieces[each[0]].after - pieces[each[0]].last)
             for at, piece in carried_out(work, min(processes, len(pieces)), advance):
                 results[at] = piece
     except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:

@@ -27,6 +27,8 @@ _ESCAPES: Final = "daybook-escapes"
 
 EXIT_WRONG: Final = 1
 EXIT_BAD_USE: Final = 2
+EXIT_DERIVED: Final = 6
+"""The journal is intact, and files that are derived from it are damaged."""
 STANDARD_OUTPUT: Final = "standard output"
 _SUMMARY_MAX: Final = 1000
 """Longer than any first sentence: click cuts what does not fit into one line."""

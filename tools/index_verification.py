@@ -18,9 +18,9 @@ from daybook.paging.comparing import different_clusters, different_rows
 from daybook.paging.copying import copy_index
 from daybook.paging.digesting import digest_of
 from daybook.paging.index import Index
-from daybook.paging.judging import check_apart
+from daybook.paging.judging import check_apart, older_format
 from daybook.paging.loading import load_state
-from daybook.paging.tables import IndexUnwritable, open_for_reading
+from daybook.paging.tables import FORMAT, IndexUnwritable, open_for_reading
 
 ATTEMPTS: Final = 3
 """How often copying is tried while the index is written: a cluster may be removed during a copy."""
@@ -28,12 +28,13 @@ ATTEMPTS: Final = 3
 
 class IndexCopy:
     """A copy of the index of a data directory, at `lsn`; `wrong` is what is wrong with it by
-    itself."""
+    itself. `older` says so if it is of an older release, and cannot be compared."""
 
-    def __init__(self, path: Path, lsn: int, wrong: str) -> None:
+    def __init__(self, path: Path, lsn: int, wrong: str, older: str = "") -> None:
         self._path: Final = path
         self.lsn: Final = lsn
         self.wrong: Final = wrong
+        self.older: Final = older
 
     def out_of(self, first: int, last: int) -> str:
         """Return why it cannot be compared: the journal has other events."""
@@ -92,6 +93,14 @@ def copied_index(data: Path) -> Iterator[IndexCopy]:
             if not wrong or not is_written:
                 break
         lsn = 0
+        older = older_format(path) if wrong else 0
+        if older:
+            says = (
+                f"the index in {data / INDEX} is of an older release (format {older}, and this "
+                f"release has {FORMAT}): it is not compared, and the first start rebuilds it"
+            )
+            yield IndexCopy(path, 0, "", says)
+            return
         if not wrong:
             with closing(open_for_reading(path)) as tables, tables.read() as txn:
                 lsn = tables.position(txn)[0]

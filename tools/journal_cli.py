@@ -236,7 +236,7 @@ def verify(
     """Check every checksum, the hash chain, the fold, the digests and the invariants.
 
     With an archive, history is verified from its first archived segment on. Exit code 1 if
-    anything is wrong.
+    anything is wrong with the journal, 6 if only with what is derived from it (--index).
     """
     from daybook.tools import verifying  # noqa: PLC0415 (slow to import)
 
@@ -262,8 +262,8 @@ def verify(
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, 256), metavar="N",
-    help="Audit pieces that begin at snapshots by so many processes. Default: as many as there are "
-    "processors, or one for a short journal.",
+    help="Audit pieces by so many processes. Default: as many as there are processors, or one for "
+    "a short journal.",
 )  # fmt: skip
 @history_options
 @json_option

@@ -38,13 +38,18 @@ from daybook.tools.workers import carried_out
 
 
 class Verdict(msgspec.Struct):
-    """The result. `faults` are damaged places, `wrong` are contradictions between events.
+    """The result. `faults` are damaged places, `wrong` are contradictions between events, `derived`
+    says what is wrong with files that the broker makes again from the journal.
+
+    `notes` are no faults: an index may be of an older release.
 
     So many segments, and ranges of the fold, were verified before and have not changed.
     """
 
     report: Report
     wrong: list[str] = []
+    derived: list[str] = []
+    notes: list[str] = []
     digests_compared: int = 0
     digest: str = ""
     folded_lsn: int = 0
@@ -58,6 +63,11 @@ class Verdict(msgspec.Struct):
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
+        return self.is_journal_ok and not self.derived
+
+    @property
+    def is_journal_ok(self) -> bool:
+        """Whether nothing is wrong with the journal, whatever is wrong with derived files."""
         return self.report.ok and not self.wrong
 
     @property
@@ -122,11 +132,12 @@ def verify_data(
         verdict.digest, verdict.folded_lsn = folded.digest, folded.lsn
         verdict.ranges_known = folded.known
         return verdict
-    if index is not None and index.wrong:
-        verdict.wrong.append(index.wrong)
+    if index is not None and (index.wrong or index.older):
+        verdict.derived += [index.wrong] if index.wrong else []
+        verdict.notes += [index.older] if index.older else []
         index = None
     taken = SnapshotCheck(snapshots, disk) if snapshots is not None else None
-    verdict.wrong += taken.wrong if taken is not None else []
+    verdict.derived += taken.wrong if taken is not None else []
     _fold(disk, verdict, recorded, advance, one_by_one, known, index, taken)
     return verdict
 
@@ -199,14 +210,16 @@ def _fold(
         ends |= snapshots.events if snapshots is not None else set()
         try:
             if copy is not None and not index.lsn <= copy.lsn <= last_lsn:
-                verdict.wrong.append(copy.out_of(index.lsn, last_lsn))
+                out_of = copy.out_of(index.lsn, last_lsn)
+                # What the index knows, the journal had: the end of the journal is missing.
+                (verdict.wrong if copy.lsn > last_lsn else verdict.derived).append(out_of)
             for batch in batches(disk, index.lsn, last_lsn, ends):
                 verdict.folded_lsn = index.advance(batch)
                 if copy is not None and index.lsn == copy.lsn:
-                    verdict.wrong += copy.compare(index, disk)
+                    verdict.derived += copy.compare(index, disk)
                     verdict.index_lsn = copy.lsn
                 if snapshots is not None:
-                    verdict.wrong += snapshots.compare(index)
+                    verdict.derived += snapshots.compare(index)
                     verdict.snapshots_compared = snapshots.compared
                 for said in by_lsn.get(index.lsn, ()):
                     verdict.digests_compared += 1

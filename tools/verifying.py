@@ -14,7 +14,7 @@ from daybook.recovery.directory import why_foreign
 from daybook.tools import exporting_command
 from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.export_verification import is_export
-from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.failures import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
 from daybook.tools.opening import archive_url, history, wants_archive
@@ -30,7 +30,8 @@ from daybook.tools.workers import chosen_processes
 def run(
     ctx: click.Context, path: Path, *, one_by_one: bool, with_index: bool, flags: dict[str, Any]
 ) -> None:
-    """Verify, and exit with 1 if anything is wrong. Raises JournalError."""
+    """Verify, and exit with 1 if anything is wrong, EXIT_DERIVED if only derived files are. Raises
+    JournalError."""
     keys, anchors = _proofs(flags)
     if is_export(path):
         exporting_command.verify(
@@ -66,7 +67,7 @@ def run(
     if with_index and verdict.report.ok:
         for wrong in wrong_catalogs(path, disk):
             verdict.catalogs_compared += 1
-            verdict.wrong += [wrong] if wrong else []
+            verdict.derived += [wrong] if wrong else []
     if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
         verdict.wrong.append(foreign)
     verdict.wrong += exporting_command.why_another(data_id.hex(), flags["data_id"] or "")
@@ -75,7 +76,7 @@ def run(
     else:
         _show_verdict(verdict)
     if not verdict.ok:
-        sys.exit(EXIT_WRONG)
+        sys.exit(EXIT_DERIVED if verdict.is_journal_ok else EXIT_WRONG)
 
 
 def _keep(state: VerifyState | None) -> None:
@@ -137,6 +138,10 @@ def _show_verdict(verdict: Verdict) -> None:
         )
     for wrong in verdict.wrong:
         click.secho(f"WRONG {wrong}", fg="red")
+    for wrong in verdict.derived:
+        click.secho(f"DERIVED {wrong}", fg="yellow")
+    for note in verdict.notes:
+        click.echo(f"note: {note}")
     if verdict.proven is not None:
         _show_proven(verdict.proven, report.last_lsn)
     if verdict.ok and not verdict.folded_lsn and report.first_lsn > 1:
@@ -160,6 +165,13 @@ def _show_verdict(verdict: Verdict) -> None:
         if verdict.snapshots_compared:
             click.echo(f"snapshots: {verdict.snapshots_compared} compared, all equal")
         click.secho("intact", fg="green")
+    elif verdict.is_journal_ok:
+        click.secho(
+            "the journal is intact; what is derived from it is not: the next start of the broker "
+            "removes what it finds damaged, and makes it again (what remains wrong behind a start "
+            "can be deleted while no broker runs)",
+            fg="yellow",
+        )
 
 
 def _show_proven(proven: Proven, last_lsn: int) -> None:

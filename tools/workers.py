@@ -1,13 +1,16 @@
 """Processes that carry out pieces of long work, such as checking one segment of many.
 
 Each worker is a fresh interpreter that waits for pieces on a pipe. Results come in any order. A
-worker that dies is an error in words; an interrupted command kills all of them, and nothing of
-theirs remains, because temporary files lie in a folder of the parent. Workers are nice to the
-others on the machine: a broker may be one of them. Must never know what the work is.
+worker that dies, or gives no sign of life, is an error in words; an interrupted command kills all
+of them, and nothing of theirs remains, because temporary files lie in a folder of the parent.
+Workers are nice to the others on the machine: a broker may be one of them. Must never know what the
+work is.
 """
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing import get_context
@@ -20,6 +23,11 @@ from daybook.journal.trust import current_limit, limit_blocks
 from daybook.tools.failures import Failure, describe
 
 NICENESS: Final = 10
+ALIVE_SECONDS: Final = 5.0
+"""How often a worker gives a sign of life, whatever its work is."""
+SILENT_SECONDS: Final = 300.0
+"""After so long without one a worker hangs: it is stopped, or waits for a disk that does not
+answer."""
 ONE_PROCESS_BYTES: Final = 256 * 1024 * 1024
 """Up to so many bytes of work are done in one process, unless more were asked for."""
 
@@ -61,9 +69,14 @@ def carried_out(
             worker.give(*waiting.pop())
             busy[worker.pipe] = worker
         while busy:
-            for pipe in wait(list(busy)):
+            ready = wait(list(busy), ALIVE_SECONDS)
+            for worker in busy.values():
+                worker.must_be_alive()
+            for pipe in ready:
                 worker = busy[pipe]  # type: ignore[index]
                 kind, value = worker.hear()
+                if kind == "alive":
+                    continue
                 if kind == "progress":
                     progress(value)
                     continue
@@ -86,6 +99,7 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.key: Any = None
+        self._heard_at = time.monotonic()
         arguments = theirs, current_limit()
         self._process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)
         self._process.start()
@@ -93,6 +107,7 @@ class _Worker:
 
     def give(self, key: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.key = key
+        self._heard_at = time.monotonic()
         with suppress(OSError):
             self.pipe.send((function, arguments))
 
@@ -106,7 +121,18 @@ class _Worker:
                 f"a process of this command died (exit code {code}) before its work was done; "
                 "maybe there is too little memory: try again with --processes 1"
             ) from None
+        self._heard_at = time.monotonic()
         return heard
+
+    def must_be_alive(self) -> None:
+        """Raise Failure if nothing was heard for long."""
+        silent = time.monotonic() - self._heard_at
+        # What it said may wait to be heard, because this process was stopped.
+        if silent > SILENT_SECONDS and not self.pipe.poll():
+            raise Failure(
+                f"a process of this command (pid {self._process.pid}) has not answered for "
+                f"{silent:.0f} s: it was stopped, or waits for a disk that does not answer"
+            )
 
     def end(self) -> None:
         self._process.kill()
@@ -121,16 +147,29 @@ def _work(pipe: Connection, bytes_max: int | None) -> None:
     os.nice(NICENESS)
     limit_blocks(bytes_max)
 
-    def advance(count: int) -> None:
-        pipe.send(("progress", count))
+    speaking = threading.Lock()
 
+    def say(kind: str, value: Any) -> None:
+        with speaking:
+            pipe.send((kind, value))
+
+    def live() -> None:
+        with suppress(OSError):
+            while True:
+                time.sleep(ALIVE_SECONDS)
+                say("alive", None)
+
+    def advance(count: int) -> None:
+        say("progress", count)
+
+    threading.Thread(target=live, daemon=True).start()
     with suppress(EOFError, BrokenPipeError):
         while True:
             function, arguments = pipe.recv()
             try:
-                answer = "done", function(*arguments, progress=advance)
+                answer: tuple[str, Any] = "done", function(*arguments, progress=advance)
             except DaybookError as error:
                 answer = "error", str(error)
             except OSError as error:
                 answer = "error", describe(error)
-            pipe.send(answer)
+            say(*answer)

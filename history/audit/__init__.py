@@ -6,6 +6,7 @@ Modules:
   there.
 - `belonging`: The rule of message groups: all messages of a group go to one consumer, as long as it
   is there.
+- `cutting`: Cutting an audit into pieces, so that several processes have equal shares of the work.
 - `deciders`: Which broker decided an event: the feature level that its BrokerStarted records (ADR
   81).
 - `delivering`: The rules of deliveries: from which queue, what first, and to whom.
@@ -25,7 +26,7 @@ Modules:
 - `replacing`: The rules of last values: what a newer message replaces, and that it leaves at once.
 - `requests`: The rules of administrators' requests: each covers what it asked for.
 - `rules`: The rules that an audit asks, and what it says when one is broken (ADR 65).
-- `running`: Running an audit over a data directory, in pieces that begin at snapshots.
+- `running`: Running an audit over a data directory, in pieces (`history.audit.cutting`).
 - `scene`: What the rules see: the state before an event, the time, and the block that the event is
   in.
 - `topology`: The rules of what there is: connections, consumers, addresses and queues, and who made

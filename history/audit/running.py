@@ -1,7 +1,7 @@
-"""Running an audit over a data directory, in pieces that begin at snapshots.
+"""Running an audit over a data directory, in pieces (`history.audit.cutting`).
 
-A piece restores its snapshot and needs nothing of the others, so it does not matter where and when
-it runs. Within a piece the state is read from a temporary index again after every
+A piece has its state from a snapshot and needs nothing of the others, so it does not matter where
+and when it runs. Within a piece the state is read from a temporary index again after every
 stretch, so memory grows with neither the backlog nor the span. Writes to temporary directories
 only.
 """
@@ -19,6 +19,7 @@ from daybook.engine.events import TIME
 from daybook.engine.misfit import MisfitError
 from daybook.engine.queues import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
+from daybook.history.audit.cutting import beginnings
 from daybook.history.audit.deciders import UNKNOWN, levels_at
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import CONSERVED, Breach
@@ -41,11 +42,8 @@ BREACHES_MOST: Final = 10_000
 STRETCH_EVENTS: Final = 100_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
-PIECES_PER_PROCESS: Final = 4
 UNFOLDABLE: Final = (FoldError, IndexDamaged, MisfitError, StoreDamaged)
 """What the fold of an index raises at events that do not fit."""
-PIECE_EVENTS_MIN: Final = 100_000
-"""A piece is no shorter: restoring a snapshot costs as much as judging some thousand events."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -98,14 +96,10 @@ class Audit(msgspec.Struct):
 def tasks(
     directory: Path, disk: Disk, after: int, last: int, *, processes: int, now: int, tolerance: int
 ) -> list[Task]:
-    """Cut a span into pieces that begin at snapshots. Raises JournalError."""
+    """Cut a span into pieces, in order, for so many processes. Raises JournalError."""
     known = {each.lsn for each in known_snapshots(directory / SNAPSHOTS, data_id_of(disk))}
     places = sorted(lsn for lsn in known.union(archived_lsns(disk)) if after < lsn < last)
-    least = max((last - after) // (PIECES_PER_PROCESS * processes), PIECE_EVENTS_MIN)
-    begins = [after]
-    for place in places:
-        if place - begins[-1] >= least and last - place >= PIECE_EVENTS_MIN:
-            begins.append(place)
+    begins = beginnings(disk, places, after, last, processes)
     ends = [*begins[1:], last]
     return [
         Task(str(directory), begin, end, now, tolerance, level)

@@ -16,8 +16,6 @@ from daybook.journal.segment import first_lsn_of
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import SelectionError
 
-TASKS: Final = 8
-"""Cut into pieces for so many tasks at a time."""
 TOLERANCE: Final = 1_000_000
 """How far times may go back, in microseconds."""
 
@@ -40,6 +38,9 @@ def breaches_of(
         )
     pieces = tasks(
         Path(directory), disk, first_lsn - 1, last_lsn,
-        processes=TASKS, now=now, tolerance=TOLERANCE,
+        processes=engine.tasks_at_once, now=now, tolerance=TOLERANCE,
     )  # fmt: skip
-    return joined(engine.each(run_task, pieces)).breaches
+    # The longest ones first, so that all tasks end at about the same time.
+    by_length = sorted(pieces, key=lambda each: each.after - each.last)
+    done = engine.each(run_task, by_length)
+    return joined(sorted(done, key=lambda each: each.after)).breaches

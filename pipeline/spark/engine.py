@@ -129,6 +129,11 @@ class SparkEngine:
                 return
             yield _batch(piece, schema)
 
+    @property
+    def tasks_at_once(self) -> int:
+        """As many as the session has cores: all of one machine, unless it says otherwise."""
+        return max(int(self.spark.sparkContext.defaultParallelism), 1)
+
     def each(self, function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
         """Return the answers of a function for some items, each asked in a task. Raises
         SparkError."""

@@ -60,6 +60,7 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
     "verify": (
         Alone("tests/unit/journal/test_verify.py", "found|reported|named|refused|hide"),
         Alone("tests/unit/tools/test_verify_plans.py", "wrong|damage|another|worker"),
+        Alone("tests/unit/paging/test_derived.py", "removes|counts_more|derived|older"),
         Alone("tests/simulation/test_damage.py", "flipped"),
     ),
     "audit": (

@@ -14,7 +14,7 @@ from daybook.engine import commands as c
 from daybook.engine import events
 from daybook.engine.core import Options
 from daybook.engine.headers import build
-from daybook.history.audit import running
+from daybook.history.audit import cutting, running
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, audit_piece, joined, tasks
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
@@ -134,7 +134,7 @@ def with_snapshots(data: Path, last_lsn: int, ends: set[int]) -> list[int]:
 def audited(data: Path, after: int, last: int, *, pieces: int, stretch: int) -> Audit:
     disk = RealDisk(data / JOURNAL)
     with (
-        patch.object(running, "PIECE_EVENTS_MIN", 1 if pieces > 1 else 1 << 40),
+        patch.object(cutting, "PIECE_EVENTS_MIN", 1 if pieces > 1 else 1 << 40),
         patch.object(running, "STRETCH_EVENTS", stretch),
         patch.object(running, "Options", lambda: OPTIONS),
     ):
@@ -191,7 +191,7 @@ def test_processes_say_the_same() -> None:
         assert with_snapshots(path, last, set(world.ends[10::20]))
         disk = RealDisk(path / JOURNAL)
         whole = tasks(path, disk, 0, last, processes=1, now=LATER, tolerance=0)
-        with patch.object(running, "PIECE_EVENTS_MIN", 1):
+        with patch.object(cutting, "PIECE_EVENTS_MIN", 1):
             pieces = tasks(path, disk, 0, last, processes=2, now=LATER, tolerance=0)
         assert len(pieces) > 2 > len(whole)
         told = auditing.audited(pieces, Source(path), 2)

@@ -18,6 +18,7 @@ Modules:
 - `hardships`: What a drill does to the broker and its disk: power cuts, and disks that are slow or
   full.
 - `ledger`: What clients saw, and what the broker's promises forbid them to see.
+- `missing`: Counting what a journal lacks of the messages that clients have receipts for.
 - `noting`: A disk that notes what a power cut would take away, that is slow, or that has little
   room.
 - `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen

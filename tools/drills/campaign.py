@@ -20,6 +20,7 @@ from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.clients import Client, Delivery, Gone, Receipt, Refused, StompClient
 from daybook.tools.drills.derived import SAID, Wounds
 from daybook.tools.drills.ledger import Ledger
+from daybook.tools.drills.missing import missing_messages
 from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.witness import Wrong
 from daybook.tools.drills.workload import (
@@ -148,7 +149,7 @@ class Campaign:
         try:
             self.starts.append(self.broker.start())
         except BrokerTrouble as error:
-            raise Wrong("P8", str(error)) from error
+            raise self._trouble(str(error)) from error
         self._hear_of_rebuilding()
         if self.kills:
             self.kills[-1] = self.kills[-1][0], self.now
@@ -181,7 +182,7 @@ class Campaign:
         self.hardship.strike(self.broker)
         self.hardship.after_strike(self.data)
         if ended:
-            raise Wrong("P8", f"the broker ended in its start: {words}")
+            raise self._trouble(f"the broker ended in its start: {words}")
 
     def _let_work(self) -> None:
         """Let clients work, and note how much they get done."""
@@ -206,7 +207,12 @@ class Campaign:
 
     def _check_ledger(self) -> None:
         if self.ledger.violations:
-            raise Wrong("P1", "; ".join(self.ledger.violations[:5]))
+            raise Wrong(self.ledger.broken, "; ".join(self.ledger.violations[:5]))
+
+    def _trouble(self, text: str) -> Wrong:
+        """Return what is wrong: messages are lost, or else the broker does not do its part."""
+        missing = missing_messages(self.data / JOURNAL, len(self.ledger.receipted))
+        return Wrong("P1", f"{missing}; {text}") if missing else Wrong("P8", text)
 
     def _look_at_disk(self) -> None:
         """The journal folds, to a state without contradictions, and with nothing missing."""
@@ -215,7 +221,7 @@ class Campaign:
         try:
             state, last_lsn = read_state(self.data)
         except DaybookError as error:
-            raise Wrong("P8", f"the journal cannot be read after the crash: {error}") from error
+            raise self._trouble(f"the journal cannot be read after the crash: {error}") from error
         wrong = check(state)
         if wrong:
             raise Wrong("P2", f"the state after the crash contradicts itself: {wrong[0]}")

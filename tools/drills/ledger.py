@@ -11,8 +11,23 @@ from collections.abc import Iterable
 from typing import Final
 
 
+class Miscounted(str):
+    """A violation about a delivery count, or the flag that follows from it."""
+
+    __slots__ = ()
+
+
+class Misordered(str):
+    """A violation of the order of first deliveries; a missing flag makes one a first."""
+
+    __slots__ = ()
+
+
 class Ledger:
-    """Shared by all client threads; `violations` must stay empty."""
+    """Shared by all client threads; `violations` must stay empty.
+
+    Those about delivery counts and flags are `Miscounted`.
+    """
 
     def __init__(self) -> None:
         self.lock: Final = threading.Lock()
@@ -81,11 +96,13 @@ class Ledger:
             if body in self.aborted:
                 self.violations.append(f"{body} was delivered though its transaction was aborted")
             if before and not is_flagged:
-                self.violations.append(f"{body} came again without redelivered:true")
+                self.violations.append(Miscounted(f"{body} came again without redelivered:true"))
             if count <= before:
-                self.violations.append(f"{body} had delivery count {before} and now {count}")
+                said = f"{body} had delivery count {before} and now {count}"
+                self.violations.append(Miscounted(said))
             if is_flagged != (count > 1):
-                self.violations.append(f"{body}: redelivered={is_flagged} at count {count}")
+                said = f"{body}: redelivered={is_flagged} at count {count}"
+                self.violations.append(Miscounted(said))
 
     def acknowledging(self, body: str, output: str = "") -> None:
         """An ACK is about to be written; `output` is what goes out in the same transaction."""
@@ -124,6 +141,12 @@ class Ledger:
         """Something happened that must not happen."""
         with self.lock:
             self.violations.append(text)
+
+    @property
+    def broken(self) -> str:
+        """The promise that the violations break: P5 if counts and flags explain all, else P1."""
+        kinds = {type(each) for each in self.violations}
+        return "P5" if Miscounted in kinds and kinds <= {Miscounted, Misordered} else "P1"
 
     @property
     def open(self) -> int:

@@ -19,7 +19,7 @@ from daybook.tools.drills.clients import (
     Refused,
     padded,
 )
-from daybook.tools.drills.ledger import Ledger
+from daybook.tools.drills.ledger import Ledger, Misordered
 
 PREFIX: Final = "/queue/"
 NAMES: Final = ("daybook-drill-orders", "daybook-drill-input", "daybook-drill-output")
@@ -166,7 +166,8 @@ class Consumer(Worker):
                 if heard.delivery_count == 1:
                     # What was never delivered comes in the order in which it was sent.
                     if heard.id < newest:
-                        self.ledger.complain(f"{self.name}: {heard.id} came after {newest}")
+                        said = f"{self.name}: {heard.id} came after {newest}"
+                        self.ledger.complain(Misordered(said))
                     newest = heard.id
                 if self.random.random() < 0.004:
                     client.cut()
