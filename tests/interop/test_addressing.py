@@ -183,7 +183,7 @@ def test_types_that_are_wrong(wire: Wire, headers: dict[str, str], text: str) ->
     assert text in frame.body.decode() + frame.headers["message"]
 
 
-@pytest.mark.parametrize("name", ["a b", "a&b", "a?b=c", "a>", "a{b}", "a#", "a*"])
+@pytest.mark.parametrize("name", ["a&b", "a?b=c", "a>", "a{b}", "a#", "a*"])
 def test_names_that_not_every_protocol_can_spell(
     broker: BrokerProcess, wire: Wire, name: str
 ) -> None:
