@@ -8,130 +8,17 @@ is measured beside it.
 
 import contextlib
 import json
-import select
-import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from bench import filter_attacks, kind_attacks
 from bench.child import Child
 from bench.frames import LoadError
+from bench.scenarios import BODY, LOTS, Peer, Scenario, ready_in, sends, settle, wait_until
 from daybook.client.control import ControlError, ask
-
-STALL_SECONDS: Final = 120.0
-READ_BYTES: Final = 1 << 18
-BODY: Final = "an order of no importance at all"
-LOTS: Final = 1 << 40
-
-
-class Peer:
-    """A connection that writes as much as it can and reads whatever comes."""
-
-    def __init__(self, port: int, version: str = "1.2") -> None:
-        """Connect and log in as guest; version 1.0 is what a client without the header speaks."""
-        self._socket: Final = socket.create_connection(("127.0.0.1", port), timeout=STALL_SECONDS)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._rest = b""
-        accept = f"accept-version:{version}\nhost:/\n" if version != "1.0" else ""
-        self.ask(f"CONNECT\n{accept}\n\0".encode(), b"CONNECTED\n")
-
-    def ask(self, data: bytes, until: bytes) -> bytes:
-        """Send bytes, and read until the answers contain something; returns what came."""
-        found = [self._rest]
-        tail = self._rest
-        view = memoryview(data)
-        self._rest = b""
-        while len(view) or until not in tail:
-            read, write, _ = select.select(
-                [self._socket], [self._socket] if len(view) else [], [], STALL_SECONDS
-            )
-            if not read and not write:
-                raise LoadError(f"nothing came for {STALL_SECONDS:.0f} s; waiting for {until!r}")
-            if write:
-                view = view[self._socket.send(view[:READ_BYTES]) :]
-            if read:
-                block = self._socket.recv(READ_BYTES)
-                if not block:
-                    raise LoadError(f"the broker closed the connection: {tail[-500:]!r}")
-                found.append(block)
-                tail = tail[-len(until) :] + block
-                if b"ERROR\n" in tail:
-                    raise LoadError(f"the broker sent {tail[tail.find(b'ERROR') :][:500]!r}")
-        return b"".join(found)
-
-    def do(self, frame: str) -> bytes:
-        """Send a frame with a receipt and wait for that."""
-        command, _, rest = frame.partition("\n")
-        name = f"r{time.monotonic_ns()}"
-        return self.ask(f"{command}\nreceipt:{name}\n{rest}\0".encode(), f":{name}\n".encode())
-
-    def put(self, data: bytes) -> None:
-        """Send bytes and read nothing."""
-        self._socket.sendall(data)
-
-    def take(self, messages: int) -> list[str]:
-        """Read until so many messages came; returns what acknowledges each."""
-        found: list[str] = []
-        rest = self._rest
-        while len(found) < messages:
-            block = self._socket.recv(READ_BYTES)
-            if not block:
-                raise LoadError("the broker closed the connection")
-            *frames, rest = (rest + block).split(b"\0")
-            for frame in frames:
-                if b"MESSAGE\n" in frame[:10]:
-                    lines = frame.decode().split("\n")
-                    name = "ack:" if any(line.startswith("ack:") for line in lines) else "message-i"
-                    line = next(line for line in lines if line.startswith(name))
-                    found.append(line.partition(":")[2])
-        self._rest = rest
-        return found
-
-    def close(self) -> None:
-        """Close without a DISCONNECT."""
-        self._socket.close()
-
-
-def sends(destination: str, count: int, headers: str = "") -> bytes:
-    """So many SENDs."""
-    return f"SEND\ndestination:{destination}\n{headers}\n{BODY}\0".encode() * count
-
-
-class Scenario:
-    """One attack. `data` is the data directory, for what administrators do."""
-
-    def __init__(self, port: int, data: Path, scale: int) -> None:
-        self.port = port
-        self.data = data
-        self.scale = scale
-        self.peer = Peer(port, self.version)
-
-    version: str = "1.2"
-
-    def prepare(self) -> None:
-        """Make what the attack needs."""
-
-    def attack(self) -> None:
-        """Do what others must not notice; returns when the broker is done with it."""
-        raise NotImplementedError
-
-    def fill(self, destination: str, count: int, headers: str = "") -> None:
-        """Send so many messages and wait until they are safe."""
-        other = Peer(self.port)
-        for sent in range(0, count - 1, 1000):
-            other.put(sends(destination, min(count - 1 - sent, 1000), headers))
-        other.do(f"SEND\ndestination:{destination}\n{headers}\nlast")
-        other.close()
-
-    def in_flight(self, count: int, ack: str, destination: str = "/queue/attacked") -> list[str]:
-        """Have so many messages in flight to a subscription with the id 1."""
-        self.fill(destination, count)
-        self.peer.put(
-            f"SUBSCRIBE\nid:mine\ndestination:{destination}\nack:{ack}\ncredit:{LOTS},{LOTS}\n\n\0".encode()
-        )
-        return self.peer.take(count)
 
 
 class OldAcks(Scenario):
@@ -214,7 +101,7 @@ class TemporaryQueue(Scenario):
     def attack(self) -> None:
         """Leave, and wait until it is gone."""
         self.peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class DurableSubscription(Scenario):
@@ -231,7 +118,7 @@ class DurableSubscription(Scenario):
     def attack(self) -> None:
         """Delete it with its messages."""
         self.peer.do("UNSUBSCRIBE\nid:durable\npersistent:true\n\n")
-        _settle(self.data)
+        settle(self.data)
 
 
 class Unsubscribe(Scenario):
@@ -252,7 +139,7 @@ class Vanish(Unsubscribe):
     def attack(self) -> None:
         """Without a word."""
         self.peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class Crowd(Scenario):
@@ -272,7 +159,7 @@ class Crowd(Scenario):
     def attack(self) -> None:
         """Without a word."""
         self.peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class CumulativeAck(Scenario):
@@ -351,7 +238,7 @@ class ManySubscriptions(Scenario):
     def attack(self) -> None:
         """Without a word."""
         self.peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class Leaving(Scenario):
@@ -376,7 +263,7 @@ class Leaving(Scenario):
         """Without a word."""
         for peer in self.peers:
             peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class Deaf(Scenario):
@@ -394,7 +281,7 @@ class Deaf(Scenario):
             self.peer.do(f"SEND\ndestination:/topic/deaf\n\n{'x' * 20_000}")
         for peer in self.peers:
             peer.close()
-        _settle(self.data)
+        settle(self.data)
 
 
 class OpenTransactions(Scenario):
@@ -412,7 +299,7 @@ class OpenTransactions(Scenario):
                 peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
             for peer in peers:
                 peer.close()
-            _settle(self.data)
+            settle(self.data)
 
 
 class Expiry(Scenario):
@@ -427,7 +314,7 @@ class Expiry(Scenario):
     def attack(self) -> None:
         """Look at the queue, so that they are found out."""
         self.peer.put(b"SUBSCRIBE\nid:1\ndestination:/queue/expiring\nack:client\n\n\0")
-        _wait(lambda: _ready(self.data, "expiring") == 0, "all messages to expire")
+        wait_until(lambda: ready_in(self.data, "expiring") == 0, "all messages to expire")
 
 
 class Purge(Scenario):
@@ -442,7 +329,7 @@ class Purge(Scenario):
         """As the command line does."""
         ask(self.data, {"do": "purge-queue", "queue": "purged"})
         ask(self.data, {"do": "delete-queue", "queue": "deleted", "force": True})
-        _settle(self.data)
+        settle(self.data)
 
 
 class Flood(Scenario):
@@ -468,38 +355,6 @@ class Backlog(Scenario):
         self.fill("/queue/backlog", 30_000 * self.scale)
 
 
-def _status(data: Path) -> dict[str, Any]:
-    found = ask(data, {"do": "status"})
-    if found is None:
-        raise LoadError("the broker has ended")
-    return found
-
-
-def _settle(data: Path) -> None:
-    """Wait until the broker is idle."""
-
-    def is_settled() -> bool:
-        status = _status(data)
-        return not status["queues_being_deleted"] + status["connections_being_closed"]
-
-    _wait(is_settled, "deletions and connections to end")
-
-
-def _ready(data: Path, name: str) -> int:
-    """How many messages of a queue are ready."""
-    found = ask(data, {"do": "queues"}) or {}
-    return sum(row["ready"] for row in found["queues"] if row["queue"] == name)
-
-
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    """Wait until a condition is true. Raises LoadError if it never is."""
-    deadline = time.monotonic() + STALL_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise LoadError(f"waited {STALL_SECONDS:.0f} s in vain for {what}")
-        time.sleep(0.02)
-
-
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "old-acks": OldAcks,
     "fan-out": FanOut,
@@ -523,6 +378,18 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "purge": Purge,
     "flood": Flood,
     "backlog": Backlog,
+    "selectors": filter_attacks.Selectors,
+    "selective-fan-out": filter_attacks.SelectiveFanOut,
+    "shared-selectors": filter_attacks.SharedSelectors,
+    "selective-commits": filter_attacks.SelectiveCommits,
+    "parsing": filter_attacks.Parsing,
+    "temporaries": kind_attacks.Temporaries,
+    "duplicates": kind_attacks.Duplicates,
+    "retained": kind_attacks.Retained,
+    "groups": kind_attacks.Groups,
+    "due-at-once": kind_attacks.DueAtOnce,
+    "wildcard-queues": kind_attacks.WildcardQueues,
+    "browsers": kind_attacks.Browsers,
 }
 
 

@@ -26,6 +26,8 @@ Modules:
 - `choosing`: Choosing the consumer of each entry, among those that can take it.
 - `chunks`: Deciding about the pieces of large messages, which are journaled before their message.
 - `commands`: Commands: what sessions, timers and administrators ask of the broker.
+- `compiled_filters`: Compiled filters by their texts: each is parsed once for all that use it, and
+  in slices.
 - `composite`: Deciding a message for several destinations: it goes to all of them, or to none.
 - `connections`: Deciding about connections and about the broker's own start and stop.
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
@@ -77,6 +79,8 @@ Modules:
 - `in_flight`: Finding deliveries in flight without a walk over all of them. Derived and volatile.
 - `invariants`: Invariants of every state that the journal can lead to; checked after a fold, before
   serving.
+- `judging`: Asking the filters of an address about a message in slices, before anything is decided
+  (ADR 73).
 - `kept_names`: Names that no new address or queue may have here, although protocols could spell
   them.
 - `kinds`: Sets of kinds of events, each derived from the table in `engine.events`.

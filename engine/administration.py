@@ -12,8 +12,9 @@ from daybook.engine.commands import (
     PurgeQueue,
     ResumeQueue,
 )
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.core import Core
-from daybook.engine.definitions import ROUTING_TYPES
+from daybook.engine.definitions import MULTICAST, ROUTING_TYPES
 from daybook.engine.kept_names import check_reserved, check_spaces
 from daybook.engine.names import host_and_name
 from daybook.engine.queue_names import find_queue
@@ -28,7 +29,6 @@ from daybook.engine.topology import (
     adopt_address,
     check_address_name,
     check_name,
-    compile_filter,
     create_queue,
     find_address,
     is_unused,
@@ -162,7 +162,8 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         if command.adopts and found.address.name == command.address and adopt(core, found, wanted):
             return core.next_lsn - 1
         return Refusal(Code.ALREADY_EXISTS, f"queue '{wanted.name}' exists already")
-    matcher = compile_filter(core, wanted.filter)
+    of_topic = wanted.routing_type == MULTICAST
+    matcher = compile_filter(core, wanted.filter, of_topic=of_topic)
     if isinstance(matcher, Refusal):
         return matcher
     address = find_address(core, command.address)

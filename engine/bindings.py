@@ -7,32 +7,42 @@ Must never know which queue is chosen where several are bound.
 from bisect import bisect_left
 from typing import Final
 
-from daybook.engine.message import Filter, Message
+from daybook.engine.message import Filter
 from daybook.engine.queues import Queue
 
 
-class _Nothing:
-    """The filter of a queue that takes nothing: it is not enabled, or gets its messages
-    otherwise."""
+class SharedFilter:
+    """The filter of one or more bindings of an address, all with the same text.
 
-    def matches(self, message: Message) -> bool:
-        """Return False."""
-        return False
+    `matcher` is None until it is needed; `count` is how many bindings have it.
+    """
+
+    __slots__ = ("count", "matcher")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.matcher: Filter | None = None
 
 
-NOTHING: Final = _Nothing()
+NO_FILTER: Final = SharedFilter()
+"""The filter of bindings that have none; must not be changed."""
 
 
 class Binding:
     """The fact that a queue is bound to an address, with its routing type and filter.
 
-    `address` is the name that messages are sent to. `matcher` is the compiled filter, compiled when
-    it is first needed; that of a queue that is not enabled lets nothing in, nor does that of the
-    history of an address, and where `served_only`
-    is set it also wants the queue to have consumers. `number` rises in the order of binding.
+    `address` is the name that messages are sent to. `shared` is the filter, which other bindings of
+    the address may have as well. A queue that is not enabled takes nothing, nor does the history of
+    an address (`is_shut`); where `served_only` is set, it takes messages only while it has
+    consumers.
+    `takes_all` says that nothing of this needs a look. `number` rises in the order of
+    binding.
     """
 
-    __slots__ = ("address", "filter", "matcher", "number", "queue", "routing_type", "served_only")
+    __slots__ = (
+        "address", "filter", "is_shut", "number", "queue", "routing_type", "served_only",
+        "shared", "takes_all",
+    )  # fmt: skip
 
     def __init__(self, address: str, queue: Queue) -> None:
         self.address = address
@@ -41,11 +51,9 @@ class Binding:
         self.routing_type = queue.definition.routing_type
         self.filter = queue.definition.filter
         self.served_only = queue.definition.purge_on_no_consumers
-        self.matcher: Filter | None = None
-        if not queue.definition.enabled or queue.definition.keeps:
-            self.matcher = NOTHING
-        elif self.served_only and not self.filter:
-            self.matcher = Served(queue, None)
+        self.shared = NO_FILTER
+        self.is_shut = not queue.definition.enabled or bool(queue.definition.keeps)
+        self.takes_all = not (self.is_shut or self.served_only or self.filter)
 
     @property
     def is_open(self) -> bool:
@@ -55,26 +63,9 @@ class Binding:
             self.filter or self.served_only or definition.keyed_by or definition.keeps
         )
 
-    def compiled(self, matcher: Filter) -> Filter:
-        """Set the compiled filter; return what a message must match."""
-        self.matcher = Served(self.queue, matcher) if self.served_only else matcher
-        return self.matcher
 
-
-class Served:
-    """The filter of a queue that takes messages only while it has consumers."""
-
-    __slots__ = ("_inner", "_queue")
-
-    def __init__(self, queue: Queue, inner: Filter | None) -> None:
-        self._queue: Final = queue
-        self._inner: Final = inner
-
-    def matches(self, message: Message) -> bool:
-        """Whether the queue has consumers and the message passes the filter of the queue."""
-        inner = self._inner
-        return bool(self._queue.consumers) and (inner is None or inner.matches(message))
-
+NO_FILTERS: Final[dict[str, SharedFilter]] = {}
+"""The filters of every address whose bindings have none; must not be changed."""
 
 NO_BINDINGS: Final[list[Binding]] = []
 """The bindings of every address without any; must not be changed."""

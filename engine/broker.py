@@ -234,6 +234,7 @@ class Broker(Core):
     def configure(self, options: Options) -> None:
         """Put new options in force."""
         self.options = options
+        self.filters.forget()
         limits.guard_all(self)
         self.review_due = True
 

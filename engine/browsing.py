@@ -138,7 +138,7 @@ def _offer(core: Core, queue: Queue, consumer: Consumer, entry: Entry) -> bool:
     core.budget.spent += SHOW_UNITS
     if not message.resident:
         core.fill(message)
-    if consumer.matcher is not None and not consumer.matcher.matches(message):
+    if consumer.matcher is not None and not core.passes(consumer.matcher, message):
         return True
     if message.id in consumer.shown:
         return True

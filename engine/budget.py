@@ -9,20 +9,30 @@ budget is optional: without a limit all work is done at once, and leads to the s
 from typing import Final
 
 NO_LIMIT: Final = 1 << 62
+STEPS_SHIFT: Final = 4
+"""A unit has 2 to this power of steps."""
+_STEPS_MASK: Final = (1 << STEPS_SHIFT) - 1
 
 
 class Budget:
     """Units spent so far, and how many may be spent before others have their turn."""
 
-    __slots__ = ("limit", "spent")
+    __slots__ = ("_steps", "limit", "spent")
 
     def __init__(self) -> None:
         self.spent: int = 0
         self.limit: int = NO_LIMIT
+        self._steps: int = 0
 
     def allow(self, units: int) -> None:
         """Allow so many more units."""
         self.limit = self.spent + units
+
+    def step(self, steps: int) -> None:
+        """Count work that is smaller than a unit, such as asking a filter."""
+        steps += self._steps
+        self.spent += steps >> STEPS_SHIFT
+        self._steps = steps & _STEPS_MASK
 
     @property
     def left(self) -> int:

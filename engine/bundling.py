@@ -12,8 +12,9 @@ import msgspec
 from daybook.engine import membership, permitting, quotas, reasons
 from daybook.engine.bundles import Bundle
 from daybook.engine.commands import Attach, AttachAll, Credit, Detach
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.core import Core
-from daybook.engine.definitions import ANYCAST
+from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import plain, wrong_with_wildcards
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
@@ -30,7 +31,7 @@ from daybook.engine.subscriptions import (
     target_of,
     with_address,
 )
-from daybook.engine.topology import compile_filter, find_address
+from daybook.engine.topology import find_address
 
 FOUND_MAX: Final = 10_000
 """How many consumers a connection may have when patterns find it another one: many subscriptions
@@ -57,7 +58,8 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
     if refusal is not None:
         return refusal
     template = command.parts[0]
-    matcher = compile_filter(core, template.filter)
+    of_topic = any(routing_type_of(core, each) == MULTICAST for each in command.parts)
+    matcher = compile_filter(core, template.filter, of_topic=of_topic)
     if isinstance(matcher, Refusal):
         return matcher
     fixed = [each for each in command.parts if not is_pattern(core, each)]

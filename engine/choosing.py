@@ -37,7 +37,7 @@ from daybook.engine.grouping import groups_of
 from daybook.engine.groups import Groups
 from daybook.engine.handing import can_take, deliver, mark_last
 from daybook.engine.hashing import HashedGroups
-from daybook.engine.message import PRIORITIES, Entry
+from daybook.engine.message import PRIORITIES, Entry, Filter
 from daybook.engine.queues import Queue
 from daybook.engine.scanning import SCAN_ENTRIES, behind
 from daybook.engine.showing import show_to_all
@@ -49,6 +49,10 @@ CONSUMERS_SHIFT: Final = 6
 """Asking consumers whether they can take costs one unit for 2 to this power."""
 CHOICE_SHIFT: Final = 3
 """Choosing by hashing among consumers costs one unit for 2 to this power."""
+SORT_SHIFT: Final = 3
+"""Putting consumers in the order of their priorities costs one unit for 2 to this power."""
+ENTRY_STEPS: Final = 8
+"""What offering an entry costs without its consumers, in steps of the budget."""
 LOOK_ENTRIES: Final = 8
 """How many entries are looked at first."""
 TURN_ENTRIES: Final = 5_000
@@ -116,81 +120,124 @@ def choose_in_turn(core: Core, queue: Queue) -> None:
 
 
 def choose_by_rules(core: Core, queue: Queue) -> None:
-    """Deliver from a queue some of whose consumers do not take everything."""
-    # Each entry is shown to each consumer.
-    shown = max(1, len(queue.consumers))
-    left = min(TURN_ENTRIES, max(SCAN_ENTRIES, core.budget.left // shown))
+    """Deliver from a queue some of whose consumers do not take everything.
+
+    If the budget is spent before that, the queue is then in `core.later`; the cursors of consumers
+    say where to continue.
+    """
+    left = TURN_ENTRIES
     # Often the first few are for consumers that have credit for a few.
     most = LOOK_ENTRIES
     for priority in range(PRIORITIES - 1, -1, -1):
         while True:
+            core.budget.spent += len(queue.consumers) >> CONSUMERS_SHIFT
             able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
             if not able:
                 return
-            start = min(each.passed.get(priority, NOTHING_PASSED) for each in able)
+            start = min([each.passed.get(priority, NOTHING_PASSED) for each in able])
             entries = behind(queue, priority, start, most)
             most = min(SCAN_ENTRIES, most * 4)
             if not entries:
                 break
-            if left <= 0:
+            is_cut = left <= 0 or (left < TURN_ENTRIES and core.budget.is_spent)
+            left -= len(entries)
+            if is_cut or not _hand_out(core, queue, priority, entries):
                 core.later[queue.id] = queue
                 return
-            left -= len(entries)
-            core.budget.spent += len(entries) * shown
-            _hand_out(core, queue, priority, entries)
 
 
-def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> None:
-    """Offer entries in order, until nobody can take any more."""
+class _Offer:
+    """Entries of one level that are offered in order.
+
+    `asked` has what filters said about the entry that is offered, None if only one consumer is
+    asked. `is_cut` says that the budget was spent before all were asked about it: those that were
+    asked have passed it.
+    """
+
+    __slots__ = ("asked", "entry", "is_cut", "priority")
+
+    def __init__(self, priority: int, entry: Entry) -> None:
+        self.priority: Final = priority
+        self.entry = entry
+        self.asked: dict[Filter, bool] = {}
+        self.is_cut = False
+
+
+def _hand_out(core: Core, queue: Queue, priority: int, entries: list[Entry]) -> bool:
+    """Offer entries in order, until nobody can take any more; return False if the budget is spent
+    before that."""
+    able: list[Consumer] = []
+    offer = _Offer(priority, entries[0])
+    has_offered = False
     for entry in entries:
-        able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
         if not able:
-            return
+            able = [consumer for consumer in _eligible(queue) if can_take(consumer)]
+            core.budget.step(len(queue.consumers))
+            if not able:
+                return True
         position = entry.position
-        if all(position <= each.passed.get(priority, NOTHING_PASSED) for each in able):
+        core.budget.step(ENTRY_STEPS)
+        if all([position <= each.passed.get(priority, NOTHING_PASSED) for each in able]):
             # The consumers that have not passed it can take no more: skip it for now.
             continue
+        if has_offered and core.budget.is_spent:
+            return False
+        has_offered = True
         if entry.message.expires and is_expired(core, queue, entry):
             queue.make_resident(entry)
             expire(core, queue, entry)
             if queue.definition.keyed_by:
                 # A divert may have brought back a copy that replaced others of these.
-                return
+                return True
+            able = []
             continue
         if not entry.message.resident:
             core.fill(entry.message)
-        chosen, is_first = _taker(core, queue, entry, priority)
+        offer.entry = entry
+        if offer.asked:
+            offer.asked = {}
+        chosen, is_first = _taker(core, queue, offer)
+        if offer.is_cut:
+            return False
         if chosen is not None:
             queue.make_resident(entry)
             deliver(core, entry, chosen)
+            core.budget.spent += DELIVERY_UNITS
             if is_first and queue.definition.group_first_key:
                 mark_last(core, queue.definition.group_first_key)
+            able = []
             continue
-        for consumer in able:
-            if consumer.passed.get(priority, NOTHING_PASSED) < position:
-                consumer.passed[priority] = position
-                queue.has_passed = True
+        _pass(queue, able, priority, position)
+    return True
 
 
-def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consumer | None, bool]:
+def _pass(queue: Queue, consumers: list[Consumer], priority: int, position: int) -> None:
+    """Note that consumers have seen an entry and did not want it."""
+    for consumer in consumers:
+        if consumer.passed.get(priority, NOTHING_PASSED) < position:
+            consumer.passed[priority] = position
+            queue.has_passed = True
+
+
+def _taker(core: Core, queue: Queue, offer: _Offer) -> tuple[Consumer | None, bool]:
     """Return the consumer that gets an entry, None if none can now, and whether the entry is the
     first that the consumer gets of its group or of an exclusive queue."""
-    message = entry.message
+    message = offer.entry.message
     if queue.definition.exclusive or queue.holder is not None:
         is_first = queue.holder is None
-        return _next_taker(queue, entry, priority), is_first
+        return _next_taker(core, queue, offer), is_first
     key = groups.bucket_of(queue.definition, message) if message.flags & GROUPED else -1
     if key < 0:
-        return _next_taker(queue, entry, priority), False
+        return _next_taker(core, queue, offer), False
     core.budget.spent += 1
     known = groups_of(queue, core.state.groups)
     if isinstance(known, HashedGroups):
-        return _by_hash(core, queue, known, entry, priority, key)
+        return _by_hash(core, queue, known, offer.entry, offer.priority, key)
     assert isinstance(known, Groups)
-    key, consumer = known.find(key, message)
+    key, consumer = known.find(key, message, core.passes)
     is_first = consumer is None
     if consumer is None:
-        consumer = _next_taker(queue, entry, priority)
+        consumer = _next_taker(core, queue, offer)
         if consumer is None:
             return None, False
         if not groups.closes(message):
@@ -198,7 +245,7 @@ def _taker(core: Core, queue: Queue, entry: Entry, priority: int) -> tuple[Consu
             known.bind(key, consumer, bool(core.objects_full), name)
         return consumer, is_first
     if not can_take(consumer):
-        known.skip(key, priority, entry.position)
+        known.skip(key, offer.priority, offer.entry.position)
         return None, False
     if key >= 0 and groups.closes(message):
         known.release(key, queue.consumers)
@@ -210,7 +257,7 @@ def _by_hash(
 ) -> tuple[Consumer | None, bool]:
     """Do as `_taker` for a message of a group whose consumer follows from its name."""
     core.budget.spent += len(queue.consumers) >> CHOICE_SHIFT
-    consumer = known.choose(key, entry.message)
+    consumer = known.choose(key, entry.message, core.passes)
     if consumer is None:
         return None, False
     if not can_take(consumer):
@@ -224,20 +271,42 @@ def _by_hash(
     return consumer, bool(queue.definition.group_first_key) and not known.is_met(key)
 
 
-def _next_taker(queue: Queue, entry: Entry, priority: int) -> Consumer | None:
+def _next_taker(core: Core, queue: Queue, offer: _Offer) -> Consumer | None:
     """Return the consumer that gets an entry, and note whose turn is next; None if none wants it
-    now."""
+    now, or if it is cut."""
+    priority, position = offer.priority, offer.entry.position
+    unwilling: list[Consumer] = []
+    looked = 0
+    if queue.prioritized_count:
+        core.budget.spent += len(queue.consumers) >> SORT_SHIFT
     for place, consumer in _in_order(queue):
+        looked += 1
         if not can_take(consumer):
             continue
-        if entry.position <= consumer.passed.get(priority, NOTHING_PASSED):
+        if position <= consumer.passed.get(priority, NOTHING_PASSED):
             continue
-        if consumer.matcher is None or consumer.matcher.matches(entry.message):
+        if unwilling and core.budget.is_spent:
+            offer.is_cut = True
+            _pass(queue, unwilling, priority, position)
+            break
+        if consumer.matcher is None or _passes(core, consumer.matcher, offer):
+            core.budget.step(looked << 1)
             queue.next_consumer = (place + 1) % len(queue.consumers)
             if queue.definition.exclusive:
                 queue.holder = consumer
             return consumer
+        unwilling.append(consumer)
+    core.budget.step(looked << 1)
     return None
+
+
+def _passes(core: Core, matcher: Filter, offer: _Offer) -> bool:
+    """Whether the entry that is offered passes a filter, which is asked once for all that have
+    it."""
+    known = offer.asked.get(matcher)
+    if known is None:
+        known = offer.asked[matcher] = core.passes(matcher, offer.entry.message)
+    return known
 
 
 def _eligible(queue: Queue) -> list[Consumer]:

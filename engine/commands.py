@@ -177,7 +177,8 @@ class Send(Command):
     milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for a message with
     the routing type MULTICAST, or 0 (`engine.retaining`). A copy that diverts made has
     `copied_from`, the id of the message; `diverts` are names of those that take this one, `origin`
-    is where a copy was before. Clients set none of these.
+    is where a copy was before. Clients set none of these. A command that is answered UNFINISHED
+    keeps what was done of it in `judged` (`engine.judging`): the same one must be given again.
     """
 
     connection: int
@@ -199,6 +200,7 @@ class Send(Command):
     diverts: tuple[str, ...] = ()
     retain: int = 0
     origin: Origin | None = None
+    judged: Any = None
 
 
 class SendToAll(Command, gc=True):

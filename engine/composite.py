@@ -10,10 +10,10 @@ from daybook.engine.core import Core
 from daybook.engine.dropping import drop_known
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.open_transactions import Transaction
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import known_at
 from daybook.engine.state import Address
-from daybook.engine.transactions import carry_out, check_all
+from daybook.engine.transactions import are_judged, carry_out, check_all
 
 
 def send_to_all(core: Core, command: SendToAll) -> int | Refusal:
@@ -31,6 +31,8 @@ def send_to_all(core: Core, command: SendToAll) -> int | Refusal:
             known.append((send, address))
     transaction = Transaction(f"composite-{core.next_lsn}", connection.id, core.now)
     transaction.operations.extend(fresh)
+    if not are_judged(core, transaction):
+        return UNFINISHED
     refusal = _check_size(core, fresh) or check_all(core, transaction)
     if refusal is not None:
         return refusal

@@ -18,6 +18,7 @@ from daybook.engine.backlog import Backlog
 from daybook.engine.bindings import Binding
 from daybook.engine.budget import Budget
 from daybook.engine.bundles import Bundle
+from daybook.engine.compiled_filters import CompiledFilters
 from daybook.engine.diverts import Diverts
 from daybook.engine.events import ACKNOWLEDGED, BODY_OMITTED, DELIVERED, ROUTED, ROW_STRUCT, Row
 from daybook.engine.filters.compiling import compile_filter
@@ -153,6 +154,7 @@ class Core:
         self.histories_to_review: list[int] = []
         # How many queues of an address are being deleted, by its id; events still name it.
         self.ending: Counter[int] = Counter()
+        self.filters = CompiledFilters(self)
         self.patterns_held = PatternHoldings()
         self.wildcards = Wildcards(state.addresses.values(), self.budget, self.patterns_held)
         self.diverts = Diverts(state.diverts, self.budget)
@@ -175,8 +177,7 @@ class Core:
         self.users_short: dict[str, tuple[str, str]] = {}
         self.held = ""
         self.held_policy = BLOCK
-        self.is_full = self.is_over = self.was_high = False
-        self.review_due = False
+        self.is_full = self.is_over = self.was_high = self.review_due = False
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
@@ -375,13 +376,36 @@ class Core:
         """Make the next dispatch look at the size of an address."""
         self.resized[address.id] = address
 
-    def accepts(self, binding: Binding, message: Message) -> bool:
-        """Whether a message passes the filter of a binding, if it has one."""
-        matcher = binding.matcher
-        if matcher is None and binding.filter:
-            compiled = self.options.compile_filter(binding.filter, self.address_name)
-            matcher = binding.compiled(compiled)
-        return matcher is None or matcher.matches(message)
+    def accepts(
+        self, binding: Binding, message: Message, asked: dict[str, bool] | None = None
+    ) -> bool:
+        """Whether a message may enter the queue of a binding, by its filter if it has one.
+
+        `asked` has what filters say about the message, by their texts, and gets what is asked here.
+        """
+        if binding.takes_all:
+            return True
+        if binding.is_shut or (binding.served_only and not binding.queue.consumers):
+            return False
+        text = binding.filter
+        if not text:
+            return True
+        if asked is not None:
+            known = asked.get(text)
+            if known is not None:
+                return known
+        matcher = binding.shared.matcher
+        if matcher is None:
+            matcher = binding.shared.matcher = self.filters.now(text)
+        passes = self.passes(matcher, message)
+        if asked is not None:
+            asked[text] = passes
+        return passes
+
+    def passes(self, matcher: Filter, message: Message) -> bool:
+        """Whether a message passes a filter; what asking costs is counted."""
+        self.budget.step(matcher.work(message))
+        return matcher.matches(message)
 
     def address_name(self, number: int) -> str | None:
         """Return the name of an address on its host by its id, None if it does not exist."""

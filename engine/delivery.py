@@ -41,6 +41,9 @@ def dispatch(core: Core) -> None:
         else:
             is_cut = _look_at_few(core, touched)
         if is_cut:
+            # What continues for long must not stand before what others touch meanwhile.
+            backlog.add(core.later.values())
+            core.later = {}
             if core.refilled:
                 core.touched = first_in_line(core)
             break

@@ -12,6 +12,7 @@ import msgspec
 
 from daybook.engine import details, events, hosts, limits, names, reasons
 from daybook.engine.commands import CreateDivert, DeleteDivert, Send
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.core import Core
 from daybook.engine.definitions import DivertDefinition
 from daybook.engine.diverts import COPIES_MAX, Divert
@@ -23,7 +24,6 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.rows import unpack_wide
 from daybook.engine.state import Address
 from daybook.engine.syntax import DEFAULT, Syntax
-from daybook.engine.topology import compile_filter
 
 DIVERTS_MAX: Final = 10_000
 TARGETS_MAX: Final = 100
@@ -169,8 +169,8 @@ def _accepts(core: Core, divert: Divert, message: Message) -> bool:
     if not text:
         return True
     if divert.matcher is None:
-        divert.matcher = core.options.compile_filter(text, core.address_name)
-    return divert.matcher.matches(message)
+        divert.matcher = core.filters.now(text)
+    return core.passes(divert.matcher, message)
 
 
 def is_taken(takers: tuple[Divert, ...]) -> bool:

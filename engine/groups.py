@@ -8,11 +8,12 @@ bounded whatever names clients choose. This is the rule by which consumers get n
 """
 
 from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from daybook.engine.content import codec_of
-from daybook.engine.message import PRIORITIES, Message
+from daybook.engine.message import PRIORITIES, Filter, Message
 from daybook.engine.pools import GROUPS, Holdings
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ KEY_MAX: Final = (1 << 8 * KEY_BYTES) - 1
 SEQUENCES: Final = ("JMSXGroupSeq", "_AMQ_GROUP_SEQUENCE")
 """Properties with the number of a message in its group; a negative one closes the group."""
 HASH_FACTOR: Final = 0xBF58476D1CE4E5B9
+
+
+Asking: TypeAlias = Callable[[Filter, Message], bool]
+"""Says whether a message passes a filter (`Core.passes`)."""
 
 
 class GroupCount:
@@ -108,7 +113,7 @@ class Groups(Grouping):
         # The first position of messages that had to wait for their consumer, by key and priority.
         self._skipped: dict[tuple[int, int], int] = {}
 
-    def find(self, key: int, message: Message) -> "tuple[int, Consumer | None]":
+    def find(self, key: int, message: Message, passes: Asking) -> "tuple[int, Consumer | None]":
         """Return the consumer that a message of a group must go to, None if any may have it, and
         the key by which to bind it.
 
@@ -122,7 +127,7 @@ class Groups(Grouping):
                 consumer = self.bound.get(key)
             if consumer is None:
                 return key, None
-            if consumer.matcher is None or consumer.matcher.matches(message):
+            if consumer.matcher is None or passes(consumer.matcher, message):
                 return key, consumer
             key = mixed(key, consumer.id)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from daybook.engine.groups import Grouping, look_again
 
 if TYPE_CHECKING:
-    from daybook.engine.groups import GroupCount
+    from daybook.engine.groups import Asking, GroupCount
     from daybook.engine.message import Message
     from daybook.engine.queues import Queue
     from daybook.engine.state import Consumer
@@ -52,21 +52,21 @@ class HashedGroups(Grouping):
         # By priority, the first message that was passed over since consumers came or left.
         self._earliest: dict[int, int] = {}
 
-    def choose(self, key: int, message: "Message") -> "Consumer | None":
+    def choose(self, key: int, message: "Message", passes: "Asking") -> "Consumer | None":
         """Return the consumer to which a message of a group belongs; None if nobody wants it."""
         chosen = self._chosen.get(key)
         if chosen is None:
-            chosen = self._best(key, None)
+            chosen = self._best(key, None, passes)
             if chosen is None:
                 return None
             if len(self._chosen) >= REMEMBERED_MAX:
                 self._chosen.clear()
             self._chosen[key] = chosen
-        if chosen.matcher is None or chosen.matcher.matches(message):
+        if chosen.matcher is None or passes(chosen.matcher, message):
             return chosen
-        return self._best(key, message)
+        return self._best(key, message, passes)
 
-    def _best(self, key: int, message: "Message | None") -> "Consumer | None":
+    def _best(self, key: int, message: "Message | None", passes: "Asking") -> "Consumer | None":
         """Return the first consumer for a group, or of those that want a message of it."""
         best: Consumer | None = None
         highest = -1
@@ -74,7 +74,7 @@ class HashedGroups(Grouping):
             if best is not None and consumer.priority < best.priority:
                 continue
             matcher = consumer.matcher
-            if message is not None and matcher is not None and not matcher.matches(message):
+            if message is not None and matcher is not None and not passes(matcher, message):
                 continue
             score = score_of(key, consumer.id)
             if best is None or consumer.priority > best.priority or score > highest:

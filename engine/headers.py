@@ -165,12 +165,50 @@ def is_of_applications(name: str) -> bool:
     return name not in _NOT_OF_APPLICATIONS
 
 
+class _LastBlock:
+    """The block that was read last, so that many questions about it cost little.
+
+    From the second question on its lines are known by name: hundreds of filters may ask about one
+    message. `lines` is one value that is replaced as a whole, so every thread may read it.
+    """
+
+    __slots__ = ("block", "lines")
+
+    def __init__(self) -> None:
+        self.block: bytes = b""
+        self.lines: tuple[bytes, dict[bytes, bytes]] = b"", {}
+
+    def first(self, block: bytes, name: str) -> str | None:
+        """Return what `first` returns."""
+        known, lines = self.lines
+        if known is not block:
+            if self.block is not block:
+                self.block = block
+                return first(block, name)
+            lines = _lines_of(block)
+            self.lines = block, lines
+        value = lines.get(_starts(name)[0])
+        return None if value is None else unescape(value).decode("utf-8", "replace")
+
+
+def _lines_of(block: bytes) -> dict[bytes, bytes]:
+    """Return the first value of each name as it is written, by the name with its colon."""
+    found: dict[bytes, bytes] = {}
+    for line in block.split(b"\n"):
+        name, colon, value = line.partition(b":")
+        found.setdefault(name + colon, value)
+    return found
+
+
 class LinesCodec:
     """Reads header lines. All properties are strings."""
 
     flags: Final[int] = LINES
     name: Final[str] = "STOMP lines"
     is_typed: Final[bool] = False
+
+    def __init__(self) -> None:
+        self._last: Final = _LastBlock()
 
     def standard(self, headers: bytes) -> Standard:
         """As `Codec.standard`; a timestamp that is no number is ignored."""
@@ -184,9 +222,9 @@ class LinesCodec:
     def said(self, headers: bytes, field: str) -> str | int:
         """As `Codec.said`."""
         if field == _TIMESTAMP:
-            return _milliseconds(first(headers, _TIMESTAMP) or "")
+            return _milliseconds(self._last.first(headers, _TIMESTAMP) or "")
         for name in _STANDARD[field]:
-            value = first(headers, name)
+            value = self._last.first(headers, name)
             if value is not None:
                 return value
         return ""
@@ -198,7 +236,7 @@ class LinesCodec:
 
     def first(self, headers: bytes, name: str) -> Value | None:
         """As `Codec.first`."""
-        return None if name in _NOT_OF_APPLICATIONS else first(headers, name)
+        return None if name in _NOT_OF_APPLICATIONS else self._last.first(headers, name)
 
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
         """As `Codec.copied`; what is added comes last."""

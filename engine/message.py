@@ -55,6 +55,10 @@ class Filter(Protocol):
         """Whether the message passes."""
         ...
 
+    def work(self, message: "Message") -> int:
+        """Return how many steps it takes to ask about a message (`Budget.step`)."""
+        ...
+
 
 class Message:
     """Immutable headers and body, shared by the entries of all queues that it was routed to.

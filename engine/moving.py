@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from daybook.engine import deaths, events, move_targets, reasons
 from daybook.engine.commands import ActOnMessages
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.content import codec_of
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST
@@ -36,7 +37,7 @@ from daybook.engine.retroactive import refuse_use
 from daybook.engine.scanning import behind
 from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.state import NOTHING_PASSED
-from daybook.engine.topology import check_queue, compile_filter, require_queue
+from daybook.engine.topology import check_queue, require_queue
 
 LEVELS: Final = (*range(PRIORITIES - 1, -1, -1), HELD_LEVEL, SCHEDULED_LEVEL)
 """The levels of a queue in the order of the walk: as they are delivered, then what is aside."""
@@ -161,7 +162,7 @@ def _matches(core: Core, matcher: Filter | None, message: Message) -> bool:
         return True
     if not message.resident:
         core.fill(message)
-    return matcher.matches(message)
+    return core.passes(matcher, message)
 
 
 def _do(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> None:

@@ -4,6 +4,7 @@ Must never know who sent it, or whether there is room for it.
 """
 
 from collections.abc import Container
+from typing import Final
 
 from daybook.engine import (
     details,
@@ -17,6 +18,9 @@ from daybook.engine.no_local import ASKED_SHIFT, without_own
 from daybook.engine.queues import Queue
 from daybook.engine.spreading import next_anycast
 from daybook.engine.state import Address
+
+BINDINGS_SHIFT: Final = 4
+"""Looking at bindings costs one unit of the budget for 2 to this power."""
 
 
 def serves(address: Address, routing_type: str | None) -> bool:
@@ -43,18 +47,28 @@ def select(
     message: Message,
     full: Container[Address] = (),
     sender: int = 0,
+    asked: dict[str, bool] | None = None,
 ) -> list[Queue]:
     """Choose the queues that a message to the address goes to, none of those of `full`
-    addresses. `sender` is the connection that sent it, 0 for a message that the broker made."""
+    addresses. `sender` is the connection that sent it, 0 for a message that the broker made.
+
+    Each filter is asked once, however many queues have it; `asked` has what some of them said.
+    """
     chosen: list[Queue] = []
+    if asked is None:
+        asked = {}
     if routing_type != MULTICAST and address not in full:
-        queue = next_anycast(core, address, message)
+        queue = next_anycast(core, address, message, asked)
         if queue is not None:
             chosen.append(queue)
     if routing_type != ANYCAST:
         for each in (address, *core.wildcards.of(address)):
-            if each not in full:
-                chosen.extend(b.queue for b in each.multicast if core.accepts(b, message))
+            if each in full:
+                continue
+            core.budget.spent += len(each.multicast) >> BINDINGS_SHIFT
+            for binding in each.multicast:
+                if binding.takes_all or core.accepts(binding, message, asked):
+                    chosen.append(binding.queue)
     if core.state.without_own and sender:
         core.budget.spent += len(chosen) >> ASKED_SHIFT
         chosen = without_own(core.state, chosen, sender)

@@ -38,10 +38,11 @@ from daybook.engine.dropping import (
 from daybook.engine.events import PERSISTENT
 from daybook.engine.expiry_rules import expires_of
 from daybook.engine.id_cache import key_of
+from daybook.engine.judging import is_judged, known_of
 from daybook.engine.message import Message
 from daybook.engine.placing import is_one_of_several, route, select, serves
 from daybook.engine.queues import Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.scheduling import is_later, schedule_new
 from daybook.engine.state import Address
 from daybook.engine.temporary_names import is_lost
@@ -74,7 +75,7 @@ def send(core: Core, command: Send) -> int | Refusal:
                 return refusal
     address = core.state.address_by_name.get(command.address)
     if address is None or command.queue is not None or command.retain:
-        return _send_on_demand(core, command)
+        return _send_on_demand(core, command) if is_judged(core, command, address) else UNFINISHED
     queue = address.open_queue
     if (
         queue is not None
@@ -88,6 +89,8 @@ def send(core: Core, command: Send) -> int | Refusal:
     ):
         # The usual send, decided without further checks.
         return _send_to_one(core, command, queue, PERSISTENT | command.format)
+    if not is_judged(core, command, address):
+        return UNFINISHED
     if address.is_wildcard or not serves(address, command.routing_type):
         return _send_on_demand(core, command)
     if address.guarded:
@@ -503,7 +506,8 @@ def _send_to_each(
         if any(each.address.paging for each in histories):
             flags &= ~events.BODY_OMITTED
     message = _message(core, command, address, flags)
-    queues = select(core, address, command.routing_type, message, full, command.connection)
+    asked = known_of(command, message)
+    queues = select(core, address, command.routing_type, message, full, command.connection, asked)
     reason = reasons.DIVERT if command.copied_from else reasons.SENT
     if histories and not (queues or full or command.diverts):
         reason = reasons.HISTORY_ONLY

@@ -33,6 +33,11 @@ class Since:
         inner = self._inner
         return message.id >= self._first and (inner is None or inner.matches(message))
 
+    def work(self, message: Message) -> int:
+        """Return how many steps it takes to ask about a message."""
+        inner = self._inner
+        return inner.work(message) if inner is not None and message.id >= self._first else 1
+
 
 def filter_of(consumer: Consumer, own: Filter | None) -> Filter | None:
     """Return the filter of a consumer, given the compiled text of its own one, if it has any."""

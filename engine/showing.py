@@ -132,7 +132,7 @@ def _show_some(
         else:
             if not entry.message.resident:
                 core.fill(entry.message)
-            is_wanted = consumer.matcher is None or consumer.matcher.matches(entry.message)
+            is_wanted = consumer.matcher is None or core.passes(consumer.matcher, entry.message)
             if is_wanted and entry.message.id not in consumer.shown:
                 if queue.definition.exclusive and queue.holder is None:
                     queue.holder = consumer
@@ -141,6 +141,8 @@ def _show_some(
             consumer.again.pop(entry.message.id, None)
         if entry.position > consumer.passed.get(priority, NOTHING_PASSED):
             consumer.passed[priority] = entry.position
+        if core.budget.is_spent:
+            break
     return looked_at
 
 

@@ -16,25 +16,31 @@ from daybook.engine.state import Address
 
 FILTERS_MAX: Final = 32
 """How many filters of consumers are asked about one message; more of them count as wanting it."""
-FILTER_SHIFT: Final = 3
-"""Asking filters costs one unit of the budget for 2 to this power."""
+ASKED_SHIFT: Final = 5
+"""Looking at consumers costs one unit of the budget for 2 to this power."""
 
 
-def next_anycast(core: Core, address: Address, message: Message) -> Queue | None:
-    """Return the anycast queue of an address that gets a message, None if no filter accepts it."""
+def next_anycast(
+    core: Core, address: Address, message: Message, asked: dict[str, bool]
+) -> Queue | None:
+    """Return the anycast queue of an address that gets a message, None if no filter accepts it.
+
+    `asked` is as in `Core.accepts`.
+    """
     bindings = address.anycast
     count = len(bindings)
     if count == 1:
-        return bindings[0].queue if core.accepts(bindings[0], message) else None
+        return bindings[0].queue if core.accepts(bindings[0], message, asked) else None
     start = address.next_anycast
     group = str(view_of(message).standard.group_id) if count else ""
     if group:
         start = crc32(group.encode("utf-8", "surrogatepass"))
     waiting: int = -1
+    core.budget.spent += count >> ASKED_SHIFT
     for step in range(count):
         position = (start + step) % count
         binding = bindings[position]
-        if not core.accepts(binding, message):
+        if not core.accepts(binding, message, asked):
             continue
         if group:
             return binding.queue
@@ -56,9 +62,8 @@ def is_served(core: Core, queue: Queue, message: Message) -> bool:
         if consumer.leaving:
             continue
         matcher = consumer.matcher
-        if matcher is None or asked >= FILTERS_MAX or matcher.matches(message):
-            core.budget.spent += asked >> FILTER_SHIFT
+        if matcher is None or asked >= FILTERS_MAX or core.passes(matcher, message):
             return True
         asked += 1
-    core.budget.spent += asked >> FILTER_SHIFT
+    core.budget.spent += len(queue.consumers) >> ASKED_SHIFT
     return False

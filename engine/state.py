@@ -7,7 +7,15 @@ digest. This module knows no commands, no clock and no I/O.
 
 from typing import Any, Final, TypeVar
 
-from daybook.engine.bindings import NO_BINDINGS, Binding, bound, place_of, unbound
+from daybook.engine.bindings import (
+    NO_BINDINGS,
+    NO_FILTERS,
+    Binding,
+    SharedFilter,
+    bound,
+    place_of,
+    unbound,
+)
 from daybook.engine.bundles import Bundle
 from daybook.engine.definitions import ANYCAST, AddressDefinition, DivertDefinition, SharedTexts
 from daybook.engine.groups import GroupCount
@@ -59,6 +67,8 @@ class Address:
         "dropping",
         "duplicates",
         "emptied_at",
+        "filter_characters",
+        "filters",
         "guarded",
         "histories",
         "id",
@@ -91,6 +101,9 @@ class Address:
         self.emptied_at = 0
         self.anycast: list[Binding] = NO_BINDINGS
         self.multicast: list[Binding] = NO_BINDINGS
+        # Derived: the filters of its bindings by their texts, and the length of these texts.
+        self.filters: dict[str, SharedFilter] = NO_FILTERS
+        self.filter_characters = 0
         # The ids of messages that it remembers; None as long as no message had one.
         self.ids: IdCache | None = None
         # Derived: the queues of the broker that keep its history, by routing type.
@@ -131,6 +144,7 @@ class Address:
             self.anycast = bound(self.anycast, binding)
         else:
             self.multicast = bound(self.multicast, binding)
+        self._share_filter(binding)
         self._find_only_queue()
 
     def unbind(self, queue: Queue) -> None:
@@ -142,7 +156,34 @@ class Address:
             self.anycast = unbound(self.anycast, binding)
         else:
             self.multicast = unbound(self.multicast, binding)
+        self._forget_filter(binding)
         self._find_only_queue()
+
+    def _share_filter(self, binding: Binding) -> None:
+        """Note the filter of a binding."""
+        text = binding.filter
+        if not text:
+            return
+        if self.filters is NO_FILTERS:
+            self.filters = {}
+        shared = self.filters.get(text)
+        if shared is None:
+            shared = self.filters[text] = SharedFilter()
+            self.filter_characters += len(text)
+        shared.count += 1
+        binding.shared = shared
+
+    def _forget_filter(self, binding: Binding) -> None:
+        """Forget the filter of a binding with the last one that has it."""
+        text = binding.filter
+        if not text:
+            return
+        binding.shared.count -= 1
+        if not binding.shared.count:
+            del self.filters[text]
+            self.filter_characters -= len(text)
+            if not self.filters:
+                self.filters = NO_FILTERS
 
     def bind_again(self, queue: Queue) -> None:
         """Replace the binding of a queue whose definition changed, except its routing type."""
@@ -152,6 +193,8 @@ class Address:
         again = queue.binding = Binding(self.name, queue)
         again.number = before.number
         bindings[place_of(bindings, before)] = again
+        self._share_filter(again)
+        self._forget_filter(before)
         self._find_only_queue()
 
     def _find_only_queue(self) -> None:

@@ -21,6 +21,7 @@ from daybook.engine import (
 )
 from daybook.engine.bundles import Bundle
 from daybook.engine.commands import Attach, Credit, Detach
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.handing import wake
@@ -42,7 +43,6 @@ from daybook.engine.topology import (
     begin_deletion,
     check_address,
     check_queue,
-    compile_filter,
     create_queue,
     default_address_type,
     default_queue_type,
@@ -71,7 +71,9 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    matcher = compile_filter(core, command.filter)
+    is_named = command.queue is not None or not command.filter
+    of_topic = not is_named and routing_type_of(core, command) == MULTICAST
+    matcher = compile_filter(core, command.filter, of_topic=of_topic)
     if isinstance(matcher, Refusal):
         return matcher
     named = with_address(core, command)

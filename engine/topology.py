@@ -26,7 +26,7 @@ from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefiniti
 from daybook.engine.kept_names import check_reserved, check_spaces
 from daybook.engine.lifetime import with_lifetime
 from daybook.engine.membership import left, tell_end
-from daybook.engine.message import Entry, Filter
+from daybook.engine.message import Entry
 from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue
@@ -144,16 +144,6 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
         return None
     shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
     return Refusal(Code.INVALID, f"{shown} is no name for the {what}: {wrong}")
-
-
-def compile_filter(core: Core, text: str) -> Filter | Refusal | None:
-    """Compile the text of a filter, None for the empty one, or return why it is refused."""
-    if not text:
-        return None
-    try:
-        return core.options.compile_filter(text, core.address_name)
-    except ValueError as error:
-        return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 
 
 def create_address(

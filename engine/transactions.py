@@ -22,6 +22,7 @@ from daybook.engine.commands import (
 )
 from daybook.engine.core import Core
 from daybook.engine.id_cache import key_of
+from daybook.engine.judging import is_judged
 from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.open_transactions import (
     SEND_WEIGHT,
@@ -31,7 +32,7 @@ from daybook.engine.open_transactions import (
     Transaction,
 )
 from daybook.engine.pools import MEMORY_CONNECTION_PART, MEMORY_USER_PART
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import (
     check_send,
     copied_to,
@@ -56,7 +57,8 @@ from daybook.engine.temporary_names import is_lost
 
 ROLLED_BACK_PART: Final = 8
 """This part of the limit is freed beyond what is needed."""
-
+JUDGED_SHIFT: Final = 4
+"""Finding that no filter must be asked about messages costs one unit for 2 to this power."""
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""
 
@@ -201,11 +203,13 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     transaction = find(core, command.connection, command.transaction)
     if isinstance(transaction, Refusal):
         return transaction
-    core.budget.spent += transaction.entries
     connection = core.state.connections[command.connection]
     if transaction.ended:
         del connection.transactions[transaction.name]
         return _refuse_doomed(transaction)
+    if not are_judged(core, transaction):
+        return UNFINISHED
+    core.budget.spent += transaction.entries
     refusal = check_all(core, transaction)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
@@ -214,6 +218,19 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     del connection.transactions[transaction.name]
     core.transactions.remove(transaction)
     return carry_out(core, transaction)
+
+
+def are_judged(core: Core, transaction: Transaction) -> bool:
+    """Ask filters about the messages of a transaction, as far as the budget allows; return whether
+    all have answered, so that it can be carried out in one step."""
+    sends = 0
+    for each in transaction.operations:
+        if isinstance(each, Send):
+            sends += 1
+            if not is_judged(core, each, core.state.address_by_name.get(each.address)):
+                return False
+    core.budget.spent += sends >> JUDGED_SHIFT
+    return True
 
 
 def check_all(core: Core, transaction: Transaction) -> Refusal | None:

@@ -14,10 +14,12 @@ from daybook.engine.commands import (
     UpdateAddress,
     UpdateQueue,
 )
+from daybook.engine.compiled_filters import compile_filter
 from daybook.engine.core import Core
 from daybook.engine.definitions import (
     ANYCAST,
     LIVE_ATTRIBUTES,
+    MULTICAST,
     QUEUE_ATTRIBUTES,
     ROUTING_TYPES,
     Attribute,
@@ -29,7 +31,6 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.retroactive import refuse_use
 from daybook.engine.state import Address
 from daybook.engine.topology import (
-    compile_filter,
     emit_queue_updated,
     find_address,
     update_routing_types,
@@ -81,7 +82,8 @@ def _check(core: Core, queue: Queue, field: str, value: object) -> Refusal | Non
     if not _fits(attribute, value):
         return Refusal(Code.INVALID, f"{key} cannot be {value!r}")
     if field == "filter":
-        matcher = compile_filter(core, str(value))
+        of_topic = queue.definition.routing_type == MULTICAST
+        matcher = compile_filter(core, str(value), of_topic=of_topic)
         return matcher if isinstance(matcher, Refusal) else None
     if field == "routing_type":
         return _check_types(queue.address, (str(value),))

@@ -44,6 +44,8 @@ Modules:
 - `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
   of lines.
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
+- `filter_parser`: Loading the parser of filters beside the event loop, so that the first filter is
+  as quick as all others: importing it and making its tables takes more than a tenth of a second.
 - `foreign`: Configurations of other brokers, read as if they were ours. Nothing here acts on what
   it reads.
 - `group_requests`: The requests of the control socket about message groups.

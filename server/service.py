@@ -34,7 +34,7 @@ from daybook.protocols.registry import OFFERS
 from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
-from daybook.server import logs
+from daybook.server import filter_parser, logs
 from daybook.server.administrators import Administrators
 from daybook.server.config import Config, ConfigError, check_archive
 from daybook.server.config_changes import changes, effective
@@ -102,9 +102,7 @@ def run(
     # A broker must be able to read its own blocks, however large.
     limit_blocks(None)
     logs.configure(config.log.level, config.log.format)
-    # There are many long-lived messages, which the collector would examine again and again by
-    # default. With this threshold it examines few new objects at a time, so that no turn becomes
-    # long.
+    # Of many long-lived messages the collector examines few at a time, so that no turn is long.
     gc.set_threshold(10_000, 500, 100)
     try:
         check_archive(config)
@@ -160,6 +158,7 @@ class Service:
             lambda: self.config.broker, self.users, self._loop, _now, self._onlookers_max
         )
         self._build()
+        filter_parser.load()
         try:
             await self._start()
             await self._stop.wait()

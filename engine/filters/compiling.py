@@ -17,6 +17,7 @@ from daybook.engine.filters.comparing import (
     number_in,
     truth_in,
 )
+from daybook.engine.filters.costs import SCAN_SHIFT, Cost, cost_of
 from daybook.engine.filters.liking import compile_like
 from daybook.engine.filters.naming import AddressName, Reader, reader_of
 from daybook.engine.message import Message
@@ -31,21 +32,34 @@ CONVERTS: Final = "convert_string_expressions:"
 HYPHENATED: Final = "hyphenated_props:"
 """Before a filter: names may have hyphens (Artemis)."""
 
+TOKENS_MAX: Final = FILTER_BYTES_MAX * 2
+"""More words and signs than any filter has."""
+
 Condition: TypeAlias = Callable[[Message], Truth]
 
 
 class CompiledFilter:
-    """A filter: `matches` says whether a message passes."""
+    """A filter: `matches` says whether a message passes, and `work` what asking it costs.
 
-    __slots__ = ("_condition", "text")
+    `cost` is what is known of that without a message.
+    """
 
-    def __init__(self, text: str, condition: Condition) -> None:
+    __slots__ = ("_condition", "_scans", "_steps", "cost", "text")
+
+    def __init__(self, text: str, condition: Condition, cost: Cost) -> None:
         self.text: Final = text
+        self.cost: Final = cost
         self._condition: Final = condition
+        self._steps: Final[int] = cost.steps
+        self._scans: Final[int] = cost.scans
 
     def matches(self, message: Message) -> bool:
         """Whether a message passes; its headers must be resident."""
         return self._condition(message) is True
+
+    def work(self, message: Message) -> int:
+        """Return how many steps asking about a message takes (`Budget.step`)."""
+        return self._steps + (len(message.headers) * self._scans >> SCAN_SHIFT)
 
 
 def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
@@ -53,9 +67,38 @@ def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
 
     `name_of` returns the names of addresses by their ids.
     """
-    # The parser takes longer to import than a broker without filters should have to wait.
-    from daybook.engine.filters.grammar import parse  # noqa: PLC0415
+    reading = Reading(text)
+    reading.go_on()
+    return reading.compiled(name_of)
 
+
+class Reading:
+    """The text of a filter that is being parsed, in slices if its reader wants that.
+
+    All raise ValueError with a sentence about what is wrong with the text.
+    """
+
+    def __init__(self, text: str) -> None:
+        # The parser takes longer to import than a broker without filters should have to wait.
+        from daybook.engine.filters.grammar import Parsing  # noqa: PLC0415
+
+        self._text: Final = text
+        padded, self._always, hyphenated = _without_prefixes(text)
+        self._parsing: Final = Parsing(padded, hyphenated=hyphenated)
+
+    def go_on(self, tokens: int = TOKENS_MAX) -> int:
+        """Read so many more words and signs; return how many were read, fewer if that is all."""
+        return self._parsing.go_on(tokens)
+
+    def compiled(self, name_of: AddressName) -> CompiledFilter:
+        """Return the filter, once all was read."""
+        node = self._parsing.parsed()
+        compiler = _Compiler(name_of, self._always)
+        return CompiledFilter(self._text, compiler.condition(node), cost_of(node))
+
+
+def _without_prefixes(text: str) -> tuple[str, bool, bool]:
+    """Return the condition of a filter at the column where it is, and what its prefixes say."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > FILTER_BYTES_MAX and not ORIGIN.fullmatch(text):
         raise ValueError(f"it has {size:,} bytes, and {FILTER_BYTES_MAX:,} are the most")
@@ -64,10 +107,9 @@ def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
         always = always or rest.startswith(CONVERTS)
         hyphenated = hyphenated or rest.startswith(HYPHENATED)
         rest = rest.partition(":")[2].lstrip()
-    compiler = _Compiler(name_of, always)
     # What precedes the condition stays in the columns that errors name.
     padded = " " * (len(text) - len(text.lstrip()) + len(text.strip()) - len(rest)) + rest
-    return CompiledFilter(text, compiler.condition(parse(padded, hyphenated=hyphenated)))
+    return padded, always, hyphenated
 
 
 def _is_untyped(message: Message) -> bool:

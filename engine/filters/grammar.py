@@ -6,7 +6,9 @@ double quotes, and comments. `NOT a = b` means `NOT (a = b)`, as SQL-92 says. Mu
 filter computes.
 """
 
+from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from lark import Lark, Token, Transformer
@@ -78,20 +80,57 @@ DEPTH_MAX: Final = 100
 """How deep parts of a filter may be in each other."""
 
 
+class Parsing:
+    """A filter that is being parsed: as many words and signs at a time as its reader wants.
+
+    All raise ValueError with a sentence that names the column.
+    """
+
+    def __init__(self, text: str, *, hyphenated: bool) -> None:
+        self._text: Final = text
+        self._parser: Final[Any] = _parser(hyphenated).parse_interactive(text)
+        self._tokens: Final[Iterator[Token]] = self._parser.iter_parse()
+        self._last: Token | None = None
+        self._is_read = False
+
+    def go_on(self, tokens: int) -> int:
+        """Read so many more words and signs; return how many were read, fewer if that is all."""
+        read = 0
+        try:
+            for token in islice(self._tokens, tokens):
+                read += 1
+                self._last = token
+        except UnexpectedInput as error:
+            raise self._wrong(error) from error
+        self._is_read = read < tokens
+        return read
+
+    def _wrong(self, error: UnexpectedInput) -> ValueError:
+        # It knows what would be right, as in the error of a parser that reads all at once.
+        error.interactive_parser = self._parser
+        return ValueError(_wrong_with(self._text, error))
+
+    def parsed(self) -> nodes.Node:
+        """Return the parts of the filter, once all was read."""
+        assert self._is_read
+        try:
+            found: nodes.Node = _Builder().transform(self._parser.feed_eof(self._last))
+        except UnexpectedInput as error:
+            raise self._wrong(error) from error
+        except VisitError as error:
+            raise ValueError(str(error.orig_exc)) from error
+        except RecursionError:
+            raise _too_deep() from None
+        if depth_of(found) > DEPTH_MAX:
+            raise _too_deep()
+        return found
+
+
 def parse(text: str, *, hyphenated: bool) -> nodes.Node:
-    """Return the parts of a filter. Raises ValueError with a sentence that names the column."""
-    try:
-        tree = _parser(hyphenated).parse(text)
-        found: nodes.Node = _Builder().transform(tree)
-    except UnexpectedInput as error:
-        raise ValueError(_wrong_with(text, error)) from error
-    except VisitError as error:
-        raise ValueError(str(error.orig_exc)) from error
-    except RecursionError:
-        raise _too_deep() from None
-    if depth_of(found) > DEPTH_MAX:
-        raise _too_deep()
-    return found
+    """Return the parts of a filter. Raises as `Parsing`."""
+    parsing = Parsing(text, hyphenated=hyphenated)
+    parsing.go_on(len(text) + 1)
+    return parsing.parsed()
 
 
 @cache

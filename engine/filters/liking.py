@@ -1,13 +1,15 @@
 """Patterns of LIKE: `%` for any characters, `_` for one. Must never know a message."""
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 _ANY: Final = ""
 """Stands for `_` among the characters of a piece."""
 
-_Piece: TypeAlias = str | tuple[str, ...]
-"""What stands between two `%`: a string, or its characters where some of them are `_`."""
+_Piece: TypeAlias = str | re.Pattern[str]
+"""What stands between two `%`: a string, or an expression of fixed length where some of its
+characters are `_`. It has no repetition, so nothing makes it try again."""
 
 
 def compile_like(pattern: str, escape: str) -> Callable[[str], bool]:
@@ -17,14 +19,15 @@ def compile_like(pattern: str, escape: str) -> Callable[[str], bool]:
     most the product of both lengths: no pattern makes it try combinations. Raises ValueError if an
     escape stands before nothing that it could escape.
     """
-    pieces = [_compact(piece) for piece in _pieces(pattern, escape)]
+    parts = _pieces(pattern, escape)
+    pieces = [_compact(piece) for piece in parts]
+    begins, ends = len(parts[0]), len(parts[-1])
+    first, *middle, last = pieces[0], *pieces[1:-1], pieces[-1]
     if len(pieces) == 1:
-        whole = pieces[0]
-        return lambda text: len(text) == len(whole) and _fits_at(text, 0, whole)
-    first, *middle, last = pieces
+        return lambda text: len(text) == begins and _fits_at(text, 0, first)
 
     def fits(text: str) -> bool:
-        place, end = len(first), len(text) - len(last)
+        place, end = begins, len(text) - ends
         if end < place or not _fits_at(text, 0, first) or not _fits_at(text, end, last):
             return False
         for piece in middle:
@@ -34,6 +37,12 @@ def compile_like(pattern: str, escape: str) -> Callable[[str], bool]:
         return True
 
     return fits
+
+
+def steps_of(pattern: str, escape: str) -> tuple[int, int]:
+    """Return how many pieces between `%` a pattern looks for, and how many of them have a `_`."""
+    parts = _pieces(pattern, escape)
+    return len(parts), sum(_ANY in piece for piece in parts)
 
 
 def _pieces(pattern: str, escape: str) -> list[list[str]]:
@@ -57,22 +66,21 @@ def _pieces(pattern: str, escape: str) -> list[list[str]]:
 
 
 def _compact(piece: list[str]) -> _Piece:
-    return tuple(piece) if _ANY in piece else "".join(piece)
+    if _ANY not in piece:
+        return "".join(piece)
+    return re.compile("".join(re.escape(each) if each else "." for each in piece), re.DOTALL)
 
 
 def _find(text: str, start: int, end: int, piece: _Piece) -> int:
     """Return where a piece that first fits between two places ends, -1 if it does not fit."""
     if isinstance(piece, str):
-        found = text.find(piece, start, end)
-        return found + len(piece) if found >= 0 else -1
-    for place in range(start, end - len(piece) + 1):
-        if _fits_at(text, place, piece):
-            return place + len(piece)
-    return -1
+        place = text.find(piece, start, end)
+        return place + len(piece) if place >= 0 else -1
+    found = piece.search(text, start, end)
+    return found.end() if found is not None else -1
 
 
 def _fits_at(text: str, place: int, piece: _Piece) -> bool:
     if isinstance(piece, str):
         return text.startswith(piece, place)
-    part = text[place : place + len(piece)]
-    return all(wanted in (_ANY, given) for wanted, given in zip(piece, part, strict=True))
+    return piece.match(text, place) is not None

@@ -45,6 +45,14 @@ _FACTS: Final[dict[tuple[str, ...], Fact]] = {
 FACTS: Final = {name: fact for names, fact in _FACTS.items() for name in names}
 """Names that always mean a fact."""
 
+_LATE: Final = frozenset(("AMQAddress", "AMQUserID", "JMSMessageID"))
+
+
+def is_late(name: str) -> bool:
+    """Whether a name means what is known of a message only when it is routed."""
+    return name in _LATE
+
+
 HEADERS: Final[dict[str, Fact]] = {
     "priority": lambda message, _: message.priority,
     "persistent": lambda message, _: message.persistent,

@@ -411,7 +411,7 @@ def _wrong_turn(
         return None
     if not view_of(message).standard.group_id:
         return None
-    right = next_anycast(scene.core, address, message)
+    right = next_anycast(scene.core, address, message, {})
     if right is None or right is in_turn[0]:
         return None
     why = f"it entered queue '{in_turn[0].name}', and its group goes to '{right.name}'"

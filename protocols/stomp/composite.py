@@ -30,7 +30,9 @@ def send_to_all(session: "Conversation", plan: SendPlan, send: Send, now: int) -
         )  # fmt: skip
         sends.append(other)
     if plan.transaction is None:
-        return session.do(SendToAll(session.connection, sends), now)
+        kept = session.kept
+        command = kept if isinstance(kept, SendToAll) else SendToAll(session.connection, sends)
+        return session.do_send(command, now)
     answer = 0
     for each_send in sends:
         answer = session.do(each_send, now)

@@ -6,11 +6,17 @@ Sans-IO like the session, which parses the input: it must never know where a fra
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine.commands import CloseConnection, Command, OpenConnection
+from daybook.engine.commands import (
+    CloseConnection,
+    Command,
+    OpenConnection,
+    Send,
+    SendToAll,
+)
 from daybook.engine.names import UNKNOWN_HOST
 from daybook.engine.outcomes import Outcome
 from daybook.engine.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
-from daybook.engine.refusals import Refusal
+from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import Body, BrokerPort, DeliveredMessage
 from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import ACTIONS, not_now
@@ -56,9 +62,9 @@ class Conversation:
         "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
         "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "client_id",
         "close_delay_ms", "closing", "connection", "error", "gate", "handle", "has_more",
-        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "is_withheld", "keys_bytes",
-        "latest", "login_request", "next_deadline", "options", "out", "parts", "refusal",
-        "serials", "state", "urgent", "version",
+        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "is_withheld", "kept",
+        "keys_bytes", "latest", "login_request", "next_deadline", "options", "out", "parts",
+        "refusal", "serials", "state", "urgent", "version",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +78,8 @@ class Conversation:
         self.state: str = states.NEW
         self.version: int = V10
         self.connection: int = 0
+        # The send that was answered UNFINISHED: what was done of it is in the command.
+        self.kept: Send | SendToAll | None = None
         self.out: list[bytes] = []
         self.bodies: list[Body] = []
         self.gate: int = 0
@@ -159,6 +167,16 @@ class Conversation:
         """Execute a command; a refusal is raised as the exception of `refused`."""
         answer = self.handle(command, now)
         if isinstance(answer, Refusal):
+            raise refused(answer)
+        return answer
+
+    def do_send(self, command: Send | SendToAll, now: int) -> int:
+        """Execute a send as `do`, and keep it if it is unfinished: the same one is given again."""
+        answer = self.handle(command, now)
+        self.kept = None
+        if isinstance(answer, Refusal):
+            if answer.code is Code.UNFINISHED:
+                self.kept = command
             raise refused(answer)
         return answer
 

@@ -433,11 +433,12 @@ class Session(Conversation):
         self._receipt(receipt, answer, outcome)
 
     def _pass(self, plan: SendPlan, send: Send, now: int) -> int:
-        return send_to_all(self, plan, send, now) if plan.also else self.do(send, now)
+        return send_to_all(self, plan, send, now) if plan.also else self.do_send(send, now)
 
     def _command_of(self, plan: SendPlan, body: bytes, now: int) -> Send:
-        expires = plan.expires
-        headers = plan.headers
+        if isinstance(self.kept, Send):
+            return self.kept
+        expires, headers = plan.expires, plan.headers
         if plan.ttl:
             by_ttl = now // _US_PER_MS + plan.ttl
             expires = min(expires, by_ttl) if expires else by_ttl
@@ -456,10 +457,10 @@ class Session(Conversation):
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
-        """Execute a run of complete, plain SENDs; return where it ends.
-
-        As in `_acks`, frames that are not plain are left to `_feed`, which alone reports errors.
-        """
+        """Execute a run of complete, plain SENDs; return where it ends: as in `_acks`, others are
+        left to `_feed`, which alone reports errors."""
+        if self.kept is not None:
+            return position
         plans, handle = self._planner.plans, self.handle
         budget, connection = self.broker.budget, self.connection
         reach, body_max, size = self._plain_reach, self._body_max, len(data)
@@ -515,7 +516,7 @@ class Session(Conversation):
                 now,
             )  # fmt: skip
             if isinstance(answer, Refusal):
-                if answer.code is Code.BLOCKED:
+                if answer.code is Code.BLOCKED or answer.code is Code.UNFINISHED:
                     return position
                 self._head = data[position : body_at - 2]
                 raise refused(answer)

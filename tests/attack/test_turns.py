@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.attacks import SCENARIOS, Attack, Peer, sends
+from bench.attacks import SCENARIOS, Attack
+from bench.scenarios import Peer, sends
 from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.support.process import BrokerProcess, wait_for
@@ -25,7 +26,17 @@ def status_of(broker: BrokerProcess) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+SLOW = {
+    "selective-commits", "temporaries", "duplicates", "retained", "groups", "due-at-once",
+    "wildcard-queues", "browsers",
+}  # fmt: skip
+"""What takes long to prepare; `python -m bench.attack` measures all."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in SCENARIOS],
+)
 def test_beside(beside: Beside, scale: int, name: str) -> None:
     broker = beside.broker
     with Attack(name, broker.port, broker.data, scale) as attack, beside.attack():

@@ -421,7 +421,7 @@ def test_a_long_queue_is_read_in_slices_and_consumers_have_their_share(world: Wo
         c.Attach(world.connect(), "orders", acknowledges=False, credit_policy=0), world.now
     )
     rounds = 0
-    while world.broker.touched:
+    while world.broker.is_touched:
         world.broker.budget.allow(100)
         world.turn()
         rounds += 1
@@ -485,7 +485,7 @@ def test_what_is_delivered_between_two_slices_is_read_in_its_place(
     world.turn()
     assert 5 < len(world.deliveries) < 200
     world.broker.handle(c.Credit(consumer, count), world.now)
-    while world.broker.touched:
+    while world.broker.is_touched:
         world.broker.budget.allow(60)
         world.turn()
     world.broker.budget.allow(1 << 60)

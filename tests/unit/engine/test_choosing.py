@@ -22,6 +22,9 @@ class Counting:
         Counting.asked += 1
         return b"kind:big" in message.headers
 
+    def work(self, message: Message) -> int:
+        return 1
+
 
 @pytest.fixture(params=["resident", "paged"])
 def world(request: pytest.FixtureRequest) -> World:
@@ -62,7 +65,7 @@ def test_a_long_search_lets_others_have_their_turn() -> None:
     world.send("orders", b"mine", peer, headers=BIG)
     world.attach(peer, "orders", filter="big", credit_messages=1)
     assert Counting.asked <= TURN_ENTRIES + SCAN_ENTRIES
-    assert world.broker.touched
+    assert world.broker.is_touched
     world.turn()
     assert world.taken_bodies() == [b"mine"]
 

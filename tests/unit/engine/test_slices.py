@@ -399,7 +399,7 @@ def test_a_dispatch_ends_and_goes_on_round_robin() -> None:
         for name in consumers:
             assert isinstance(world.handle(c.Send(0, name, b"", b"%d" % number)), int)
     dispatches = 0
-    while world.broker.touched:
+    while world.broker.is_touched:
         world.broker.budget.allow(UNITS)
         world.broker.dispatch(world.now)
         dispatches += 1

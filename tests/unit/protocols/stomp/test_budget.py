@@ -1,5 +1,7 @@
 """What one connection may ask of a turn: where a session stops, and what no longer costs a walk."""
 
+import pytest
+
 from daybook.engine.commands import Send, Settle
 from daybook.engine.refusals import Code
 from daybook.protocols.stomp.options import StompOptions
@@ -127,3 +129,23 @@ def test_unsubscribing_with_much_in_flight_takes_several_turns_and_one_receipt()
     assert turns > 3
     assert client.session.out == [b"RECEIPT\nreceipt-id:r\n\n\0"]
     assert exchange.broker.state.queue_by_name["a"].ready_count == 301
+
+
+@pytest.mark.parametrize("head", ["destination:/queue/a", "destination:/queue/a\nttl:5000"])
+def test_an_unfinished_send_is_the_same_command_again(head: str) -> None:
+    """What was done of it is in the command; the sends behind it wait, and their order stays."""
+    peer = connected()
+    for _ in range(4):
+        peer.broker.refuse(Send, Code.UNFINISHED, "")
+    sends = b"".join(frame(f"SEND\n{head}\nreceipt:{number}", b"%d" % number) for number in (1, 2))
+    assert peer.send(sends) == b""
+    proceeds = 0
+    while peer.session.has_more:
+        peer.now += 1_000_000
+        peer.session.proceed(peer.now)
+        proceeds += 1
+    assert proceeds > 1
+    assert peer.taken() == b"RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:2\n\n\0"
+    commands = peer.broker.of(Send)
+    assert [each.body for each in commands] == [b"1"] * 5 + [b"2"]  # type: ignore[attr-defined]
+    assert commands[-2] is commands[-3] is commands[-4]
