@@ -110,7 +110,8 @@ def test_a_refused_login_says_the_truth_and_can_be_matched(broker: BrokerProcess
         assert "wants a login" in wire.connect().headers["message"]
     with Wire(broker.port) as wire:
         refused = wire.connect(login="joe", passcode="wrong")
-        assert refused.headers["message"] == "login or passcode of 'joe' is wrong"
+        why = "login or passcode of 'joe' is wrong; give a valid login and passcode"
+        assert refused.headers["message"] == why
     with Wire(broker.port) as wire:
         assert wire.connect(login=SECRET, passcode="x").command == "ERROR"
     assert SECRET not in broker.log_text()

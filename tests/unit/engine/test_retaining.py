@@ -32,6 +32,9 @@ def make(world: World, name: str = "q", address: str = "news", **values: Any) ->
     after = values.pop("after", 0)
     command = create_queue(name, address, values.pop("routing_type", MULTICAST), **values)
     command.after = after
+    if address == "news" and address not in world.state.address_by_name:
+        # Where there are virtual hosts, a queue of another name needs an address that exists.
+        world.ok(c.CreateAddress(address, (MULTICAST,)))
     world.ok(command)
 
 
