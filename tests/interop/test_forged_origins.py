@@ -121,7 +121,7 @@ def test_the_deputy_may_not_send_back_what_it_may_not_manage(broker: BrokerProce
         dead_letter(ada, "payroll", b"salaries")
     done = asked(broker, "dan", "queue", "retry", "DLQ")
     assert "sent 0 messages back" in done.stdout
-    assert "may not administer queue 'payroll'" in done.stderr
+    assert "may not administer address 'payroll'" in done.stderr
     done = asked(broker, "dan", "queue", "move", "DLQ", "payroll")
     assert (done.returncode, "may not administer" in done.stderr) == (1, True)
     assert bodies(broker, "DLQ") == ["salaries"]
