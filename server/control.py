@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol
 
@@ -85,8 +85,8 @@ class ControlledHub(Protocol):
         """Return the beginning of the body of a large message. Raises StoreError."""
         ...
 
-    def status(self) -> dict[str, Any]:
-        """Return the figures of the hub and the process."""
+    def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the figures of the hub and the process, with what was counted."""
         ...
 
 
@@ -270,10 +270,8 @@ class RetainedForgetting(msgspec.Struct, frozen=True, tag="forget-retained", tag
         return ForgetRetained(self.address)
 
 
-Reading = (
-    Status | Queues | Addresses | Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf
-    | RightsOf
-)  # fmt: skip
+Brief = Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf | RightsOf
+Reading = Status | Queues | Addresses | Brief
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion | IdCacheClearing | RetainedForgetting | DivertCreation
@@ -307,6 +305,7 @@ class ControlServer:
         self._path: Final = path
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+        self._looking: Final = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen. Raises OSError if the socket cannot be created."""
@@ -405,15 +404,35 @@ class ControlServer:
             return _told(await self._delete(asker, request))
         if isinstance(request, Change):
             return _told(await self._decide(asker.command(request.command())))
+        if isinstance(request, Status | Queues | Addresses):
+            # One at a time: however many ask, a turn has one slice.
+            async with self._looking:
+                return _told(await self._look(request))
         return _told(self._read(request))
 
-    def _read(self, request: Reading) -> dict[str, Any] | Refusal:
+    async def _look(self, request: Status | Queues | Addresses) -> dict[str, Any]:
+        """Answer from all queues or addresses, in slices with turns of the broker in between."""
         state = self._hub.broker.state
         if isinstance(request, Queues):
-            return views.queues(state, offset=request.offset)
-        if isinstance(request, Addresses):
-            length = self._hub.broker.line.length
-            return views.addresses(state, offset=request.offset, blocked=length)
+            slices = views.listing_queues(state, offset=request.offset)
+        elif isinstance(request, Addresses):
+            blocked = self._hub.broker.line.length
+            slices = views.listing_addresses(state, offset=request.offset, blocked=blocked)
+        else:
+            slices = views.counting(state)
+        while True:
+            try:
+                next(slices)
+            except StopIteration as end:
+                found: dict[str, Any] = end.value
+                break
+            await asyncio.sleep(0)
+        if isinstance(request, Status):
+            return {"pid": os.getpid()} | self._hub.status(found)
+        return found
+
+    def _read(self, request: Brief) -> dict[str, Any] | Refusal:
+        state = self._hub.broker.state
         if isinstance(request, Connections):
             return connections.connections(state, request.offset)
         if isinstance(request, Consumers):
@@ -427,9 +446,7 @@ class ControlServer:
             return diverts(state)
         if isinstance(request, GroupsOf):
             return groups(state, request)
-        if isinstance(request, RightsOf):
-            return rights(self._hub.broker.permissions, request)
-        return {"pid": os.getpid()} | self._hub.status()
+        return rights(self._hub.broker.permissions, request)
 
     def _close(self, request: ConnectionClosing, asker: Asker) -> dict[str, Any] | Refusal:
         if not request.ids and request.user is None and request.peer is None:

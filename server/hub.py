@@ -9,7 +9,7 @@ The caller (listeners, or the simulator) supplies transports, time and the sched
 calls everything from one thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from daybook.engine import transactions
@@ -31,7 +31,7 @@ from daybook.server.refusals import Refusals
 from daybook.server.slow_consumers import SlowConsumers
 from daybook.server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
 from daybook.server.unindexed import Unindexed
-from daybook.server.views import counts, set_aside
+from daybook.server.views import at_once, counting
 
 
 class Hub:
@@ -191,14 +191,12 @@ class Hub:
         self.stopping = True
         self.request(Stop(), callback)
 
-    def status(self) -> dict[str, Any]:
-        """Return the figures for `daybook status`."""
-        state = self.broker.state
+    def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the figures for `daybook status`; `counted` is what was counted in slices."""
         return {
             "lsn": self.broker.lsn,
             "durable_lsn": self.outbox.durable_lsn,
-            **counts(state),
-            **set_aside(state),
+            **(counted or at_once(counting(self.broker.state))),
             "max_unindexed_bytes": self.options.max_unindexed_bytes,
             "pending_bytes": self.writer.pending_bytes + self.broker.pending.raw_bytes,
             "peers_paused": len(self._paused),

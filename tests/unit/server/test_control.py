@@ -5,7 +5,7 @@ import contextlib
 import json
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ class FakeHub:
             raise StoreError("event 0 is damaged")
         return b"beginning"
 
-    def status(self) -> dict[str, Any]:
-        return {"lsn": self.broker.lsn, "version": "9"}
+    def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return dict(counted or {}) | {"lsn": self.broker.lsn, "version": "9"}
 
     def fill(self, queue: str, bodies: list[bytes]) -> list[int]:
         """Put messages into a queue; returns their ids."""
