@@ -151,6 +151,7 @@ dist/.sources: always
 
 # Manual pages and completions, made from the commands themselves. They are part of a wheel.
 share/.made: $(SOURCES) dist/.sources | $(BROKER)
+	@mkdir -p $(@D)
 	$(BIN)/python $(DEPENDENCIES) manuals
 	$(BIN)/python -m release.manuals share
 	@touch $@

@@ -174,7 +174,7 @@ def test_a_subscription_says_its_type(broker: BrokerProcess, wire: Wire) -> None
     ("headers", "text"),
     [
         ({"_AMQ_ROUTING_TYPE": "2"}, "write 0 (ANYCAST) or 1 (MULTICAST)"),
-        ({"_AMQ_ROUTING_TYPE": "1", "destination-type": "ANYCAST"}, "destination-type says"),
+        ({"_AMQ_ROUTING_TYPE": "1", "destination-type": "ANYCAST"}, "mean the same"),
     ],
 )
 def test_types_that_are_wrong(wire: Wire, headers: dict[str, str], text: str) -> None:

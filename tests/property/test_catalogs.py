@@ -134,7 +134,7 @@ def test_catalogs_of_another_journal_are_passed_over(tmp_path: Path) -> None:
     (other / CATALOGS).rename(data / CATALOGS)
     catalogs = Catalogs(data, RealDisk(data / JOURNAL))
     assert not catalogs.any
-    assert any("another journal" in note for note in catalogs.notes)
+    assert any("is passed over" in note for note in catalogs.notes)
     catalogs.close()
 
 

@@ -50,9 +50,22 @@ def plain(kind: Any) -> Any:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
-def details_of(kind: type[Detail]) -> st.SearchStrategy[Detail]:
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type: one of the table, a struct, a tuple of structs, or one of several types."""
+    if kind in FIELDS:
+        return FIELDS[kind]
+    if kind is type(None):
+        return st.none()
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return details_of(kind)
+    if get_origin(kind) is tuple:
+        return st.lists(values_of(plain(get_args(kind)[0])), max_size=2).map(tuple)
+    return st.one_of([values_of(each) for each in get_args(kind)])
+
+
+def details_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     fields = msgspec.structs.fields(kind)
-    return st.builds(kind, **{field.name: FIELDS[plain(field.type)] for field in fields})
+    return st.builds(kind, **{field.name: values_of(plain(field.type)) for field in fields})
 
 
 NUMBERS = {entry.detail: entry.number for entry in EVENT_TYPES if entry.detail is not None}

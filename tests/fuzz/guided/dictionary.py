@@ -50,7 +50,9 @@ def header_groups() -> tuple[tuple[bytes, ...], ...]:
 @cache
 def header_names() -> tuple[bytes, ...]:
     """All of these names."""
-    return tuple(sorted({name for group in header_groups() for name in group}))
+    same = [getattr(each, "names", ()) for each in vars(synonyms).values()]
+    spelled = {name.encode() for names in same for name in names}
+    return tuple(sorted({name for group in header_groups() for name in group} | spelled))
 
 
 def _looked_up(node: ast.AST) -> list[str]:

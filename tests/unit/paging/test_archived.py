@@ -449,8 +449,8 @@ def test_verify_names_damage(scene: Scene, what: str) -> None:
     else:
         content = msgspec.json.decode(told.read_bytes())
         told.write_bytes(msgspec.json.encode(content | {"block_hash": "ab" * 16}))
-    for command in (("archive", "verify"), ("verify", "--index")):
-        said = journal(*command, "--data", scene.data, "--archive", scene.archive, code=1)
+    for command, code in ((("archive", "verify"), 1), (("verify", "--index"), 6)):
+        said = journal(*command, "--data", scene.data, "--archive", scene.archive, code=code)
         assert path.name in said
         assert "Delete it" in said
 
@@ -479,7 +479,7 @@ def test_verify_finds_a_false_state_with_right_hashes(scene: Scene, tmp_path: Pa
         entry, tables_bytes=len(tables), tables_sha256=sha256(tables).hexdigest()
     )
     Archive(str(scene.archive)).snapshots.put(changed, iter([tables]), lambda: None)
-    said = journal("verify", "--index", "--data", scene.data, "--archive", scene.archive, code=1)
+    said = journal("verify", "--index", "--data", scene.data, "--archive", scene.archive, code=6)
     assert scene.object(CUTS[1]).name in said
     assert "folding the journal gives" in said
 

@@ -310,8 +310,12 @@ def test_a_damaged_cluster_is_found_by_a_check_and_passed_over(tmp_path: Path, h
     else:
         data[100] ^= 4
         file.write_bytes(data)
-    with pytest.raises(IndexDamaged, match=known.name):
-        check(tmp_path)
+    if harm == "missing":
+        # A start removes what is damaged, so a cluster may be gone; content comes from the journal.
+        assert check(tmp_path) == len(world.journal)
+    else:
+        with pytest.raises(IndexDamaged, match=known.name):
+            check(tmp_path)
     with closing(IndexStore(open_for_reading(tmp_path, DATA_ID), disk)) as store:
         for number in range(QUEUES):
             queue = world.queue(f"queue.{number}")

@@ -10,7 +10,7 @@ from daybook.server.config import ConfigError, load
 def test_all_that_is_wrong_with_a_divert_is_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text(
-        '[[divert]]\nname = "a"\naddress = "a b"\nforwarding-addresses = ["x::y", "c d", "e"]\n'
+        '[[divert]]\nname = "a"\naddress = "a?b"\nforwarding-addresses = ["x::y", "c?d", "e"]\n'
         'add-properties = ["k", "ack=1"]\nrename-properties = ["x=", "a=b"]\n'
         '[[divert]]\nname = "empty"\naddress = "a"\nforwarding-addresses = [""]\n'
         '[[divert]]\nname = "none"\naddress = ""\n'
@@ -20,8 +20,8 @@ def test_all_that_is_wrong_with_a_divert_is_reported_at_once(tmp_path: Path) -> 
         load(file)
     said = [line.removeprefix(f"{file}:") for line in caught.value.problems]
     parts = [
-        '1: divert "a": address is \'a b\'', '1: divert "a": forwarding-addresses has \'x::y\'',
-        '1: divert "a": forwarding-addresses has \'c d\'', '1: divert "a": \'k\' is no pair',
+        '1: divert "a": address is \'a?b\'', '1: divert "a": forwarding-addresses has \'x::y\'',
+        '1: divert "a": forwarding-addresses has \'c?d\'', '1: divert "a": \'k\' is no pair',
         '1: divert "a": \'ack\' is no property', '1: divert "a": \'\' is no property',
         '10: divert.forwarding-addresses is [""]; it must be a list without empty strings',
         '13: divert.address is ""', '11: divert "none": it must have 1 to',

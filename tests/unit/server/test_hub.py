@@ -299,7 +299,7 @@ def test_a_login_is_asked_for_once() -> None:
     assert [(request.login, request.passcode) for request, _ in bench.logins] == [("joe", "p")]
     bench.logins.pop()[1](None, "no")
     bench.run()
-    assert client.transport.take().startswith(b"ERROR\nmessage:no\n")
+    assert client.transport.take().startswith(b"ERROR\nmessage:no; give")
     assert client.transport.closed_after_ms == StompOptions().die_delay_ms
     assert bench.hub.status()["queues"] == 0
 

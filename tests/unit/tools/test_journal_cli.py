@@ -288,7 +288,7 @@ def test_verify_of_an_index_that_is_gone_is_one_of_the_journal_too(
     shutil.copytree(history.data, copy)
     shutil.rmtree(copy / "index", ignore_errors=True)
     result = journal("verify", "--index", copy)
-    assert result.exit_code == 1
+    assert result.exit_code == 6
     assert "events (LSN 1 to" in result.output
     assert f"there is no index in {copy / 'index'}" in " ".join(result.output.split())
 

@@ -185,13 +185,13 @@ def test_verify_compares_every_snapshot(with_snapshots: Any, tmp_path: Path) -> 
     whole = newest.read_bytes()
     try:
         newest.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-        said = refused(1, "verify", "--index", with_snapshots.data)
+        said = refused(6, "verify", "--index", with_snapshots.data)
         assert f"the snapshot {newest}: its SHA-256 is not that of the description" in said
         assert "Delete it" in said
         described = newest.with_suffix(".json")
         told_before = described.read_bytes()
         described.write_bytes(b"")
-        said = refused(1, "verify", "--index", with_snapshots.data)
+        said = refused(6, "verify", "--index", with_snapshots.data)
         assert f"the snapshot {described}: its description cannot be read" in said
         described.write_bytes(told_before)
         # Without the question nothing needs it.

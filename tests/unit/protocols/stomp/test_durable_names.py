@@ -89,7 +89,7 @@ def test_a_name_that_is_not_this_subscriptions_ends_both() -> None:
         ("shop", "durable-subscription-name:", b"is empty"),
         ("shop", "durable-subscription-name:a\nsubscription-name:b", b"mean the same"),
         ("shop", "durable-subscription-name:a\npersistent:perhaps", b"persistent is"),
-        ("shop", "durable-subscription-name:a b", b"durable subscription"),
+        ("shop", "durable-subscription-name:a?b", b"durable subscription"),
         ("s*p", "durable-subscription-name:a", b"durable subscription"),
     ],
 )
