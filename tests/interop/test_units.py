@@ -15,7 +15,8 @@ pytestmark = pytest.mark.interop
 COUNTED = {
     "pid", "lsn", "consumers", "addresses", "queues", "messages", "bytes", "ms", "peers",
     "connections", "producers", "refusals", "denials", "bodies", "blocks", "seconds", "restarts",
-    "files", "logins", "attempts", "deaths", "times", "priority", "consumer", "connection", "message",
+    "files", "logins", "attempts", "deaths", "times", "priority", "consumer", "connection",
+    "message",
 }  # fmt: skip
 """Words of headings that say what is counted, or that it is a name."""
 OF_MESSAGES = {

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from daybook.protocols.stomp import synonyms
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = (
     *sorted((ROOT / "protocols" / "stomp").rglob("*.py")),
