@@ -53,7 +53,7 @@ def header_groups() -> tuple[tuple[bytes, ...], ...]:
 def header_names() -> tuple[bytes, ...]:
     """All of these names."""
     same = [getattr(each, "names", ()) for each in vars(synonyms).values()]
-    spelled = {name.encode() for names in same for name in names}
+    spelled = {name.encode() for names in same if isinstance(names, tuple) for name in names}
     return tuple(sorted({name for group in header_groups() for name in group} | spelled))
 
 
