@@ -56,7 +56,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             shares = folder == "pipeline" and name not in _JVMS_OF_THEIR_OWN
             return "tests/pipeline" if shares else file
 
-    return Files(config, log)
+        def running(self, node: Any) -> str | None:
+            """Return the test that a worker is at."""
+            units = self.assigned_work[node].values()
+            return next((test for unit in units for test, done in unit.items() if not done), None)
+
+        def remove_node(self, node: Any) -> str | None:
+            """What ended its worker is not given to the next one, which it would end as well."""
+            ended = self.running(node)
+            if ended is not None:
+                self.assigned_work[node][self._split_scope(ended)][ended] = True
+            super().remove_node(node)
+            return ended
+
+    scheduler = Files(config, log)
+    config.stash[_SCHEDULER] = scheduler
+    return scheduler
+
+
+_SCHEDULER: Final = pytest.StashKey[Any]()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Name the tests that an interrupted run was at: they may be why it was interrupted."""
+    scheduler: Any = config.stash.get(_SCHEDULER, None)
+    for node in scheduler.nodes if scheduler is not None else ():
+        if test := scheduler.running(node):
+            terminalreporter.write_line(f"was running: {test}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
