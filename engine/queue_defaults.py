@@ -3,10 +3,17 @@
 Pure. Must never know how a queue is created.
 """
 
+from typing import Any, Final
+
 import msgspec
 
 from daybook.engine.definitions import QueueDefinition
 from daybook.engine.settings import AddressSettings
+
+# Asked once: the answer takes longer than all else about a new queue.
+_UNSET: Final[dict[str, Any]] = {
+    field.name: field.default for field in msgspec.structs.fields(QueueDefinition)
+}
 
 
 def with_defaults(definition: QueueDefinition, settings: AddressSettings) -> QueueDefinition:
@@ -30,8 +37,6 @@ def with_defaults(definition: QueueDefinition, settings: AddressSettings) -> Que
         wanted["consumers_before_dispatch"] = settings.default_consumers_before_dispatch
         wanted["delay_before_dispatch"] = settings.default_delay_before_dispatch
     unset = {
-        field.name: wanted[field.name]
-        for field in msgspec.structs.fields(QueueDefinition)
-        if field.name in wanted and getattr(definition, field.name) == field.default
+        name: value for name, value in wanted.items() if getattr(definition, name) == _UNSET[name]
     }
     return msgspec.structs.replace(definition, **unset)

@@ -56,8 +56,8 @@ from daybook.engine.tours import Tour
 NEVER: Final = -(1 << 62)
 """The credit of a consumer that gets nothing more, whatever is returned to it."""
 
-ATTACH_UNITS: Final = 20
-"""What attaching a consumer costs, with a queue of its own, in units of the budget."""
+ATTACH_UNITS: Final = 15
+"""What attaching a consumer costs, in units of the budget."""
 DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50

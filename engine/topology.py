@@ -43,6 +43,8 @@ NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
 """A queue with at most this many messages is deleted with them at once, whatever budget is left."""
+CREATE_UNITS: Final = 5
+"""What a new address costs, and a new queue, in units of the budget."""
 BY_ORDER: Final = (reasons.ADMINISTRATION, reasons.CONFIGURATION)
 """Reasons of queues whose attributes were given, and are not those that settings have."""
 BARE: Final = Window(1000, 1 << 40, with_content=False)
@@ -177,6 +179,7 @@ def create_address(
         ),
         events.encode_detail(definition),
     )
+    core.budget.spent += CREATE_UNITS
     core.held_changed = True
     address = core.state.addresses[number]
     core.wildcards.add(address, connection)
@@ -299,6 +302,7 @@ def create_queue(
         ),
         events.encode_detail(definition),
     )  # fmt: skip
+    core.budget.spent += CREATE_UNITS
     core.held_changed = True
     queue = core.state.queues[number]
     if core.seekers.count:

@@ -13,6 +13,7 @@ from daybook.engine.invariants import check
 from daybook.engine.names import temporary_name
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED
+from daybook.engine.topology import CREATE_UNITS
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World, fold
@@ -456,3 +457,15 @@ def test_temporary_destinations_end_in_slices(world: World) -> None:
     assert go_on(world) > 3
     assert not world.state.addresses
     assert not world.state.queues
+
+
+def test_a_new_address_and_a_new_queue_cost_more_than_the_message_that_made_them() -> None:
+    """A client that sends to a new queue each time is in a turn for as long as others are."""
+    world = World()
+    budget = world.broker.budget
+    before = budget.spent
+    world.send("made.1")
+    first = budget.spent - before
+    world.send("made.1")
+    again = budget.spent - before - first
+    assert first - again >= 2 * CREATE_UNITS
