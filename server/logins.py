@@ -47,6 +47,8 @@ PURGE_US: Final = 100_000
 
 BUSY: Final = "too many logins wait to be checked; try again later"
 
+ENABLE: Final = "log in as another one, or ask an administrator to enable it"
+
 Answer = Callable[[str | None, str], None]
 """Called with the user's name, or with None and the reason as text."""
 
@@ -197,7 +199,8 @@ class Logins:
                 self._tell(
                     request,
                     answer,
-                    f"no virtual host is named so, or user '{user}' may not use it",
+                    f"no virtual host is named so, or user '{user}' may not use it; connect to one"
+                    " that it may use",
                     virtual_host=request.host or "unknown",
                 )
 
@@ -343,7 +346,7 @@ class Logins:
         disabled = self._users.is_disabled(waiting.login)
         for request, answer in waiting.asked:
             if is_right and disabled:
-                self._tell(request, answer, f"the user '{waiting.login}' is disabled")
+                self._tell(request, answer, f"the user '{waiting.login}' is disabled; {ENABLE}")
             elif is_right:
                 answer(waiting.login, "")
             elif error is not None:

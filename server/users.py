@@ -342,7 +342,7 @@ class Users:
                 if not login:
                     return "the broker wants a login and a passcode"
                 return f"{GUEST} is not allowed; log in as a user of the broker"
-        return f"login or passcode of '{_shown(login)}' is wrong"
+        return f"login or passcode of '{_shown(login)}' is wrong; give a valid login and passcode"
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, User]]:

@@ -40,6 +40,7 @@ from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.recovery.redaction import NOTHING, Redaction
 from daybook.tools.texts import body_fields, moment, printable, without_redacted
+from daybook.tools.units import counted
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that are described separately."""
@@ -147,7 +148,7 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
             parts.append(f"priority {row[PRIORITY]}")
     if row[KIND] == events.CHUNK_RECEIVED:
         redacted_body = "bodies" in _left_out(event, redacted)
-        parts.append("body redacted" if redacted_body else f"{event.body_bytes} bytes")
+        parts.append("body redacted" if redacted_body else counted(event.body_bytes, "byte"))
     if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
     for name, value in detail.items():
@@ -167,9 +168,9 @@ def _size(event: Event, detail: dict[str, Any], redacted: Redaction) -> str:
     body_bytes = detail.get("body_bytes", event.body_bytes)
     left_out = _left_out(event, redacted)
     if not left_out:
-        return f"{len(event.headers) + body_bytes} bytes"
+        return counted(len(event.headers) + body_bytes, "byte")
     known = "bodies" not in left_out or "body_bytes" in detail
-    size = f"a body of {body_bytes} bytes, " if known else ""
+    size = f"a body of {counted(body_bytes, 'byte')}, " if known else ""
     return f"{size}{' and '.join(sorted(left_out))} redacted"
 
 

@@ -563,7 +563,7 @@ class Session(Conversation):
         try:
             if user is None:
                 self._refuse(AUTHENTICATION, shake.login, text)
-                raise StompError(text or "login refused", "give a valid login and passcode")
+                raise StompError(text or "login refused; give a valid login and passcode")
             self._opened(shake, user, now)
             roles = self.broker.roles_of(user)
             self._planner = Planner(self.version, self.options, self.connection, user, roles)

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from daybook.server import logs
-from daybook.server.logins import BUSY, DELAY_MAX_US, FREE_FAILURES, Limits, LoginRequest, Logins
+from daybook.server.logins import (
+    BUSY,
+    DELAY_MAX_US,
+    ENABLE,
+    FREE_FAILURES,
+    Limits,
+    LoginRequest,
+    Logins,
+)
 from daybook.server.passcode_hashes import CannotCheck
 
 
@@ -244,4 +252,7 @@ def test_a_disabled_user_hears_it_with_the_right_passcode_only(world: World) -> 
     world.log_in("joe", "wrong")
     world.hand.hash()
     world.hand.hash()
-    assert world.answers == [(None, "the user 'joe' is disabled"), (None, "joe is wrong")]
+    assert world.answers == [
+        (None, f"the user 'joe' is disabled; {ENABLE}"),
+        (None, "joe is wrong"),
+    ]

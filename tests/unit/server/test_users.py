@@ -55,6 +55,11 @@ def hasher(monkeypatch: pytest.MonkeyPatch) -> CountingHasher:
     return counting
 
 
+def wrong(login: str) -> str:
+    """What somebody hears who gave a wrong passcode."""
+    return f"login or passcode of '{login}' is wrong; give a valid login and passcode"
+
+
 def test_without_a_file_there_are_no_users(path: Path) -> None:
     users = Users.load(path)
     assert users.logins() == []
@@ -276,11 +281,11 @@ def test_why_a_peer_is_not_let_in(path: Path) -> None:
     users = Users.load(path)
     assert "from this machine only" in users.why_not("guest", False)
     assert "from this machine only" in users.why_not("", False)
-    assert users.why_not("guest", True) == "login or passcode of 'guest' is wrong"
+    assert users.why_not("guest", True) == wrong("guest")
     users.add("alice", "x")
     assert "guest is not allowed" in users.why_not("guest", True)
     assert "wants a login" in users.why_not("", False)
-    assert users.why_not("alice", True) == "login or passcode of 'alice' is wrong"
+    assert users.why_not("alice", True) == wrong("alice")
     assert len(users.why_not("a" * 10_000, True)) < 200
 
 

@@ -77,7 +77,7 @@ def test_a_large_message_is_told_with_its_chunks() -> None:
         detail = details.RoutedDetail(chunks=events.chunk_steps(lsns), body_bytes=1000)
         row = events.row(events.ROUTED, message=13, priority=4, flags=5)
         routed = Event(13, row, events.encode_detail(detail), b"a:b\n", 0, None)
-        assert sentence(routed, Names()) == f"message 13, 1004 bytes, {words}"
+        assert sentence(routed, Names()) == f"message 13, 1,004 bytes, {words}"
         assert as_object(routed, Names())["body_bytes"] == 1000
 
 
