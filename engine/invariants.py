@@ -314,10 +314,10 @@ def _order(queue: Queue) -> Iterator[str]:
 
 
 def _parts(level: Level) -> list[list[Entry]]:
-    """Return the parts that must be in order: lines as they are, and heaps, sorted."""
+    """Return the parts that must be in order: lines as they are, and islands, sorted."""
     runs = [level.head] if level.gap is None else [level.head, level.end]
     parts = [list(run.line) for run in runs]
-    parts += [[each[2] for each in sorted(run.back)] for run in runs]
+    parts += [list(run.back) for run in runs]
     if level.gap is not None:
         parts.append(sorted(level.gap.islands, key=position_of))
     return parts

@@ -10,80 +10,92 @@ checked by `engine.invariants` and, in isolation, by `tests/unit/engine/test_lev
   `tombstones` counts them; they are never more than about half of a level.
 - Without a gap the head is also the end, where new entries are added.
 
-An entry that returns joins a heap beside the line that it belongs to, so that its cost does not
-grow with the level. Must never know queues, the store, or why an entry comes or leaves.
+An entry that returns joins a second line beside the one that it belongs to, so that no cost grows
+with the level: nothing is sorted again, and tombstones of a long level are removed in parts. Must
+never know queues, the store, or why an entry comes or leaves.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
-from heapq import heappop, heappush, merge
-from typing import Final, TypeAlias
+from heapq import merge
+from itertools import islice
+from typing import Final
 
 from daybook.engine.events import BODY_OMITTED
 from daybook.engine.gap import Gap
 from daybook.engine.message import READY, Entry
 
 COMPACT_TOMBSTONES_MIN: Final = 64
-SETTLE_PART: Final = 16
-"""Returned entries join the line once the line is at most this many times as long as they are."""
-
-Returned: TypeAlias = tuple[int, int, Entry]
-"""Position, the LSN at which it returned, and the entry: a tombstone and the entry that took its
-place have the same position, but never returned by the same event."""
+COMPACT_PART: Final = 8192
+"""How many entries of a longer level are looked at for tombstones at a time, once for a quarter of
+that number of new tombstones."""
 
 
 class Run:
-    """Entries in order of position: a line, and a heap of entries that returned into the middle of
-    it."""
+    """Entries in order of position: a line, and beside it the entries that returned into the middle
+    of it, in order too."""
 
     __slots__ = ("back", "line")
 
     def __init__(self) -> None:
         self.line: deque[Entry] = deque()
-        self.back: list[Returned] = []
+        self.back: deque[Entry] = deque()
 
     def __len__(self) -> int:
         return len(self.line) + len(self.back)
 
     def insert(self, entry: Entry) -> None:
-        """Add an entry at its position."""
-        line = self.line
-        if not line or line[-1].position < entry.position:
+        """Add an entry at its position, behind a tombstone that has the same."""
+        position = entry.position
+        line, back = self.line, self.back
+        if not line or line[-1].position < position:
             line.append(entry)
+        elif not back or back[-1].position <= position:
+            back.append(entry)
+        elif position < back[0].position:
+            back.appendleft(entry)
         else:
-            heappush(self.back, (entry.position, entry.changed, entry))
+            back.insert(bisect_right(back, position, key=position_of), entry)
+
+    def remove(self, entry: Entry) -> bool:
+        """Take out an entry at any place; return whether it was there."""
+        for part in (self.line, self.back):
+            place = bisect_left(part, entry.position, key=position_of)
+            while place < len(part) and part[place].position == entry.position:
+                if part[place] is entry:
+                    del part[place]
+                    return True
+                place += 1
+        return False
+
+    def all(self) -> Iterator[Entry]:
+        """Iterate over all entries, in order, as they are now; tombstones among them."""
+        standing = list(self.line)
+        return merge(standing, list(self.back), key=position_of) if self.back else iter(standing)
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over the READY entries, in order, as they are now."""
-        standing: Iterator[Entry] = iter(list(self.line))
-        if self.back:
-            returned = (each[2] for each in sorted(self.back))
-            standing = merge(standing, returned, key=position_of)
-        return (entry for entry in standing if entry.state == READY)
+        return (entry for entry in self.all() if entry.state == READY)
 
-    def settle(self) -> None:
-        """Put returned entries into the line."""
-        if self.back:
-            everything = sorted((*self.line, *(each[2] for each in self.back)), key=position_of)
-            self.back.clear()
-            self.line.clear()
-            self.line.extend(everything)
+    def at(self, place: int) -> Entry:
+        """Return the entry that has so many before it; there is one."""
+        return next(islice(self.all(), place, None)) if self.back else self.line[place]
 
-    def settle_if_short(self) -> None:
-        """Put returned entries into the line if that costs little for each of them."""
-        if len(self.line) <= SETTLE_PART * len(self.back):
-            self.settle()
+    def front(self) -> deque[Entry]:
+        """Return the part whose first entry is the first of all; empty if there is none."""
+        line, back = self.line, self.back
+        return back if back and (not line or back[0].position <= line[0].position) else line
 
-    def compact(self) -> None:
-        """Remove tombstones."""
-        self.settle()
-        kept = []
-        for entry in self.line:
-            entry.linked = entry.state == READY
-            if entry.linked:
-                kept.append(entry)
-        self.line.clear()
-        self.line.extend(kept)
+    def rear(self) -> deque[Entry]:
+        """Return the part whose last entry is the last of all; empty if there is none."""
+        line, back = self.line, self.back
+        return back if back and (not line or back[-1].position >= line[-1].position) else line
+
+    def join(self, other: "Run") -> None:
+        """Add the entries of another run, all of them behind those of this one."""
+        self.line.extend(other.line)
+        self.back.extend(other.back)
 
 
 def position_of(entry: Entry) -> int:
@@ -91,17 +103,34 @@ def position_of(entry: Entry) -> int:
     return entry.position
 
 
+def _clear(part: deque[Entry], begin: int, most: int) -> int:
+    """Remove the tombstones among so many entries of a part from a place on; return how many
+    entries are left there."""
+    part.rotate(-begin)
+    taken = [part.popleft() for _ in range(min(most, len(part) - begin))]
+    kept = []
+    for entry in taken:
+        entry.linked = entry.state == READY
+        if entry.linked:
+            kept.append(entry)
+    part.extendleft(reversed(kept))
+    part.rotate(begin)
+    return len(kept)
+
+
 class Level:
     """Head, gap and tail; `end` is where new entries are added: the tail, without a gap the
     head."""
 
-    __slots__ = ("end", "gap", "head", "tombstones")
+    __slots__ = ("_cleared", "end", "gap", "head", "tombstones")
 
     def __init__(self) -> None:
         self.head = Run()
         self.end = self.head
         self.gap: Gap | None = None
         self.tombstones = 0
+        # The place up to which tombstones of a long level were removed lately.
+        self._cleared = 0
 
     @property
     def linked_count(self) -> int:
@@ -139,24 +168,19 @@ class Level:
             entry.linked = False
             return
         back = self.head.back
-        if back and back[0][2] is entry:
-            heappop(back)
+        if back and back[0] is entry:
+            back.popleft()
             entry.linked = False
             return
         self.tombstones += 1
         if self.tombstones > COMPACT_TOMBSTONES_MIN and 2 * self.tombstones > self.linked_count:
-            self.compact()
+            self._compact_some()
 
     def remove(self, entry: Entry) -> None:
-        """Take out a READY entry at any place. Costs time proportional to the length of the
-        level."""
-        islands = self.gap.islands if self.gap is not None else []
-        for run in (self.head, self.end):
-            run.settle()
-        for part in (self.head.line, islands, self.end.line):
-            if entry in part:
-                part.remove(entry)
-                break
+        """Take out a READY entry at any place."""
+        is_found = self.head.remove(entry) or self.end.remove(entry)
+        if not is_found and self.gap is not None:
+            self.gap.islands.remove(entry)
         entry.linked = False
 
     def first(self) -> Entry | None:
@@ -177,18 +201,17 @@ class Level:
         line, back = self.head.line, self.head.back
         while line and line[0].state != READY:
             self.unlink(line.popleft())
-        while back and back[0][2].state != READY:
-            self.unlink(heappop(back)[2])
-        if not back or (line and line[0].position < back[0][0]):
-            return line[0] if line else None
-        return back[0][2]
+        while back and back[0].state != READY:
+            self.unlink(back.popleft())
+        part = self.head.front()
+        return part[0] if part else None
 
     def is_behind_first(self, position: int) -> bool:
         """Whether an entry that is not loaded yet may come before this position."""
         head = self.head
         if head.line and head.line[0].position < position:
             return True
-        if head.back and head.back[0][0] < position:
+        if head.back and head.back[0].position < position:
             return True
         return self.gap is not None and position > self.gap.after
 
@@ -203,14 +226,44 @@ class Level:
 
     def compact(self) -> None:
         """Remove all tombstones."""
-        self.head.compact()
-        gap = self.gap
-        if gap is not None:
-            self.end.compact()
-            for entry in gap.islands:
-                entry.linked = entry.state == READY
-            gap.islands = [entry for entry in gap.islands if entry.linked]
+        for part in self._parts():
+            _clear(part, 0, len(part))
+        self._clear_islands()
         self.tombstones = 0
+
+    def _compact_some(self) -> None:
+        """Remove all tombstones of a short level, at times some of a long one."""
+        if self.linked_count <= COMPACT_PART:
+            self.compact()
+        elif not self.tombstones % (COMPACT_PART // 4):
+            self._compact_part()
+
+    def _compact_part(self) -> None:
+        """Remove the tombstones of the next part of the level, from its beginning after its end."""
+        before = self._cleared
+        for part in self._parts():
+            if before < len(part):
+                length = len(part)
+                kept = _clear(part, before, COMPACT_PART)
+                self._cleared += kept
+                self.tombstones -= length - len(part)
+                return
+            before -= len(part)
+        self._cleared = 0
+        self._clear_islands()
+
+    def _parts(self) -> list[deque[Entry]]:
+        parts = [self.head.line, self.head.back]
+        return parts if self.gap is None else [*parts, self.end.line, self.end.back]
+
+    def _clear_islands(self) -> None:
+        gap = self.gap
+        if gap is None:
+            return
+        for entry in gap.islands:
+            if entry.state != READY:
+                self.unlink(entry)
+        gap.islands = [entry for entry in gap.islands if entry.linked]
 
     # ---- the gap
 
@@ -223,9 +276,7 @@ class Level:
 
     def close_gap(self) -> None:
         """End an empty gap: the tail joins the head."""
-        self.head.settle()
-        self.end.settle()
-        self.head.line.extend(self.end.line)
+        self.head.join(self.end)
         self.end = self.head
         self.gap = None
 
@@ -263,14 +314,12 @@ class Level:
         left."""
         gap = self.gap
         assert gap is not None
-        self.end.settle()
-        tail = self.end.line
         left: list[Entry] = []
-        while tail and len(left) < most:
-            entry = tail[0]
+        while len(left) < most and (part := self.end.front()):
+            entry = part[0]
             if entry.state == READY and entry.position > indexed_lsn:
                 break
-            tail.popleft()
+            part.popleft()
             if entry.state != READY:
                 self.unlink(entry)
                 continue
@@ -284,21 +333,20 @@ class Level:
 
         `keep` entries stay, and `most` are looked at.
         """
-        self.head.settle()
-        line = self.head.line
+        head = self.head
         unindexed: deque[Entry] = deque()
         if self.gap is None:
-            if len(line) <= keep or line[keep].position > indexed_lsn:
+            if len(head) <= keep or head.at(keep).position > indexed_lsn:
                 return []
             # New entries behind them would be in the gap, and are not in the store yet.
-            while len(line) > keep and line[-1].position > indexed_lsn:
-                unindexed.appendleft(line.pop())
-        taken = self._taken(max(keep, len(line) - most))
+            while len(head) > keep and (part := head.rear())[-1].position > indexed_lsn:
+                unindexed.appendleft(part.pop())
+        taken = self._taken(max(keep, len(head) - most))
         # Entries before all that can leave, which cannot leave themselves, stay where they are.
         while taken and not is_evictable(taken[0], indexed_lsn):
-            line.append(taken.popleft())
+            head.line.append(taken.popleft())
         if not taken:
-            line.extend(unindexed)
+            head.line.extend(unindexed)
             return []
         gap = self.open_gap(taken[0].position - 1, taken[-1].position)
         self.end.line.extend(unindexed)
@@ -310,10 +358,10 @@ class Level:
 
     def _taken(self, keep: int) -> deque[Entry]:
         """Take the READY entries behind the first `keep` from the head."""
-        line = self.head.line
+        head = self.head
         taken: deque[Entry] = deque()
-        while len(line) > keep:
-            entry = line.pop()
+        while len(head) > keep:
+            entry = head.rear().pop()
             if entry.state == READY:
                 taken.appendleft(entry)
             else:

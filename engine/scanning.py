@@ -47,15 +47,9 @@ def is_there(queue: Queue, message_id: int) -> bool:
 
 
 def _in_run(run: Run, position: int, most: int) -> list[Entry]:
-    run.settle_if_short()
     found = _in_line(run.line, position, most)
-    if not run.back:
-        return found
-    returned = [each[2] for each in run.back if each[0] > position and each[2].state == READY]
-    if not returned:
-        return found
-    returned.sort(key=position_of)
-    return list(islice(merge(found, returned, key=position_of), most))
+    returned = _in_line(run.back, position, most)
+    return list(islice(merge(found, returned, key=position_of), most)) if returned else found
 
 
 def _in_line(line: deque[Entry], position: int, most: int) -> list[Entry]:

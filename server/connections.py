@@ -1,41 +1,66 @@
-"""Connections for administrators: listed in pages, and closed by id, user or address.
+"""Connections and consumers for administrators: listed in pages, and closed by id, user or address.
 
 Reads the state of the engine. The hub closes a connection as if its client had left, and sends the
-client the reason. It must never know sockets, nor its callers.
+client the reason. All of it is done in slices (`server.slicing`), since there may be very many.
+Must never know sockets, nor its callers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from daybook.engine.bundles import windows_of
 from daybook.engine.state import Connection, Consumer, State
+from daybook.server.slicing import Rows, Slices, at_once, rows_of
 
 PAGE_MAX: Final = 1000
 
-BY_ADMINISTRATOR: Final = "an administrator closed the connection"
+CLOSED_AT_A_TIME: Final = 5
+"""How many connections are closed in one slice: each may give back many messages."""
 
-Close = Callable[[int, str, str], bool]
+BY_ADMINISTRATOR: Final = "an administrator closed the connection"
+ASK_FIRST: Final = "ask the administrator of the broker before connecting again"
+
+Close: TypeAlias = Callable[[int, str, str], bool]
 """Closes a connection (id, what happened, what to do about it); returns whether it existed."""
+Closing: TypeAlias = tuple[int, str, str]
+"""What `Close` is called with."""
+
+
+def listing_connections(state: State, offset: int) -> Slices[dict[str, Any]]:
+    """A page of the connections, in the order of their logins."""
+    there = state.connections
+    page = list(islice(there.values(), offset, offset + PAGE_MAX + 1))
+    rows = yield from rows_of(
+        page[:PAGE_MAX],
+        lambda each: _connection(each) if each.id in there else {},
+        lambda each: len(each.consumers),
+    )
+    return _page("connections", rows, offset, len(page))
+
+
+def listing_consumers(state: State, offset: int) -> Slices[dict[str, Any]]:
+    """A page of the consumers, in the order in which they attached."""
+    there = state.consumers
+    page = list(islice(there.values(), offset, offset + PAGE_MAX + 1))
+    rows = yield from rows_of(
+        page[:PAGE_MAX], lambda each: _consumer(each) if each.id in there else {}
+    )
+    return _page("consumers", rows, offset, len(page))
 
 
 def connections(state: State, offset: int) -> dict[str, Any]:
-    """Return a page of the connections, in the order of their logins."""
-    some = islice(state.connections.values(), offset, offset + PAGE_MAX + 1)
-    rows = [_connection(each) for each in some]
-    return _page("connections", rows, offset)
+    """A page of the connections, at once."""
+    return at_once(listing_connections(state, offset))
 
 
 def consumers(state: State, offset: int) -> dict[str, Any]:
-    """Return a page of the consumers, in the order in which they attached."""
-    some = islice(state.consumers.values(), offset, offset + PAGE_MAX + 1)
-    rows = [_consumer(each) for each in some]
-    return _page("consumers", rows, offset)
+    """A page of the consumers, at once."""
+    return at_once(listing_consumers(state, offset))
 
 
-def _page(what: str, rows: list[dict[str, Any]], offset: int) -> dict[str, Any]:
-    more = len(rows) > PAGE_MAX
-    return {what: rows[:PAGE_MAX], "next_offset": offset + PAGE_MAX if more else None}
+def _page(what: str, rows: Rows, offset: int, found: int) -> dict[str, Any]:
+    return {what: rows, "next_offset": offset + PAGE_MAX if found > PAGE_MAX else None}
 
 
 def _connection(connection: Connection) -> dict[str, Any]:
@@ -72,22 +97,26 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
     }
 
 
-def close_matching(
-    state: State, close: Close, *, ids: tuple[int, ...], user: str | None, peer: str | None
-) -> int:
-    """Close the connections that match all given conditions; return how many."""
-    found = [
-        each.id
+def matching(
+    state: State, *, ids: tuple[int, ...], user: str | None, peer: str | None
+) -> list[Closing]:
+    """Return what closes the connections that match all given conditions."""
+    wanted = frozenset(ids)
+    return [
+        (each.id, BY_ADMINISTRATOR, ASK_FIRST)
         for each in state.connections.values()
-        if (not ids or each.id in ids)
+        if (not wanted or each.id in wanted)
         and (user is None or each.user == user)
         and (peer is None or peer in (each.peer, each.peer.rpartition(":")[0]))
     ]
-    advice = "ask the administrator of the broker before connecting again"
-    return sum(close(number, BY_ADMINISTRATOR, advice) for number in found)
 
 
-def close_where(state: State, close: Close, reason: Callable[[Connection], str]) -> int:
-    """Close the connections for which `reason` returns a text; return how many."""
-    found = [(each.id, why) for each in state.connections.values() if (why := reason(each))]
-    return sum(close(number, why, "log in again as a user of the broker") for number, why in found)
+def closing(close: Close, some: Iterable[Closing]) -> Slices[int]:
+    """Close connections; yield how many were closed in each slice, and return how many in all."""
+    left = iter(some)
+    closed = 0
+    while part := list(islice(left, CLOSED_AT_A_TIME)):
+        lately = sum(close(*each) for each in part)
+        closed += lately
+        yield lately
+    return closed

@@ -53,9 +53,10 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state import State
 from daybook.server import connections, logs, views
 from daybook.server.administering import Asker, Changing, MessagesAction, user_of
-from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, diverts
-from daybook.server.group_requests import GroupsOf, GroupsReset, groups
+from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, listing_diverts
+from daybook.server.group_requests import GroupsOf, GroupsReset, listing_groups
 from daybook.server.rights_requests import RightsOf, rights
+from daybook.server.slicing import Slices, in_turns
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
@@ -270,8 +271,10 @@ class RetainedForgetting(msgspec.Struct, frozen=True, tag="forget-retained", tag
         return ForgetRetained(self.address)
 
 
-Brief = Connections | Consumers | SettingsOf | Browse | Diverts | GroupsOf | RightsOf
-Reading = Status | Queues | Addresses | Brief
+Long = Status | Queues | Addresses | Connections | Consumers | Diverts | GroupsOf
+"""What may look at very many objects, and is answered in slices."""
+Brief = SettingsOf | Browse | RightsOf
+Reading = Long | Brief
 Change = (
     QueueCreation | QueueDeletion | QueuePause | QueueResumption
     | AddressCreation | AddressDeletion | IdCacheClearing | RetainedForgetting | DivertCreation
@@ -383,8 +386,6 @@ class ControlServer:
         return _encode(await self._carry_out(request, Asker(by, line.decode().strip(), actor)))
 
     async def _carry_out(self, request: Request, asker: Asker) -> dict[str, Any]:
-        if isinstance(request, ConnectionClosing):
-            return _told(self._close(request, asker))
         if isinstance(request, QueuePurge):
             return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
         if isinstance(request, MessagesAction):
@@ -404,61 +405,62 @@ class ControlServer:
             return _told(await self._delete(asker, request))
         if isinstance(request, Change):
             return _told(await self._decide(asker.command(request.command())))
-        if isinstance(request, Status | Queues | Addresses):
+        if isinstance(request, ConnectionClosing):
+            return _told(await self._close(request, asker))
+        if isinstance(request, Long):
             # One at a time: however many ask, a turn has one slice.
             async with self._looking:
                 return _told(await self._look(request))
         return _told(self._read(request))
 
-    async def _look(self, request: Status | Queues | Addresses) -> dict[str, Any]:
-        """Answer from all queues or addresses, in slices with turns of the broker in between."""
+    async def _look(self, request: Long) -> dict[str, Any] | Refusal:
+        """Answer from all of many objects, in slices with turns of the broker in between."""
         state = self._hub.broker.state
-        if isinstance(request, Queues):
-            slices = views.listing_queues(state, offset=request.offset)
-        elif isinstance(request, Addresses):
-            blocked = self._hub.broker.line.length
-            slices = views.listing_addresses(state, offset=request.offset, blocked=blocked)
-        else:
-            slices = views.counting(state)
-        while True:
-            try:
-                next(slices)
-            except StopIteration as end:
-                found: dict[str, Any] = end.value
-                break
-            await asyncio.sleep(0)
         if isinstance(request, Status):
+            found = await in_turns(views.counting(state))
             return {"pid": os.getpid()} | self._hub.status(found)
-        return found
+        if isinstance(request, GroupsOf):
+            return await in_turns(listing_groups(state, request))
+        return await in_turns(self._listing(state, request))
+
+    def _listing(
+        self, state: State, request: Queues | Addresses | Connections | Consumers | Diverts
+    ) -> Slices[dict[str, Any]]:
+        if isinstance(request, Queues):
+            return views.listing_queues(state, offset=request.offset)
+        if isinstance(request, Addresses):
+            blocked = self._hub.broker.line.length
+            return views.listing_addresses(state, offset=request.offset, blocked=blocked)
+        if isinstance(request, Connections):
+            return connections.listing_connections(state, request.offset)
+        if isinstance(request, Consumers):
+            return connections.listing_consumers(state, request.offset)
+        return listing_diverts(state)
 
     def _read(self, request: Brief) -> dict[str, Any] | Refusal:
         state = self._hub.broker.state
-        if isinstance(request, Connections):
-            return connections.connections(state, request.offset)
-        if isinstance(request, Consumers):
-            return connections.consumers(state, request.offset)
         if isinstance(request, SettingsOf):
             unknown = hosts.check_known(self._hub.broker, request.address)
             return unknown or views.settings(state, request.address)
         if isinstance(request, Browse):
             return self._browse(request)
-        if isinstance(request, Diverts):
-            return diverts(state)
-        if isinstance(request, GroupsOf):
-            return groups(state, request)
         return rights(self._hub.broker.permissions, request)
 
-    def _close(self, request: ConnectionClosing, asker: Asker) -> dict[str, Any] | Refusal:
+    async def _close(self, request: ConnectionClosing, asker: Asker) -> dict[str, Any] | Refusal:
+        """Close connections in slices, each of them with the event that says who asked for it."""
         if not request.ids and request.user is None and request.peer is None:
             return Refusal(Code.INVALID, "name ids, a user or a peer")
         hub = self._hub
-        first = hub.broker.next_lsn
-        closed = connections.close_matching(
-            hub.broker.state, hub.close_connection,
-            ids=request.ids, user=request.user, peer=request.peer,
-        )  # fmt: skip
-        if hub.broker.next_lsn > first:
-            hub.request(RecordRequest(asker.by, asker.request, first))
+        doomed = connections.matching(
+            hub.broker.state, ids=request.ids, user=request.user, peer=request.peer
+        )
+        closed, first = 0, hub.broker.next_lsn
+        for lately in connections.closing(hub.close_connection, doomed):
+            closed += lately
+            if hub.broker.next_lsn > first:
+                hub.request(RecordRequest(asker.by, asker.request, first))
+            await asyncio.sleep(0)
+            first = hub.broker.next_lsn
         return {"closed": closed}
 
     def _browse(self, request: Browse) -> dict[str, Any] | Refusal:

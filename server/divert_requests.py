@@ -7,6 +7,7 @@ import msgspec
 from daybook.engine.commands import Command, CreateDivert, DeleteDivert
 from daybook.engine.definitions import DivertDefinition
 from daybook.engine.state import State
+from daybook.server.slicing import Slices, at_once, rows_of
 
 
 class Diverts(msgspec.Struct, frozen=True, tag="diverts", tag_field="do"):
@@ -43,15 +44,24 @@ class DivertDeletion(msgspec.Struct, frozen=True, tag="delete-divert", tag_field
         return DeleteDivert(self.divert)
 
 
-def diverts(state: State) -> dict[str, Any]:
+def listing_diverts(state: State) -> Slices[dict[str, Any]]:
     """All diverts in order of their names."""
-    rows = []
-    for name in sorted(state.diverts):
-        definition = state.diverts[name]
-        row = {
-            field: getattr(definition, field)
-            for field in definition.__struct_fields__
-            if field not in ("name", "syntax")
-        }
-        rows.append({"divert": name, **row})
+    there = state.diverts
+    rows = yield from rows_of(
+        sorted(there), lambda name: _divert(there[name]) if name in there else {}
+    )
     return {"diverts": rows}
+
+
+def diverts(state: State) -> dict[str, Any]:
+    """All diverts, at once."""
+    return at_once(listing_diverts(state))
+
+
+def _divert(definition: DivertDefinition) -> dict[str, Any]:
+    row = {
+        field: getattr(definition, field)
+        for field in definition.__struct_fields__
+        if field not in ("name", "syntax")
+    }
+    return {"divert": definition.name, **row}

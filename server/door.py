@@ -13,11 +13,12 @@ from daybook.engine.state import Connection
 from daybook.server import admission, logins
 from daybook.server.admission import Admission
 from daybook.server.config import BrokerConfig
-from daybook.server.connections import close_where
+from daybook.server.connections import closing
 from daybook.server.descriptors import Descriptors
 from daybook.server.hub import Hub
 from daybook.server.logins import HASHERS, Logins, Loop
 from daybook.server.logs import logger
+from daybook.server.slicing import in_turns
 from daybook.server.users import GUEST, Users
 from daybook.server.users_file import User
 
@@ -69,7 +70,7 @@ class Door:
         """What `daybook status` shows."""
         return {**self.admission.status(), **self.logins.status()}
 
-    def close_former_users(self, hub: Hub, before: dict[str, User]) -> None:
+    async def close_former_users(self, hub: Hub, before: dict[str, User]) -> None:
         """Close connections of users that were removed or disabled, or have another passcode.
 
         `before` are the users before the change (`Users.snapshot`). Connections of the guest are
@@ -88,7 +89,12 @@ class Door:
                 )
             return f"{GUEST} is not allowed any more" if is_guest_out and user == GUEST else ""
 
-        closed = close_where(hub.broker.state, hub.close_connection, reason)
+        doomed = [
+            (each.id, why, "log in again as a user of the broker")
+            for each in hub.broker.state.connections.values()
+            if (why := reason(each))
+        ]
+        closed = await in_turns(closing(hub.close_connection, doomed))
         if closed:
             log.info("closed connections of former users", connections=closed)
 

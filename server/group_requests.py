@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from daybook.engine.commands import Command, ResetGroups
+from daybook.engine.groups import Grouping
 from daybook.engine.queue_names import find_queue
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
+from daybook.engine.state import Consumer, State
+from daybook.server.slicing import Slices, rows_of
 
 PAGE_MAX: Final = 1000
 
@@ -34,7 +36,7 @@ class GroupsReset(msgspec.Struct, frozen=True, tag="reset-groups", tag_field="do
         return ResetGroups(self.queue, self.group)
 
 
-def groups(state: State, request: GroupsOf) -> dict[str, Any] | Refusal:
+def listing_groups(state: State, request: GroupsOf) -> Slices[dict[str, Any] | Refusal]:
     """A page of the groups of a queue with their consumers, in the order in which they were bound;
     with `group-hashing` those that have messages in flight.
 
@@ -44,22 +46,21 @@ def groups(state: State, request: GroupsOf) -> dict[str, Any] | Refusal:
     if isinstance(queue, Refusal):
         return queue
     found = queue.groups
-    bound = found.bound if found is not None else {}
-    rows = []
-    for key, consumer in islice(bound.items(), request.offset, request.offset + PAGE_MAX + 1):
-        assert found is not None
-        name = found.names.get(key, "")
-        rows.append(
-            {
-                "group": name,
-                "bucket": key if found.buckets > 0 and key >= 0 else None,
-                "shared_place": -1 - key if key < 0 else None,
-                "consumer": consumer.id,
-                "connection": consumer.connection_id,
-                "user": consumer.connection.user,
-                "peer": consumer.connection.peer,
-            }
-        )
-    more = len(rows) > PAGE_MAX
-    following = request.offset + PAGE_MAX if more else None
-    return {"queue": queue.name, "groups": rows[:PAGE_MAX], "next_offset": following}
+    if found is None:
+        return {"queue": queue.name, "groups": [], "next_offset": None}
+    page = list(islice(found.bound.items(), request.offset, request.offset + PAGE_MAX + 1))
+    rows = yield from rows_of(page[:PAGE_MAX], lambda each: _group(found, *each))
+    following = request.offset + PAGE_MAX if len(page) > PAGE_MAX else None
+    return {"queue": queue.name, "groups": rows, "next_offset": following}
+
+
+def _group(groups: Grouping, key: int, consumer: Consumer) -> dict[str, Any]:
+    return {
+        "group": groups.names.get(key, ""),
+        "bucket": key if groups.buckets > 0 and key >= 0 else None,
+        "shared_place": -1 - key if key < 0 else None,
+        "consumer": consumer.id,
+        "connection": consumer.connection_id,
+        "user": consumer.connection.user,
+        "peer": consumer.connection.peer,
+    }

@@ -28,10 +28,11 @@ from daybook.server.outbox import Outbox
 from daybook.server.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
 from daybook.server.ports import STALL_US, HubOptions, ignore_notice
 from daybook.server.refusals import Refusals
+from daybook.server.slicing import at_once
 from daybook.server.slow_consumers import SlowConsumers
 from daybook.server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
 from daybook.server.unindexed import Unindexed
-from daybook.server.views import at_once, counting
+from daybook.server.views import counting
 
 
 class Hub:

@@ -14,8 +14,10 @@ from daybook.engine.permissions import Denial, Permissions, Rules
 from daybook.engine.permitting import refused_consumer, rules_place
 from daybook.engine.state import State
 from daybook.engine.syntax import Syntax
+from daybook.server.connections import closing
 from daybook.server.hub import Hub
 from daybook.server.logs import logger
+from daybook.server.slicing import in_turns
 from daybook.server.users import Users
 
 SLICE: Final = 500
@@ -61,8 +63,9 @@ class Rights:
         closed = 0
         left = list(hub.broker.state.consumers)
         while left and permissions is self.permissions:
-            for connection, why in _forbidden(hub.broker.state, permissions, left[:SLICE]).items():
-                closed += hub.close_connection(connection, why, "ask for the permission")
+            found = _forbidden(hub.broker.state, permissions, left[:SLICE])
+            doomed = [(each, why, "ask for the permission") for each, why in found.items()]
+            closed += await in_turns(closing(hub.close_connection, doomed))
             del left[:SLICE]
             await asyncio.sleep(0)
         if permissions is self.permissions:

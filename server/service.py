@@ -67,7 +67,7 @@ from daybook.server.signing import TICK_SECONDS, Signing
 from daybook.server.signing_config import check_signing
 from daybook.server.supervision import Supervisor
 from daybook.server.users import Users
-from daybook.server.users_file import UsersError
+from daybook.server.users_file import User, UsersError
 from daybook.server.version import VERSION
 
 CLOCK_STEP_US: Final = 500_000
@@ -479,8 +479,7 @@ class Service:
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             self._permit(self.rights.renew)
-            self.door.close_former_users(self.hub, before)
-            self._reloading = self._loop.create_task(self.rights.close_forbidden())
+            self._reloading = self._loop.create_task(self._close_former(before))
             return
         applied, later = changes(self.config, new)
         applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
@@ -488,7 +487,6 @@ class Service:
         self.users.allow_guest = self.config.broker.allow_guest
         logs.warn_all(log, self.users.warnings(all_names(self.config.virtual_hosts)))
         self._permit(self.rights.renew)
-        self.door.close_former_users(self.hub, before)
         logs.set_level(self.config.log.level)
         self.broker.configure(self._options())
         self.hub.configure(hub_options(self.config))
@@ -502,10 +500,17 @@ class Service:
         self.signing.reload()
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
-        self._reloading = self._loop.create_task(self._apply_reloaded())
+        self._reloading = self._loop.create_task(self._apply_reloaded(before))
         log.info("configuration reloaded", changed=applied, needs_restart=later)
 
-    async def _apply_reloaded(self) -> None:
+    async def _close_former(self, before: dict[str, User]) -> None:
+        """Close connections whose user may not be connected any more, or consume what it does."""
+        await self.door.close_former_users(self.hub, before)
+        await self.rights.close_forbidden()
+
+    async def _apply_reloaded(self, before: dict[str, User]) -> None:
+        # First, and before anything can fail: somebody may have been locked out.
+        await self.door.close_former_users(self.hub, before)
         try:
             await self._configuring.apply(lambda: self.config)
         except StartError as error:

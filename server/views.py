@@ -1,13 +1,12 @@
 """Views of a broker's state as plain data, for the control socket and the command line.
 
 Reads a `State`, of a running broker or folded from a journal, and changes nothing. Every result is
-bounded. What looks at many objects does so in slices (`Slices`), between which a running broker has
-turns: then a sum is not that of one moment, and what was deleted meanwhile is left out. This module
-must never know where the state comes from, nor its callers.
+bounded. What looks at many objects does so in slices (`server.slicing`); what was deleted between
+two of them is left out. This module must never know where the state comes from, nor its callers.
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter
@@ -29,6 +28,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.engine.retaining import retained_at
 from daybook.engine.state import Address, State
 from daybook.engine.topology import check_address_name
+from daybook.server.slicing import ROW, SLICE, Slices, at_once, rows_of
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
@@ -59,25 +59,7 @@ def nobody(address: str) -> int:
     return 0
 
 
-_T = TypeVar("_T")
 Named = TypeVar("Named", Queue, Address)
-Slices = Generator[int, None, _T]
-"""What looks at many objects: after each slice it yields at how many it has looked since the last,
-and at the end it returns the result."""
-
-SLICE: Final = 1000
-"""At how many objects a slice looks, some 1 to 3 ms; a row takes as long as ROW of them."""
-ROW: Final = 40
-
-
-def at_once(slices: Slices[_T]) -> _T:
-    """Return the result of all slices."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
 
 
 def counting(state: State) -> Slices[dict[str, Any]]:
@@ -221,11 +203,9 @@ def listing_queues(
     """A page of the queues in order of their names; `next_offset` is None on the last."""
     total = len(state.queues)
     page = yield from _in_order(state.queues.values(), offset, limit)
-    rows: list[dict[str, Any]] = []
-    for start in range(0, len(page), SLICE // ROW):
-        some = page[start : start + SLICE // ROW]
-        rows += [_queue(queue) for queue in some if state.queues.get(queue.id) is queue]
-        yield len(some) * ROW
+    rows = yield from rows_of(
+        page, lambda queue: _queue(queue) if state.queues.get(queue.id) is queue else {}
+    )
     return {"queues": rows, "next_offset": _next(offset, len(page), total)}
 
 

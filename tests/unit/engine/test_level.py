@@ -1,11 +1,15 @@
 """The laws of a level by itself: order, tombstones, what comes back, and what the gap takes."""
 
+from collections import deque
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from daybook.engine.level import COMPACT_TOMBSTONES_MIN, Level
+from daybook.engine import level as levels
+from daybook.engine.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, Level
 from daybook.engine.message import GONE, IN_FLIGHT, READY, Entry, Message
 
 
@@ -121,6 +125,54 @@ class Levels(RuleBasedStateMachine):
 TestLevels = Levels.TestCase
 
 
+class LongLevels(Levels):
+    """A level that is long from the first entry on, and has its tombstones removed in parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patched = patch.multiple(levels, COMPACT_TOMBSTONES_MIN=1, COMPACT_PART=4)
+        self.patched.start()
+
+    def teardown(self) -> None:
+        self.patched.stop()
+
+    @rule(count=st.integers(2, 9))
+    def put_some(self, count: int) -> None:
+        for _ in range(count):
+            self.put(1)
+
+
+TestLongLevels = LongLevels.TestCase
+
+
+def test_tombstones_of_a_long_level_are_removed_in_parts() -> None:
+    """However long it is, no entry that leaves costs more than a part of it."""
+    level = Level()
+    entries = [entry(number) for number in range(1, 100_001)]
+    for each in entries:
+        level.put(each)
+    looked: list[int] = []
+
+    def clear(part: deque[Entry], begin: int, most: int) -> int:
+        looked.append(min(most, len(part) - begin))
+        return cleared(part, begin, most)
+
+    cleared = levels._clear
+    with patch.object(levels, "_clear", clear):
+        for each in entries[10_000:]:
+            each.state = IN_FLIGHT
+            level.withdraw(each)
+            assert looked[1:] == []
+            assert max(looked, default=0) <= COMPACT_PART
+            looked.clear()
+            assert level.tombstones <= level.linked_count / 2 + 4 * COMPACT_PART
+    assert level.linked_count < 50_000
+    for each in reversed(entries[10_000:]):
+        each.state = READY
+        level.put_back(each)
+    assert positions(level) == list(range(1, 100_001))
+
+
 @given(st.permutations(range(1, 40)))
 def test_what_comes_back_in_any_order_is_in_order(order: list[int]) -> None:
     level = Level()
@@ -135,8 +187,7 @@ def test_what_comes_back_in_any_order_is_in_order(order: list[int]) -> None:
         entries[number].state = READY
         level.put_back(entries[number])
     assert positions(level) == list(range(1, 42))
-    level.head.settle()
-    assert [each.position for each in level.head.line] == list(range(1, 42))
+    assert [each.position for each in level.head.all()] == list(range(1, 42))
 
 
 def test_what_comes_back_costs_nothing_of_the_length() -> None:

@@ -1,0 +1,66 @@
+"""Work on many objects in slices, between which a running broker has turns.
+
+A generator does a slice, yields at how many objects it has looked, and in the end returns the
+result: a sum is then not that of one moment. Must never know what the objects are.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, TypeAlias, TypeVar
+
+_T = TypeVar("_T")
+Slices: TypeAlias = Generator[int, None, _T]
+"""What looks at many objects: after each slice it yields at how many it has looked since the last,
+and at the end it returns the result."""
+Rows: TypeAlias = list[dict[str, Any]]
+
+SLICE: Final = 1000
+"""At how many objects a slice looks, some 1 to 3 ms; a row takes as long as ROW of them."""
+ROW: Final = 40
+
+
+def at_once(slices: Slices[_T]) -> _T:
+    """Return the result of all slices."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+
+
+async def in_turns(slices: Slices[_T]) -> _T:
+    """Return the result of all slices, with turns of the event loop in between."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        await asyncio.sleep(0)
+
+
+def nothing_more(_: Any) -> int:
+    """Return 0: how many objects are looked at for a row besides its own."""
+    return 0
+
+
+def rows_of(
+    some: Iterable[_T],
+    row: Callable[[_T], dict[str, Any]],
+    more: Callable[[_T], int] = nothing_more,
+) -> Slices[Rows]:
+    """Return a row for each object, without those that are empty; `more` tells at how many other
+    objects it looks for that."""
+    rows: Rows = []
+    looked = 0
+    for each in some:
+        cost = ROW + more(each)
+        if looked and looked + cost > SLICE:
+            yield looked
+            looked = 0
+        if found := row(each):
+            rows.append(found)
+        looked += cost
+    yield looked
+    return rows
