@@ -106,6 +106,9 @@ def choose_in_turn(core: Core, queue: Queue) -> None:
         message = entry.message
         if message.expires and is_expired(core, queue, entry):
             expire(core, queue, entry)
+            if core.budget.left <= (most - left) * DELIVERY_UNITS:
+                core.later[queue.id] = queue
+                break
             # Nobody was served: the same consumer is asked again.
             position = (position - 1) % count
             continue

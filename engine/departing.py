@@ -6,6 +6,8 @@ address is never dropped because no queue there takes it. It is held (ADR 25), u
 `dead-letter-policy` is DROP. Must never know how held messages are walked.
 """
 
+from typing import Final
+
 from daybook.engine import deaths, details, events, forwarding, names, reasons, retroactive
 from daybook.engine.commands import Send
 from daybook.engine.content import codec_of
@@ -24,6 +26,9 @@ from daybook.engine.queues import Queue
 from daybook.engine.routing import forward
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
+
+MOVE_UNITS: Final = 4
+"""What a copy for another address costs, with its headers, in units of the budget."""
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
@@ -176,6 +181,7 @@ def _move_out(
     reason: int = reasons.NO_REASON,
 ) -> str:
     """Move an entry to a target address; return why it must stay, empty if it left."""
+    core.budget.spent += MOVE_UNITS
     message = entry.message
     copy = message
     routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
@@ -252,6 +258,7 @@ def _leave(
     core: Core, queue: Queue, entry: Entry, *, kind: int, reason: int, related: int = 0
 ) -> None:
     """Emit the event that takes an entry out; the Routed of its copy must be the next one."""
+    core.budget.spent += 1
     queue.make_resident(entry)
     core.emit_of_entry(queue, entry, kind, reason, related=related)
 

@@ -4,16 +4,11 @@
 itself do not expire, or they could circulate for ever; held messages are left to `engine.holding`.
 """
 
-from typing import Final
-
 from daybook.engine.core import Core
 from daybook.engine.departing import expire, expiry_address
 from daybook.engine.message import IN_FLIGHT, READY, Entry
 from daybook.engine.queues import ContentError, Due, Queue
 from daybook.engine.unreadable import let_rest
-
-EXPIRE_UNITS: Final = 4
-"""What taking an entry out costs beyond looking at it, in units of the budget."""
 
 
 def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
@@ -45,7 +40,6 @@ def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
     for item in core.state.expiring.due(core.state.store, core.now // 1000):
         core.budget.spent += 1
         if _expire_one(core, item, unread):
-            core.budget.spent += EXPIRE_UNITS
             expired += 1
         if expired == limit or core.budget.is_spent:
             return True

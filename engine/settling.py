@@ -41,7 +41,7 @@ from daybook.engine.unreadable import try_later
 
 RETURN_UNITS: Final = 2
 """What a return costs in addition to the command, in units of the budget: it may need a copy."""
-SETTLED_LEAST: Final = 50
+SETTLED_LEAST: Final = 25
 """The least number of deliveries that a settlement ends before others have their turn."""
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""
@@ -75,7 +75,8 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
     """End deliveries without success."""
     if command.outcome not in OUTCOMES:
         return Refusal(Code.INVALID, f"there is no outcome {command.outcome}")
-    chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
+    most = max(core.budget.left // (1 + RETURN_UNITS), SETTLED_LEAST)
+    chosen = select(core, consumer, command, most)
     if isinstance(chosen, Refusal):
         return 0 if was_lost(core, command) else chosen
     consumer = chosen[-1].consumer

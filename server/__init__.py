@@ -23,7 +23,8 @@ Modules:
   order.
 - `configuring`: Putting a configuration in force: its commands, one after the other, each durable
   before the next.
-- `connections`: Connections for administrators: listed in pages, and closed by id, user or address.
+- `connections`: Connections and consumers for administrators: listed in pages, and closed by id,
+  user or address.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
 - `deadlines`: The deadlines of sessions: a heap that also bounds its obsolete entries.
@@ -116,12 +117,15 @@ Modules:
   66).
 - `signing_config`: What may be configured about signing; reads nothing but the beginning of the
   key's file.
+- `slicing`: Work on many objects in slices, between which a running broker has turns.
 - `slow_consumers`: Slow consumers, by the settings of their address: detects, reports and
   disconnects them.
 - `supervision`: Supervision of background work, so that no failure of it goes unnoticed.
 - `tally`: Limits reports that strangers can cause: the first of a kind is reported, others are
   counted.
 - `toml_source`: A TOML file with the line of every key, so that errors can point at it.
+- `turn_lengths`: How much work a turn may have: less while a client that asks for little waits for
+  others.
 - `turns`: Turns: which peers continue in the next one, how much work each may do, and turn times
   (ADR 27).
 - `unindexed`: The bytes that are journaled but not indexed yet, and their limit.

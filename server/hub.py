@@ -30,7 +30,7 @@ from daybook.server.ports import STALL_US, HubOptions, ignore_notice
 from daybook.server.refusals import Refusals
 from daybook.server.slicing import at_once
 from daybook.server.slow_consumers import SlowConsumers
-from daybook.server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS, Answer, Turns
+from daybook.server.turns import Answer, Turns
 from daybook.server.unindexed import Unindexed
 from daybook.server.views import counting
 
@@ -102,6 +102,7 @@ class Hub:
         begun = self.turns.begin_input()
         now = self._clock()
         peer.session.receive(data, now)
+        self.turns.heard(peer, now)
         self.memory.charge_input(peer)
         self._after(peer)
         self._see_to_input(peer)
@@ -173,7 +174,7 @@ class Hub:
 
     def request(self, command: Command, callback: Answer | None = None) -> None:
         """Execute an administrator's command; `callback` gets the answer when it may be sent."""
-        self.turns.allow(SLICE_UNITS)
+        self.turns.allow(self.turns.lengths.slice)
         answer = self.broker.handle(command, self._clock())
         if answer is UNFINISHED:
             self.turns.unfinished.append((command, callback))
@@ -271,7 +272,7 @@ class Hub:
         if indexed_bytes is not None and self.unindexed.index(indexed_bytes, limit):
             self._soon()
         if lsn >= self._paging_from and self.failure is None:
-            self.turns.allow(TURN_UNITS)
+            self.turns.allow(self.turns.lengths.turn)
             self.broker.page_out()
             self._soon()
         self._resume()
@@ -302,7 +303,7 @@ class Hub:
         self.turns.is_pressed = self.unindexed_bytes > self.options.max_unindexed_bytes // 2
         if self._has_work:
             self.turns.go_on(now, self._proceed, self.request)
-        self.turns.allow(DELIVERY_UNITS)
+        self.turns.allow(self.turns.lengths.delivery)
         broker.dispatch(now)
         if broker.effects:
             self._deliver()
@@ -329,9 +330,9 @@ class Hub:
             self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
         ):
             self._close_block()
-        if broker.is_touched or self._has_work:
+        if is_left_over := broker.is_touched or self._has_work:
             self._soon()
-        self.turns.next_turn()
+        self.turns.next_turn(is_left_over=is_left_over)
         self.turns.took(begun, now)
 
     @property

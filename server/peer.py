@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from daybook.protocols.port import Body, MessagingSession
 from daybook.server.outbox import Generation
+from daybook.server.turn_lengths import Usage
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
 """A transport with more bytes than this in its buffer is full; it reports when it has drained."""
@@ -113,6 +114,7 @@ class Peer:
         "room",
         "session",
         "transport",
+        "usage",
         "waiting_bytes",
     )
 
@@ -149,6 +151,7 @@ class Peer:
         # Memory of the layers below the session: for input, and for the connection itself.
         self.layer_bytes = 0
         self.fixed_bytes = 0
+        self.usage: Final = Usage()
         self._bodies: deque[_BodyUnderWay] = deque()
         self._held: deque[bytes] = deque()
 

@@ -479,7 +479,7 @@ class Service:
         except (ConfigError, UsersError) as error:
             log.error("the configuration was not reloaded", why=str(error))
             self._permit(self.rights.renew)
-            self._reloading = self._loop.create_task(self._close_former(before))
+            self._reloading = self._loop.create_task(self._apply_reloaded(before, is_new=False))
             return
         applied, later = changes(self.config, new)
         applied += [f"user {each}" for each in sorted(self.users.altered_since(before))]
@@ -500,19 +500,15 @@ class Service:
         self.signing.reload()
         for acceptor, config in zip(self._acceptors, self.config.acceptors, strict=True):
             acceptor.configure(config)
-        self._reloading = self._loop.create_task(self._apply_reloaded(before))
+        self._reloading = self._loop.create_task(self._apply_reloaded(before, is_new=True))
         log.info("configuration reloaded", changed=applied, needs_restart=later)
 
-    async def _close_former(self, before: dict[str, User]) -> None:
-        """Close connections whose user may not be connected any more, or consume what it does."""
-        await self.door.close_former_users(self.hub, before)
-        await self.rights.close_forbidden()
-
-    async def _apply_reloaded(self, before: dict[str, User]) -> None:
+    async def _apply_reloaded(self, before: dict[str, User], *, is_new: bool) -> None:
         # First, and before anything can fail: somebody may have been locked out.
         await self.door.close_former_users(self.hub, before)
         try:
-            await self._configuring.apply(lambda: self.config)
+            if is_new:
+                await self._configuring.apply(lambda: self.config)
         except StartError as error:
             log.error("a part of the configuration was refused", why=str(error))
         await self.rights.close_forbidden()

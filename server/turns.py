@@ -19,15 +19,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.server.peer import Peer
 from daybook.server.ports import HubOptions
-
-SLICE_UNITS: Final = 250
-"""The units of a slice: work for one peer, or one piece of work, in one turn."""
-SLICE_LEAST: Final = 50
-"""The minimum for new input, even if other new input has used up the turn."""
-TURN_UNITS: Final = 300
-"""The units of a turn for input, and the same number again for unfinished commands and expiry."""
-DELIVERY_UNITS: Final = 600
-"""The units of a turn for deliveries."""
+from daybook.server.turn_lengths import TurnLengths
 
 NAMES: Final = -1
 """The scan for unused names, beside the reasons of timers."""
@@ -68,7 +60,10 @@ class Turns:
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
-        self._input_limit = budget.spent + TURN_UNITS
+        self.lengths: Final = TurnLengths()
+        self._input_limit = budget.spent + self.lengths.turn
+        self._input_begun = budget.spent
+        self._is_left_over = False
         self._is_overspent = False
         self._longest_ns = 0
         self._minute_ns = 0
@@ -82,7 +77,14 @@ class Turns:
     def begin_input(self) -> int:
         """Limit the next work to a slice of new input; return the begin to pass to `took`."""
         self.allow_input()
+        self._input_begun = self._budget.spent
         return self.meter()
+
+    def heard(self, peer: Peer, now: int) -> None:
+        """Count what new input took; turns become short if a light peer waits for others."""
+        is_light = peer.usage.add(self._budget.spent - self._input_begun, now)
+        if is_light and self._is_left_over and not peer.session.has_more:
+            self.lengths.shorten(now)
 
     def must_wait(self, peer: Peer) -> bool:
         """Return whether a peer whose input was just processed must wait for its next turn."""
@@ -101,11 +103,13 @@ class Turns:
     def allow_input(self) -> None:
         """Limit the next work to a slice of new input, and to the rest of the turn."""
         spent = self._budget.spent
-        self._budget.limit = max(min(spent + SLICE_UNITS, self._input_limit), spent + SLICE_LEAST)
+        most = min(spent + self.lengths.slice, self._input_limit)
+        self._budget.limit = max(most, spent + self.lengths.least)
 
-    def next_turn(self) -> None:
-        """End the turn: new input may be processed again."""
-        self._input_limit = self._budget.spent + TURN_UNITS
+    def next_turn(self, *, is_left_over: bool) -> None:
+        """End the turn: new input may be processed again, beside what is left over."""
+        self._is_left_over = is_left_over
+        self._input_limit = self._budget.spent + self.lengths.turn
 
     @property
     def has_work(self) -> bool:
@@ -128,24 +132,25 @@ class Turns:
         """Do a slice of each unfinished piece of work."""
         broker = self._broker
         if self.waiting:
-            self._let_proceed(proceed)
+            self._let_proceed(proceed, now)
         if (self._may_go_on or not self.is_pressed) and broker.has_more:
             # While the index is far behind: a slice for each tick.
             self._may_go_on = False
-            self.allow(TURN_UNITS)
+            self.allow(self.lengths.turn)
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
         if self.scans:
             self._scan(now)
         if broker.pages_out:
-            self.allow(TURN_UNITS)
+            self.allow(self.lengths.turn)
             broker.page_out_more()
 
     def tick(self, now: int, options: HubOptions) -> None:
         """Begin searches for due entries, for expired ones once a period, if it is positive; and
         likewise for unused names."""
         self._may_go_on = True
+        self.lengths.tick(now)
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
             self.scans.add(EXPIRY)
@@ -160,22 +165,22 @@ class Turns:
         """Search for due entries, a slice for each reason."""
         broker = self._broker
         if EXPIRY in self.scans:
-            self.allow(SLICE_UNITS)
+            self.allow(self.lengths.slice)
             broker.handle(ExpireDue(), now)
             if not broker.more_due:
                 self.scans.remove(EXPIRY)
         if DELIVERY in self.scans:
-            self.allow(SLICE_UNITS)
+            self.allow(self.lengths.slice)
             broker.handle(DeliverDue(), now)
             if not broker.more_scheduled:
                 self.scans.remove(DELIVERY)
         if NAMES in self.scans:
-            self.allow(SLICE_UNITS)
+            self.allow(self.lengths.slice)
             broker.handle(DeleteUnused(), now)
             if not broker.scans_names:
                 self.scans.remove(NAMES)
 
-    def _let_proceed(self, proceed: Callable[[Peer], None]) -> None:
+    def _let_proceed(self, proceed: Callable[[Peer], None], now: int) -> None:
         """Resume waiting peers, one after the other, until the turn is used up.
 
         Work that cannot be divided, for example a message to very many queues, may take far longer;
@@ -184,13 +189,16 @@ class Turns:
         if self._is_overspent:
             self._is_overspent = False
             return
-        end = self._budget.spent + TURN_UNITS
+        lengths = self.lengths
+        end = self._budget.spent + lengths.turn
         while self.waiting and self._budget.spent < end:
             peer = next(iter(self.waiting))
             del self.waiting[peer]
-            self._budget.limit = min(end, self._budget.spent + SLICE_UNITS // 2)
+            self._budget.limit = min(end, self._budget.spent + lengths.slice // 2)
+            begun = self._budget.spent
             proceed(peer)
-        self._is_overspent = self._budget.spent - end >= TURN_UNITS // 2
+            peer.usage.add(self._budget.spent - begun, now)
+        self._is_overspent = self._budget.spent - end >= lengths.turn // 2
 
     # ---- how long
 

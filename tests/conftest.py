@@ -35,46 +35,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _LONG_FIRST: Final = ("pipeline", "crash", "soak", "attack", "interop", "property", "simulation")
 """Folders with tests that take long: begun last, a single file would keep one processor busy while
 the others have nothing left to do."""
-_JVMS_OF_THEIR_OWN: Final = ("test_cluster.py", "test_exactly_once.py")
-"""Files of the pipeline that start Spark themselves, and do not use the session of the others."""
+_SCHEDULER: Final = pytest.StashKey[Any]()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each file to one worker, and all that share a session of Spark to the same one.
-
-    A session costs half a minute of a processor until its virtual machine is warm.
-    """
+    """Give each file to one worker, as `tests.support.scheduling` says."""
     if config.getoption("dist") != "loadfile":
         return None
-    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 (only where xdist runs)
+    from tests.support.scheduling import Files  # noqa: PLC0415 (only where xdist runs)
 
-    class Files(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            _, folder, name = (*file.split("/", 2), "")[:3]
-            shares = folder == "pipeline" and name not in _JVMS_OF_THEIR_OWN
-            return "tests/pipeline" if shares else file
-
-        def running(self, node: Any) -> str | None:
-            """Return the test that a worker is at."""
-            units = self.assigned_work[node].values()
-            return next((test for unit in units for test, done in unit.items() if not done), None)
-
-        def remove_node(self, node: Any) -> str | None:
-            """What ended its worker is not given to the next one, which it would end as well."""
-            ended = self.running(node)
-            if ended is not None:
-                self.assigned_work[node][self._split_scope(ended)][ended] = True
-            super().remove_node(node)
-            return ended
-
-    scheduler = Files(config, log)
-    config.stash[_SCHEDULER] = scheduler
-    return scheduler
-
-
-_SCHEDULER: Final = pytest.StashKey[Any]()
+    config.stash[_SCHEDULER] = Files(config, log)
+    return config.stash[_SCHEDULER]
 
 
 def pytest_terminal_summary(

@@ -562,8 +562,9 @@ class Session(Conversation):
         self.login_request = None
         try:
             if user is None:
-                self._refuse(AUTHENTICATION, shake.login, text)
-                raise StompError(text or "login refused; give a valid login and passcode")
+                what, _, advice = text.partition("; ")
+                self._refuse(AUTHENTICATION, shake.login, what)
+                raise StompError(what, advice or "give a valid login and passcode")
             self._opened(shake, user, now)
             roles = self.broker.roles_of(user)
             self._planner = Planner(self.version, self.options, self.connection, user, roles)

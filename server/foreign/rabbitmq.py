@@ -6,6 +6,7 @@ divert from there to a queue. Policies are resolved for the queues that the file
 without passcodes. What cannot be taken over is a finding. Must never act on what it reads.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import re2
 
-from daybook.engine.names import wrong_with, wrong_with_host, wrong_with_wildcards
+from daybook.engine.names import HOST_LENGTH_MAX, wrong_with, wrong_with_host, wrong_with_wildcards
 from daybook.engine.patterns import PatternTrie, overlap, path_of
 from daybook.engine.syntax import DEFAULT as SYNTAX
 from daybook.server.config_source import Block, Given, Source
@@ -26,6 +27,8 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 TOPIC: Final = "amq.topic"
 """The exchange that `/topic/KEY` of RabbitMQ means: its keys are addresses."""
 DEFAULT_EXCHANGE: Final = ""
+_HOST_BASE_MAX: Final = HOST_LENGTH_MAX - 8
+"""What is kept of the name of a virtual host that gets a number."""
 _KINDS: Final = ("direct", "fanout", "topic", "headers")
 _BY_KEY: Final = ("direct", "topic")
 _LISTS: Final = ("queues", "exchanges", "bindings", "policies", "users", "vhosts", "permissions")
@@ -59,13 +62,18 @@ class Definitions:
         names = list(dict.fromkeys(names)) or ["/"]
         first = "/" if "/" in names else names[0]
         found = {first: ""}
+        taken = {"default"}
+        numbers: Counter[str] = Counter()
         for name in names:
-            if name != first:
-                ours = "".join(each if each.isalnum() or each == "-" else "-" for each in name)
-                ours = ours.strip("-")[:64] or "host"
-                while ours in found.values() or wrong_with_host(ours) or ours == "default":
-                    ours = f"{ours[:60]}-{len(found)}"
-                found[name] = ours
+            if name == first:
+                continue
+            ours = _host_like(name)
+            base = ours[:_HOST_BASE_MAX]
+            while ours in taken:
+                numbers[base] += 1
+                ours = f"{base}-{numbers[base] + 1}"
+            taken.add(ours)
+            found[name] = ours
         return found
 
     def of(self, name: str, host: str) -> list[dict[str, Any]]:
@@ -100,6 +108,12 @@ def is_definitions(path: Path) -> bool:
             return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     except OSError:
         return False
+
+
+def _host_like(name: str) -> str:
+    """Return a name of a virtual host that looks like one of theirs."""
+    fits = "".join("-" if wrong_with_host(each) else each for each in name)
+    return fits.strip("-")[:HOST_LENGTH_MAX] or "host"
 
 
 def read_definitions(path: Path, problems: list[str], findings: Findings) -> Source:

@@ -14,7 +14,7 @@ from typing import Final
 
 from daybook.engine.digest import digest
 from daybook.engine.invariants import check as check_invariants
-from daybook.server.turns import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS
+from daybook.server.turn_lengths import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS
 from tests.fuzz.guided import story
 from tests.fuzz.guided.frames import answers
 from tests.fuzz.guided.house import ADMIN, BY, NAMES, PASSCODE, STOMP, House

@@ -1,6 +1,7 @@
 """Turns of the hub: nobody waits long for others, and nothing is forgotten."""
 
-from daybook.server.turns import MINUTE_US, SLICE_LEAST, SLICE_UNITS, TURN_UNITS
+from daybook.server.turn_lengths import SLICE_LEAST, SLICE_UNITS, TURN_UNITS
+from daybook.server.turns import MINUTE_US
 from tests.unit.server.test_hub import Bench, Client
 
 SEND = b"SEND\ndestination:/queue/%b\n\n\0"

@@ -138,7 +138,8 @@ def crowd(connections: int, consumers: int) -> Broker:
     broker = Broker(State())
     broker.handle(create_queue("q", "q"), 1)
     for number in range(connections):
-        opened = broker.handle(OpenConnection("stomp", f"10.0.0.1:{number}", "joe", room=1 << 40), 1)
+        command = OpenConnection("stomp", f"10.0.0.1:{number}", "joe", room=1 << 40)
+        opened = broker.handle(command, 1)
         assert isinstance(opened, int)
         for _ in range(consumers):
             assert isinstance(broker.handle(Attach(opened, "q", queue="q"), 1), int)

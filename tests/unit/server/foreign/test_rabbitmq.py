@@ -3,18 +3,20 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.engine.names import HOST_LENGTH_MAX, wrong_with_host
 from daybook.engine.permissions import Permissions
 from daybook.engine.settings import Settings
 from daybook.server.config import Config, ConfigError, load
 from daybook.server.config_text import as_toml
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.importing import foreign_users
-from daybook.server.foreign.rabbitmq import filter_of, read_definitions
+from daybook.server.foreign.rabbitmq import Definitions, filter_of, read_definitions
 
 USERS = [
     {"name": "admin", "password_hash": "x", "tags": ["administrator"], "limits": {}},
@@ -225,6 +227,32 @@ def test_what_is_besides_is_named(tmp_path: Path) -> None:
     lost = "\n".join(config.warnings)
     assert "parameters: shovel 's' is not taken over" in lost
     assert "cluster_name" in "\n".join(config.foreign.needless)
+
+
+def test_virtual_hosts_with_letters_that_ours_cannot_have_get_names(tmp_path: Path) -> None:
+    """Such a name was looked for without end."""
+    path = tmp_path / "definitions.json"
+    long = "x" * HOST_LENGTH_MAX
+    names = ["/", "café", "caf-é", "é", "default", "host", long, f"{long}y", "a_b", "a.b", "a-b"]
+    path.write_text(json.dumps({"vhosts": [{"name": name} for name in names], "queues": []}))
+    hosts = Definitions(path, [], Findings()).hosts
+    assert list(hosts) == names
+    assert hosts["/"] == ""
+    others = [hosts[name] for name in names[1:]]
+    assert len(set(others)) == len(others)
+    assert [each for each in others if wrong_with_host(each) or each == "default"] == []
+    assert (hosts["café"], hosts["a-b"], hosts[long]) == ("caf", "a-b-3", long)
+
+
+def test_very_many_virtual_hosts_of_one_name_take_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "definitions.json"
+    names = [f"a{chr(0x4E00 + number)}" for number in range(5000)]
+    path.write_text(json.dumps({"vhosts": [{"name": name} for name in names], "queues": []}))
+    looked = Mock(side_effect=wrong_with_host)
+    with patch("daybook.server.foreign.rabbitmq.wrong_with_host", looked):
+        hosts = Definitions(path, [], Findings()).hosts
+    assert len(set(hosts.values())) == 5000
+    assert looked.call_count <= 3 * 5000
 
 
 @pytest.mark.parametrize(
