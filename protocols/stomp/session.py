@@ -574,9 +574,8 @@ class Session(Conversation):
             self._head = b"CONNECT"
             self._fail(error, PROTOCOL_ERROR, now)
             return
-        held = b"".join(self._held)
+        held, self._held_bytes = b"".join(self._held), 0
         self._held.clear()
-        self._held_bytes = 0
         self.receive(held, now)
 
     def end(self, delay_ms: int) -> None:
