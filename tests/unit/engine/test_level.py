@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from daybook.engine import level as levels
 from daybook.engine.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, Level
 from daybook.engine.message import GONE, IN_FLIGHT, READY, Entry, Message
+from tests.support.compiled import replaces_parts
 
 
 def entry(number: int) -> Entry:
@@ -142,9 +143,10 @@ class LongLevels(Levels):
             self.put(1)
 
 
-TestLongLevels = LongLevels.TestCase
+TestLongLevels = replaces_parts(LongLevels.TestCase)
 
 
+@replaces_parts
 def test_tombstones_of_a_long_level_are_removed_in_parts() -> None:
     """However long it is, no entry that leaves costs more than a part of it."""
     level = Level()
