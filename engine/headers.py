@@ -10,6 +10,7 @@ Protocols pass blocks through untouched where they can; parsing costs only where
 Must never know a protocol's frames or versions.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
@@ -24,6 +25,7 @@ RETAINED: Final = "retained"
 """The header that is true where a message was remembered, and sent before there was the queue."""
 
 _BACKSLASH: Final = b"\\"
+_has_special: Final = re.compile(rb"[\\\n\r:]").search
 
 
 def unescape(text: bytes) -> bytes:
@@ -42,6 +44,8 @@ def unescape(text: bytes) -> bytes:
 
 def escape(text: bytes) -> bytes:
     """Escape a name or value: backslash, line feed, carriage return, colon."""
+    if _has_special(text) is None:
+        return text
     text = text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
     return text.replace(b":", b"\\c")
 
@@ -64,7 +68,7 @@ def build(pairs: Iterable[tuple[str, str]]) -> bytes:
     lines = []
     for name, value in pairs:
         assert name, "a header has a name"
-        lines.append(escape(name.encode()) + b":" + escape(value.encode()) + b"\n")
+        lines.append(_starts(name)[0] + escape(value.encode()) + b"\n")
     return b"".join(lines)
 
 
@@ -104,7 +108,7 @@ def first(block: bytes, name: str) -> str | None:
     return unescape(block[at + len(start) : end]).decode("utf-8", "replace")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _starts(name: str) -> tuple[bytes, bytes]:
     """Return how the line of a name begins, at the beginning of a block and after another line."""
     start = escape(name.encode()) + b":"
@@ -113,7 +117,7 @@ def _starts(name: str) -> tuple[bytes, bytes]:
 
 def without(block: bytes, names: Iterable[str]) -> bytes:
     """The block without any line of these names."""
-    starts = tuple(escape(name.encode()) + b":" for name in names)
+    starts = tuple([_starts(name)[0] for name in names])
     kept = [line for line in block.splitlines(keepends=True) if not line.startswith(starts)]
     return b"".join(kept)
 

@@ -60,6 +60,8 @@ Modules:
   threads.
 - `hub_options`: Converts the configuration to options of the hub and of all sessions. Must never
   know a hub.
+- `in_turns`: Doing work on many objects with turns of the event loop between its slices
+  (`server.slicing`).
 - `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).
 - `journal_options`: The table of the configuration keys of [journal]: how history is written, kept

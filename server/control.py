@@ -55,8 +55,9 @@ from daybook.server import connections, logs, views
 from daybook.server.administering import Asker, Changing, MessagesAction, user_of
 from daybook.server.divert_requests import DivertCreation, DivertDeletion, Diverts, listing_diverts
 from daybook.server.group_requests import GroupsOf, GroupsReset, listing_groups
+from daybook.server.in_turns import in_turns
 from daybook.server.rights_requests import RightsOf, rights
-from daybook.server.slicing import Slices, in_turns
+from daybook.server.slicing import Slices
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32

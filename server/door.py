@@ -16,9 +16,9 @@ from daybook.server.config import BrokerConfig
 from daybook.server.connections import closing
 from daybook.server.descriptors import Descriptors
 from daybook.server.hub import Hub
+from daybook.server.in_turns import in_turns
 from daybook.server.logins import HASHERS, Logins, Loop
 from daybook.server.logs import logger
-from daybook.server.slicing import in_turns
 from daybook.server.users import GUEST, Users
 from daybook.server.users_file import User
 

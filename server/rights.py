@@ -16,8 +16,8 @@ from daybook.engine.state import State
 from daybook.engine.syntax import Syntax
 from daybook.server.connections import closing
 from daybook.server.hub import Hub
+from daybook.server.in_turns import in_turns
 from daybook.server.logs import logger
-from daybook.server.slicing import in_turns
 from daybook.server.users import Users
 
 SLICE: Final = 500

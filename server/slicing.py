@@ -4,7 +4,6 @@ A generator does a slice, yields at how many objects it has looked, and in the e
 result: a sum is then not that of one moment. Must never know what the objects are.
 """
 
-import asyncio
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -27,17 +26,6 @@ def at_once(slices: Slices[_T]) -> _T:
         except StopIteration as end:
             result: _T = end.value
             return result
-
-
-async def in_turns(slices: Slices[_T]) -> _T:
-    """Return the result of all slices, with turns of the event loop in between."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-        await asyncio.sleep(0)
 
 
 def nothing_more(_: Any) -> int:

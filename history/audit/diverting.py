@@ -228,12 +228,20 @@ def diverted(scene: Scene, row: Row) -> Wrong | None:
     return wrong
 
 
-def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
+def wrong_beginning(scene: Scene, row: Row) -> Wrong | None:
+    """Check what every event has by which a message begins."""
     if row[MESSAGE] != scene.lsn:
         why = f"the id of a message is its event, {scene.lsn}, not {row[MESSAGE]}"
         return rules.NUMBERED, why, ()
     if row[PRIORITY] >= PRIORITIES:
         return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
+    return None
+
+
+def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
+    wrong = wrong_beginning(scene, row)
+    if wrong is not None:
+        return wrong
     if row[FLAGS] & (REDELIVERED | BODY_OMITTED | LARGE):
         return rules.COLUMNS, "it is new, and its copies have its content", ()
     if row[CONNECTION] and row[CONNECTION] not in scene.state.connections:

@@ -42,6 +42,7 @@ from daybook.history.audit.diverting import (
     OF_DIVERTS,
     Takers,
     takers_of,
+    wrong_beginning,
     wrong_copies,
     wrong_origin_of_copy,
     wrong_redirection,
@@ -140,11 +141,9 @@ def _message_of(scene: Scene, row: Row, decoded: details.RoutedDetail) -> Messag
 
 
 def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
-    if row[MESSAGE] != scene.lsn:
-        why = f"the id of a message is its event, {scene.lsn}, not {row[MESSAGE]}"
-        return rules.NUMBERED, why, ()
-    if row[PRIORITY] >= PRIORITIES:
-        return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
+    wrong = wrong_beginning(scene, row)
+    if wrong is not None:
+        return wrong
     if row[FLAGS] & PERSISTENT and row[FLAGS] & BODY_OMITTED:
         return rules.COLUMNS, "it is persistent, and its content was not journaled", ()
     if row[DELIVERY_COUNT]:

@@ -1,0 +1,23 @@
+"""Doing work on many objects with turns of the event loop between its slices (`server.slicing`).
+
+A module of its own, since the command line does such work at once and has no event loop to load.
+Must never know what the work is.
+"""
+
+import asyncio
+from typing import TypeVar
+
+from daybook.server.slicing import Slices
+
+_T = TypeVar("_T")
+
+
+async def in_turns(slices: Slices[_T]) -> _T:
+    """Return the result of all slices, with turns of the event loop in between."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        await asyncio.sleep(0)
