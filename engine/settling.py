@@ -41,7 +41,7 @@ from daybook.engine.unreadable import try_later
 
 RETURN_UNITS: Final = 2
 """What a return costs in addition to the command, in units of the budget: it may need a copy."""
-SETTLED_LEAST: Final = 25
+SETTLED_LEAST: Final = 24
 """The least number of deliveries that a settlement ends before others have their turn."""
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""
