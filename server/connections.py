@@ -11,9 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from daybook.engine.bundles import windows_of
 from daybook.engine.state import Connection, Consumer, State
-from daybook.server.slicing import Rows, Slices, at_once, rows_of
-
-PAGE_MAX: Final = 1000
+from daybook.server.slicing import Slices, at_once, page_of, rows_of
 
 CLOSED_AT_A_TIME: Final = 5
 """How many connections are closed in one slice: each may give back many messages."""
@@ -30,23 +28,21 @@ Closing: TypeAlias = tuple[int, str, str]
 def listing_connections(state: State, offset: int) -> Slices[dict[str, Any]]:
     """A page of the connections, in the order of their logins."""
     there = state.connections
-    page = list(islice(there.values(), offset, offset + PAGE_MAX + 1))
+    page, following = page_of(there.values(), offset)
     rows = yield from rows_of(
-        page[:PAGE_MAX],
+        page,
         lambda each: _connection(each) if each.id in there else {},
         lambda each: len(each.consumers),
     )
-    return _page("connections", rows, offset, len(page))
+    return {"connections": rows, "next_offset": following}
 
 
 def listing_consumers(state: State, offset: int) -> Slices[dict[str, Any]]:
     """A page of the consumers, in the order in which they attached."""
     there = state.consumers
-    page = list(islice(there.values(), offset, offset + PAGE_MAX + 1))
-    rows = yield from rows_of(
-        page[:PAGE_MAX], lambda each: _consumer(each) if each.id in there else {}
-    )
-    return _page("consumers", rows, offset, len(page))
+    page, following = page_of(there.values(), offset)
+    rows = yield from rows_of(page, lambda each: _consumer(each) if each.id in there else {})
+    return {"consumers": rows, "next_offset": following}
 
 
 def connections(state: State, offset: int) -> dict[str, Any]:
@@ -57,10 +53,6 @@ def connections(state: State, offset: int) -> dict[str, Any]:
 def consumers(state: State, offset: int) -> dict[str, Any]:
     """A page of the consumers, at once."""
     return at_once(listing_consumers(state, offset))
-
-
-def _page(what: str, rows: Rows, offset: int, found: int) -> dict[str, Any]:
-    return {what: rows, "next_offset": offset + PAGE_MAX if found > PAGE_MAX else None}
 
 
 def _connection(connection: Connection) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 Must never know how they are transported.
 """
 
-from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,9 +12,7 @@ from daybook.engine.groups import Grouping
 from daybook.engine.queue_names import find_queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.state import Consumer, State
-from daybook.server.slicing import Slices, rows_of
-
-PAGE_MAX: Final = 1000
+from daybook.server.slicing import Slices, page_of, rows_of
 
 
 class GroupsOf(msgspec.Struct, frozen=True, tag="groups", tag_field="do"):
@@ -48,9 +45,8 @@ def listing_groups(state: State, request: GroupsOf) -> Slices[dict[str, Any] | R
     found = queue.groups
     if found is None:
         return {"queue": queue.name, "groups": [], "next_offset": None}
-    page = list(islice(found.bound.items(), request.offset, request.offset + PAGE_MAX + 1))
-    rows = yield from rows_of(page[:PAGE_MAX], lambda each: _group(found, *each))
-    following = request.offset + PAGE_MAX if len(page) > PAGE_MAX else None
+    page, following = page_of(found.bound.items(), request.offset)
+    rows = yield from rows_of(page, lambda each: _group(found, *each))
     return {"queue": queue.name, "groups": rows, "next_offset": following}
 
 

@@ -7,17 +7,14 @@ Must never know what the work is.
 import asyncio
 from typing import TypeVar
 
-from daybook.server.slicing import Slices
+from daybook.server.slicing import Slices, into
 
 _T = TypeVar("_T")
 
 
 async def in_turns(slices: Slices[_T]) -> _T:
     """Return the result of all slices, with turns of the event loop in between."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
+    found: list[_T] = []
+    for _ in into(found, slices):
         await asyncio.sleep(0)
+    return found[0]

@@ -4,7 +4,8 @@ A generator does a slice, yields at how many objects it has looked, and in the e
 result: a sum is then not that of one moment. Must never know what the objects are.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
 _T = TypeVar("_T")
@@ -16,16 +17,28 @@ Rows: TypeAlias = list[dict[str, Any]]
 SLICE: Final = 1000
 """At how many objects a slice looks, some 1 to 3 ms; a row takes as long as ROW of them."""
 ROW: Final = 40
+PAGE_MAX: Final = 1000
+"""How many rows a page has at most."""
+
+
+def into(found: list[_T], slices: Slices[_T]) -> Iterator[int]:
+    """Do slice by slice, and add the result to a list in the end."""
+    found.append((yield from slices))
 
 
 def at_once(slices: Slices[_T]) -> _T:
     """Return the result of all slices."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
+    found: list[_T] = []
+    for _ in into(found, slices):
+        pass
+    return found[0]
+
+
+def page_of(objects: Iterable[_T], offset: int) -> tuple[list[_T], int | None]:
+    """Return a page of objects in their order, and where the next one begins, None if it is the
+    last."""
+    page = list(islice(objects, offset, offset + PAGE_MAX + 1))
+    return page[:PAGE_MAX], offset + PAGE_MAX if len(page) > PAGE_MAX else None
 
 
 def nothing_more(_: Any) -> int:

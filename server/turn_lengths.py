@@ -65,13 +65,13 @@ class TurnLengths:
 
     def shorten(self, now: int) -> None:
         """Make turns short for a while."""
-        if not self._short_until:
+        if not self.are_short:
             self._divide(SHORT_PART)
         self._short_until = now + SHORT_US
 
     def tick(self, now: int) -> None:
         """Make turns long again when it is time."""
-        if self._short_until and not 0 < self._short_until - now <= SHORT_US:
+        if self.are_short and not 0 < self._short_until - now <= SHORT_US:
             self._short_until = 0
             self._divide(1)
 
