@@ -28,6 +28,9 @@ from tests.simulation.wire import Frame, FrameReader
 from tests.support.referee import Referee
 from tests.support.world import Event
 
+Doubt = tuple[tuple[str, int], Said, Said]
+"""Queue and message of two attempts with the same number."""
+
 
 class Judge:
     """Knows what the clients know and what is on the platter, and compares."""
@@ -42,6 +45,9 @@ class Judge:
         self._platter = PlatterReader()
         self._readers: dict[int, FrameReader] = {}
         self._digests: dict[int, str] = {}
+        # Numbers that were said once more, and by when the events must be durable that excuse it.
+        self._doubts: list[Doubt] = []
+        self._doubtful: dict[int, list[Doubt]] = {}
         self._drops_promised: dict[int, int] = {}
         self._named: dict[int, int] = {}
         self.digests_compared = 0
@@ -63,6 +69,8 @@ class Judge:
                 if self.referee is not None:
                     self.referee.take(Event(*event))
             self.shadow.end_of_block()
+            for doubt in self._doubtful.pop(self.shadow.lsn, ()):
+                self._judge_number(*doubt)
             expected = self._digests.pop(self.shadow.lsn, "")
             if expected:
                 self.digests_compared += 1
@@ -79,10 +87,13 @@ class Judge:
     def note_live(self, broker: Broker) -> None:
         """A block was closed: its last event is the last that the live state contains."""
         self._digests[broker.lsn] = digest(broker.state)
+        self._doubtful[broker.lsn], self._doubts = self._doubts, []
 
     def check_recovered(self, state: State, last_lsn: int) -> None:
         """After a restart: nothing durable is lost, and the fold is what it was before."""
         self._digests.clear()
+        self._doubts.clear()
+        self._doubtful.clear()
         if last_lsn != self.shadow.lsn:
             raise Violation("P1", f"recovered {last_lsn} events, {self.shadow.lsn} were durable")
         try:
@@ -220,17 +231,24 @@ class Judge:
 
         In which order two connections hear of it is left open: they may be in the same block. What
         is not persistent is said before its events are durable, and that includes the one which
-        takes an attempt back because a body could not be read.
+        takes an attempt back because a body could not be read. Where counts need not be durable, it
+        is judged once all is that the broker had decided by then.
         """
         if not said.flagged and any(not other.flagged for other in earlier):
             raise Violation("P5", f"{key} was said twice without redelivered:true: {earlier}")
-        for other in earlier:
-            record = other.subscription
-            if (record.link, record.name, key[1], other.count) in self.shadow.uncounted:
-                continue
-            if is_durable and other.count == said.count and other.is_spent and said.is_spent:
-                raise Violation("P5", f"{key} was said as number {said.count} once more: {earlier}")
+        for other in earlier if is_durable else ():
+            if other.count == said.count and self.counts_are_durable:
+                self._judge_number(key, other, said)
+            elif other.count == said.count:
+                self._doubts.append((key, other, said))
         earlier.append(said)
+
+    def _judge_number(self, key: tuple[str, int], first: Said, again: Said) -> None:
+        """Two attempts have one number: fine if the first was taken back, or may have been."""
+        record = first.subscription
+        is_uncounted = (record.link, record.name, key[1], first.count) in self.shadow.uncounted
+        if first.is_spent and again.is_spent and not is_uncounted:
+            raise Violation("P5", f"{key} was said as number {again.count} once more: {first}")
 
     def _check_written(
         self, link: Link, sent: Sent, key: tuple[str, int], name: str, count: int

@@ -23,6 +23,8 @@ from daybook.journal.reader import read_blocks
 from daybook.paging.layout import LAYOUT
 from daybook.paging.leaving import Find, Look, Retire, Rounds
 from daybook.paging.store import IndexStore
+from daybook.protocols.port import DeliveredMessage
+from daybook.protocols.stomp.subscription import Subscription
 from daybook.recovery.directory import Recovered, RecoveryError
 from daybook.recovery.fold import FoldError
 from tests.simulation.disk import FaultyDisk, FaultyFile
@@ -239,6 +241,20 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
         lambda core, command, address, others, queue=None: send_to(core, command, address, others),
     )
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))
+
+
+def test_attempts_that_are_all_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a MESSAGE does not wait for its count."""
+    deliver = Subscription.deliver
+
+    def deliver_afresh(
+        self: Subscription, message: DeliveredMessage, count: int, redelivered: bool, gate: int
+    ) -> None:
+        deliver(self, message, 1, redelivered, gate)
+
+    monkeypatch.setattr(Subscription, "deliver", deliver_afresh)
+    undurable = [seed for seed in range(400) if not Simulation(seed).judge.counts_are_durable]
+    assert any(is_found(Hooks(), seed) for seed in undurable[:SEEDS_MAX])
 
 
 class SlowRounds(Rounds):
