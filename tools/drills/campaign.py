@@ -288,7 +288,7 @@ class Campaign:
             client.ack(delivery, body)
 
     def _bury(self, client: Client, delivery: Delivery, waiting: set[str]) -> None:
-        self.ledger.buried(delivery.body, is_flagged=delivery.is_flagged)
+        self.ledger.buried(delivery.body, delivery.id, is_flagged=delivery.is_flagged)
         waiting.add(delivery.body + POISON)
         client.ack(delivery, delivery.body + POISON)
 

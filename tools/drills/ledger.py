@@ -38,7 +38,7 @@ class Ledger:
         self.confirmed: set[str] = set()
         self.aborted: set[str] = set()
         self.groups: list[tuple[str, ...]] = []
-        self.dead: set[str] = set()
+        self.dead: dict[str, int] = {}
         self.forwards: dict[str, str] = {}
         self.drained: set[str] = set()
         self.violations: list[str] = []
@@ -115,16 +115,19 @@ class Ledger:
         with self.lock:
             self.confirmed.add(body)
 
-    def buried(self, body: str, *, is_flagged: bool) -> None:
-        """A dead letter was read."""
+    def buried(self, body: str, message: int, *, is_flagged: bool) -> None:
+        """A dead letter was read, with this message id."""
         with self.lock:
             if body not in self.sent:
                 self.violations.append(f"the dead letter {body} was never sent")
             if body in self.confirmed:
                 self.violations.append(f"{body} is a dead letter after the receipt for its ACK")
-            if body in self.dead and not is_flagged:
+            if self.dead.get(body, message) != message:
                 self.violations.append(f"{body} became a dead letter twice")
-            self.dead.add(body)
+            elif body in self.dead and not is_flagged:
+                said = f"the dead letter {body} came again without redelivered:true"
+                self.violations.append(Miscounted(said))
+            self.dead[body] = message
 
     def disk_hangs(self, *, hangs: bool) -> None:
         """No sync returns that begins from now on; or they return again, from now on."""
@@ -157,11 +160,12 @@ class Ledger:
 
     def check_drained(self) -> None:
         """After everything was drained: what must have arrived did, and all or nothing held."""
-        arrived = set(self.counts) | self.dead
+        arrived = self.counts.keys() | self.dead
         complain = self.violations.append
         for body in sorted(self.receipted - arrived):
             complain(f"{body} had its receipt and was lost")
-        for body in sorted((self.receipted & arrived) - self.drained - self.settling - self.dead):
+        unsettled = (self.receipted & arrived) - self.drained - self.settling
+        for body in sorted(unsettled - self.dead.keys()):
             complain(f"{body} had its receipt, was never acknowledged, and is gone")
         for group in self.groups:
             missing = [body for body in group if body not in arrived]

@@ -207,6 +207,9 @@ class Forwarder(Consumer):
     def on_delivery(self, client: Client, delivery: Delivery) -> None:
         name = self.next_id()
         output = f"{delivery.body}>{delivery.delivery_count}"
+        if output in self.ledger.sent:
+            # This count was said before, which the ledger has noted.
+            return
         self.ledger.sending(output)
         client.begin(name)
         client.ack(delivery, "", name)
@@ -242,7 +245,7 @@ class Undertaker(Worker):
             heard = client.receive(POLL * 4)
             self.complain_of(heard)
             if isinstance(heard, Delivery):
-                self.ledger.buried(heard.body, is_flagged=heard.is_flagged)
+                self.ledger.buried(heard.body, heard.id, is_flagged=heard.is_flagged)
                 client.ack(heard, "")
 
 

@@ -66,3 +66,16 @@ def test_clients_say_which_promise_is_broken() -> None:
     ledger.sent_receipted(["b"])
     ledger.check_drained()
     assert ledger.broken == "P1"
+
+
+def test_a_dead_letter_without_its_flag_is_no_second_one() -> None:
+    ledger = Ledger()
+    ledger.sending("a")
+    ledger.buried("a", 7, is_flagged=False)
+    ledger.buried("a", 7, is_flagged=True)
+    assert not ledger.violations
+    ledger.buried("a", 7, is_flagged=False)
+    assert ledger.broken == "P5"
+    ledger.buried("a", 8, is_flagged=True)
+    assert ledger.violations[1:] == ["a became a dead letter twice"]
+    assert ledger.broken == "P1"
