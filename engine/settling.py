@@ -62,7 +62,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
     ):
         chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
         if isinstance(chosen, Refusal):
-            return 0 if was_lost(core, command) else chosen
+            return core.next_lsn - 1 if was_lost(core, command) else chosen
         consumer = chosen[-1].consumer
         lsn = 0
         for entry in chosen:
@@ -78,7 +78,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
     most = max(core.budget.left // (1 + RETURN_UNITS), SETTLED_LEAST)
     chosen = select(core, consumer, command, most)
     if isinstance(chosen, Refusal):
-        return 0 if was_lost(core, command) else chosen
+        return core.next_lsn - 1 if was_lost(core, command) else chosen
     consumer = chosen[-1].consumer
     core.budget.spent += len(chosen) * RETURN_UNITS
     lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], command.error)
@@ -113,7 +113,10 @@ def withhold(core: Core, command: Withhold) -> int | Refusal:
 
 def was_lost(core: Core, command: Settle) -> bool:
     """Whether a settlement is about a delivery that ended without its client: its subscription has
-    other queues, and had to leave the one that it came from."""
+    other queues, and had to leave the one that it came from.
+
+    Who is told so waits for all that is decided, so that a restart does not bring it back.
+    """
     bundle = core.bundles.get(command.consumer)
     if bundle is None or not bundle.was_lost(command.message):
         return False

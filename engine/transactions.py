@@ -169,7 +169,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
     room = core.options.max_transaction_entries - transaction.entries
     chosen = select(core, consumer, command, room)
     if isinstance(chosen, Refusal):
-        return 0 if was_lost(core, command) else chosen
+        return core.next_lsn - 1 if was_lost(core, command) else chosen
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
     growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error)

@@ -113,7 +113,10 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
 def _detach(
     session: "Conversation", subscription: Subscription, durable_name: str | None, now: int
 ) -> int:
-    """Detach a subscription, and delete the durable one of this name; a browser may have ended."""
+    """Detach a subscription, and delete the durable one of this name; a browser may have ended.
+
+    Then the answer waits for all that is decided, and so for that end.
+    """
     command = Detach(subscription.consumer, durable_name is not None)
     if not subscription.is_over:
         return session.do(command, now)
@@ -124,7 +127,9 @@ def _detach(
         raise Unfinished
     if answer.code is not Code.NOT_FOUND:
         raise refused(answer)
-    return session.do(DeleteSubscription(durable_name), now) if durable_name is not None else 0
+    if durable_name is not None:
+        return session.do(DeleteSubscription(durable_name), now)
+    return session.broker.lsn
 
 
 def _key_to_end(
@@ -183,7 +188,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
             raise Unfinished
         if answer.code is Code.NOT_FOUND and subscription.is_over:
             # Its queue was deleted, and nothing of it is left to settle.
-            return 0
+            return session.broker.lsn
         # In 1.0 the next subscription may have the delivery; report the most specific refusal.
         if refusal is None or refusal.code is Code.NOT_FOUND:
             refusal = answer

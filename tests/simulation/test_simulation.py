@@ -58,6 +58,7 @@ ONCE_FOUND = (
     (11325120216, 8_000),
     (8241918753, 8_000),
     (32362202674, 8_000),
+    (18315301673, 8_000),
 )
 """Seeds that failed before something was mended, here or in the broker, with their steps."""
 

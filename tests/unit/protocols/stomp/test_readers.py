@@ -42,7 +42,9 @@ def test_the_end_without_an_id_in_1_0() -> None:
 def test_unsubscribing_after_the_end_and_the_id_again() -> None:
     client = filled(b"x")
     client.send(BROWSE)
+    ended = client.exchange.broker.lsn
     assert client.send("UNSUBSCRIBE\nid:s\nreceipt:r") == [b"RECEIPT\nreceipt-id:r\n\n"]
+    assert client.gate == ended
     assert bodies(client.send(BROWSE)) == [b"x", b""]
 
 
@@ -81,10 +83,13 @@ def test_acknowledging_and_unsubscribing_when_the_queue_is_gone() -> None:
     frames = client.send(BROWSE + "\nack:client-individual\nbrowser-end:false")
     assert client.exchange.broker.handle(DeleteQueue("a", True), NOW)
     assert client.read() == [END]
+    deleted = client.exchange.broker.lsn
     client.send(f"ACK\nid:{headers(frames[0])['ack']}")
     answer = client.send(f"ACK\nid:{headers(frames[1])['ack']}\nreceipt:r")
     assert answer == [b"RECEIPT\nreceipt-id:r\n\n"]
+    assert client.gate >= deleted
     assert client.send("UNSUBSCRIBE\nid:s\nreceipt:r") == [b"RECEIPT\nreceipt-id:r\n\n"]
+    assert client.gate >= deleted
 
 
 def test_deleting_a_durable_subscription_by_a_browser_that_is_over() -> None:
