@@ -45,19 +45,30 @@ class OldAcks(Scenario):
 class FanOut(Scenario):
     """SENDs to 500 subscribers that take nothing"""
 
+    subscriptions = 500
+    messages = 900
+
     def prepare(self) -> None:
-        """Subscribe 500 times; a credit of one byte is used up by the first message."""
-        for number in range(500):
-            self.peer.put(
-                f"SUBSCRIBE\nid:{number}\ndestination:/topic/wide\nack:client\ncredit:0,1\n\n\0".encode()
-            )
+        """Subscribe; a credit of one byte is used up by the first message."""
+        made = (
+            f"SUBSCRIBE\nid:{number}\ndestination:/topic/wide\nack:client\ncredit:0,1\n\n\0"
+            for number in range(self.subscriptions)
+        )
+        self.peer.put("".join(made).encode())
         self.peer.do(f"SEND\ndestination:/queue/other\n\n{BODY}")
 
     def attack(self) -> None:
-        """65 KB of SENDs."""
+        """At once, from another connection."""
         other = Peer(self.port)
-        other.put(sends("/topic/wide", 900 * self.scale))
+        other.put(sends("/topic/wide", self.messages * self.scale))
         other.do(f"SEND\ndestination:/topic/wide\n\n{BODY}")
+
+
+class WidestFanOut(FanOut):
+    """SENDs to 10,000 subscribers that take nothing, as many as one user may have"""
+
+    subscriptions = 10_000
+    messages = 40
 
 
 class Drip(Scenario):
@@ -201,9 +212,9 @@ class Commits(Scenario):
 
     def attack(self) -> None:
         """Send as much as one takes, several times."""
-        for _ in range(3 * self.scale):
+        for _ in range(15 * self.scale):
             self.peer.put(b"BEGIN\ntransaction:t\n\n\0")
-            self.peer.put(sends("/queue/committed", 4_900, "transaction:t\n"))
+            self.peer.put(sends("/queue/committed", 980, "transaction:t\n"))
             self.peer.do("COMMIT\ntransaction:t\n\n")
 
 
@@ -358,6 +369,7 @@ class Backlog(Scenario):
 SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "old-acks": OldAcks,
     "fan-out": FanOut,
+    "widest-fan-out": WidestFanOut,
     "drip": Drip,
     "transacted-acks": TransactedAcks,
     "temporary-queue": TemporaryQueue,

@@ -39,12 +39,13 @@ class Selectors(Scenario):
 class SelectiveFanOut(Scenario):
     """SENDs to 2,000 subscribers with LIKE selectors"""
 
+    subscriptions = 2000
     different = 2000
     like = 5
 
     def prepare(self) -> None:
         """Subscribe."""
-        for number in range(2000):
+        for number in range(self.subscriptions):
             text = selector(number % self.different, self.like)
             self.peer.put(
                 f"SUBSCRIBE\nid:{number}\ndestination:/topic/picky\nack:client\n"
@@ -67,11 +68,13 @@ class SharedSelectors(SelectiveFanOut):
 
 
 class SelectiveCommits(SelectiveFanOut):
-    """commits of messages to 2,000 subscribers with LIKE selectors"""
+    """commits of messages to 450 subscribers with LIKE selectors"""
+
+    subscriptions = 450
 
     def attack(self) -> None:
-        """Send in a transaction."""
-        for _ in range(3 * self.scale):
+        """Send in a transaction, as much as one takes."""
+        for _ in range(12 * self.scale):
             self.peer.put(b"BEGIN\ntransaction:t\n\n\0")
             self.peer.put(sends("/topic/picky", 2, f"transaction:t\n{LONG_HEADERS}"))
             self.peer.do("COMMIT\ntransaction:t\n\n")

@@ -10,6 +10,9 @@ Modules:
 - `apply_recalls`: What events change when a new queue gets messages of before (`engine.recalling`).
 - `apply_topology`: What events change of connections, consumers, addresses, queues, settings and
   diverts.
+- `arrival`: A message on its way into many queues, as `engine.arrivals` has it.
+- `arrivals`: Messages on their way into very many queues: decided by one event, entered in slices
+  (ADR 89).
 - `backlog`: The backlog of dispatch: queues that were touched and were not looked at yet.
 - `beginning`: When a queue begins to deliver: with so many consumers, or some time after the first
   one.

@@ -33,6 +33,7 @@ from daybook.engine.apply_topology import (
     queue_updated,
     settings_changed,
 )
+from daybook.engine.arrival import Arrival
 from daybook.engine.content import is_known
 from daybook.engine.events import (
     ADDRESS,
@@ -87,8 +88,12 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
         message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
     if decoded.queues:
         message.share(len(decoded.queues))
-        for queue_id in decoded.queues:
-            enter(state, lsn, state.queues[queue_id], message)
+        queues = [state.queues[queue_id] for queue_id in decoded.queues]
+        if state.defers:
+            state.arrivals[message.address_id] = Arrival(lsn, message, queues)
+        else:
+            for queue in queues:
+                enter(state, lsn, queue, message)
     else:
         enter(state, lsn, state.queues[row[QUEUE]], message)
     if row[REASON] != SENT:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from daybook.engine import (
     administration,
+    arrivals,
     bundling,
     carrying,
     changing_settings,
@@ -51,7 +52,7 @@ from daybook.engine.message import PRIORITIES
 from daybook.engine.outcomes import Outcome, outcome_of
 from daybook.engine.pending import Pending
 from daybook.engine.permissions import ROLES_NONE, Permissions
-from daybook.engine.refusals import Refusal
+from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.residency import relieve
 from daybook.engine.state import Address, Consumer, State
 
@@ -292,6 +293,8 @@ class Broker(Core):
         """
         self.now = now
         self.budget.spent += 1
+        if self.state.arrivals and not arrivals.may_pass(self, command):
+            return UNFINISHED
         return HANDLERS[type(command)](self, command)
 
     def holders(self, connection: int, message: int) -> list[int]:

@@ -65,7 +65,8 @@ class Options(msgspec.Struct):
     transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
     messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
     skips. `hosts` are the virtual hosts that the configuration lists, with their limits.
-    `spaces_in_names` says whether a new name may have spaces.
+    `spaces_in_names` says whether a new name may have spaces. A message to more than
+    `entered_at_once` queues enters them in slices (`engine.arrivals`).
     """
 
     persist_delivery_count_before_delivery: bool = True
@@ -74,7 +75,7 @@ class Options(msgspec.Struct):
     max_open_transactions: int = 1000
     max_connections_per_user: int = 0
     max_queues_per_user: int = 0
-    max_transaction_entries: int = 5_000
+    max_transaction_entries: int = 1_000
     compile_filter: Callable[[str, AddressName], Filter] = compile_filter
     global_max_size: int = 0
     global_max_messages: int = 0
@@ -83,6 +84,7 @@ class Options(msgspec.Struct):
     lsns_reserved: int = LSNS_RESERVED
     hosts: Mapping[str, HostLimits] = NO_HOSTS
     spaces_in_names: bool = True
+    entered_at_once: int = 256
 
 
 class Closing:

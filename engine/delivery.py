@@ -7,6 +7,7 @@ spent, the next dispatch continues.
 from typing import Final
 
 from daybook.engine import retroactive, rings
+from daybook.engine.arrivals import let_enter
 from daybook.engine.browsing import browse, note_deliveries
 from daybook.engine.choosing import dispatch_queue
 from daybook.engine.core import Core
@@ -66,6 +67,8 @@ def dispatch(core: Core) -> None:
 def _look_at_few(core: Core, touched: dict[int, Queue]) -> bool:
     """Look at some queues; return whether the budget was spent before the last of them."""
     core.budget.spent += len(touched) >> TOUCHED_SHIFT
+    if core.state.arrivals:
+        let_enter(core, touched.values())
     is_cut = False
     has_rings = rings.are_there(core)
     histories = core.state.histories

@@ -11,6 +11,7 @@ from daybook.engine import (
     events,
     last_values,
 )
+from daybook.engine.arrivals import let_enter
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.message import Message
@@ -21,6 +22,8 @@ from daybook.engine.state import Address
 
 BINDINGS_SHIFT: Final = 4
 """Looking at bindings costs one unit of the budget for 2 to this power."""
+LISTED_SHIFT: Final = 2
+"""So does listing queues that a message enters later."""
 
 
 def serves(address: Address, routing_type: str | None) -> bool:
@@ -87,12 +90,14 @@ def route(
     due: int = 0,
     unrouted_at: int = 0,
     is_named: bool = False,
+    in_slices: bool = False,
 ) -> int:
     """Put a message into the queues chosen, if there are any; return the LSN of Routed.
 
     `due` is the time to come before which it is not delivered: it is to be set aside there at once.
     `unrouted_at` is the id of the
-    address that it was sent to, if no queue there took it. `is_named` is as in RoutedDetail.
+    address that it was sent to, if no queue there took it. `is_named` is as in RoutedDetail. If
+    there are many queues, it enters them `in_slices` where its sender can wait for that.
     """
     if not queues:
         return 0
@@ -107,6 +112,12 @@ def route(
         or unrouted_at or message.origin is not None or due or is_named
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
+    state = core.state
+    if state.arrivals:
+        let_enter(core, queues)
+    is_wide = in_slices and len(queues) > core.options.entered_at_once
+    is_wide = is_wide and not (keys or due or message.chunks)
+    state.defers = is_wide
     lsn = core.emit(
         (
             events.ROUTED, reason, 0, message.address_id, 0 if several else queues[0].id,
@@ -114,11 +125,14 @@ def route(
         ),
         detail, message.headers, message.body,
     )  # fmt: skip
-    if several:
+    state.defers = False
+    if is_wide:
+        core.budget.spent += len(several) >> LISTED_SHIFT
+    else:
         core.budget.spent += len(several)
-    for queue in queues:
-        core.touch(queue)
-    sent_to = core.state.addresses.get(message.address_id)
+        for queue in queues:
+            core.touch(queue)
+    sent_to = state.addresses.get(message.address_id)
     if sent_to is not None:
         sent_to.routed += 1
     if older:

@@ -517,6 +517,7 @@ def _send_to_each(
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
         due=command.due if is_later(core, command.due) else 0,
+        in_slices=command.transaction is None and not (command.diverts or command.copied_from),
     )  # fmt: skip
     if not queues and command.diverts and not histories:
         return _divert(core, command, address, full)

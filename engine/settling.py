@@ -115,7 +115,7 @@ def was_lost(core: Core, command: Settle) -> bool:
     """Whether a settlement is about a delivery that ended without its client: its subscription has
     other queues, and had to leave the one that it came from.
 
-    Who is told so waits for all that is decided, so that a restart does not bring it back.
+    The answer waits for all that is decided by then, so that a restart does not bring it back.
     """
     bundle = core.bundles.get(command.consumer)
     if bundle is None or not bundle.was_lost(command.message):

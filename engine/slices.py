@@ -5,7 +5,7 @@ ends when the budget of the turn is spent. If the broker ends before the work do
 are gone, and the journal says which queues are being deleted, so that the next start continues.
 """
 
-from daybook.engine import bundling, fading, recalling
+from daybook.engine import arrivals, bundling, fading, recalling
 from daybook.engine.connections import close
 from daybook.engine.core import Core
 from daybook.engine.purging import purge
@@ -14,7 +14,9 @@ from daybook.engine.topology import ALL, empty
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    if core.emptying or core.purging or core.histories_to_review or core.seekers.has_work:
+    if core.state.arrivals or core.emptying or core.purging:
+        return True
+    if core.histories_to_review or core.seekers.has_work:
         return True
     # Asked several times a turn: no generator where there is nothing to ask.
     if core.closing and any(each.is_left for each in core.closing.values()):
@@ -24,6 +26,11 @@ def has_more(core: Core) -> bool:
 
 def go_on(core: Core) -> None:
     """Do a slice, round robin, until the budget is spent or nothing is left."""
+    if core.state.arrivals:
+        # What follows looks at any queues.
+        arrivals.go_on(core)
+        if core.state.arrivals:
+            return
     leaving = list(core.closing.values()) if core.closing else ()
     for closing in leaving:
         if not closing.is_left:

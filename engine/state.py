@@ -7,6 +7,7 @@ digest. This module knows no commands, no clock and no I/O.
 
 from typing import Any, Final, TypeVar
 
+from daybook.engine.arrival import Arrival
 from daybook.engine.bindings import (
     NO_BINDINGS,
     NO_FILTERS,
@@ -432,15 +433,13 @@ class State:
         self.window = Window()
         # Derived: queues that hold messages, or did; code that walks them removes empty ones.
         self.holding: dict[int, Queue] = {}
-        # Derived: last value queues, and those with a ring size of their own.
+        # Derived, by id: last value queues, rings by their definition, and those with `no_local`.
         self.keyed: dict[int, Queue] = {}
         self.rings: dict[int, Queue] = {}
-        # Derived: queues that take no messages of their own connection, by id.
         self.without_own: dict[int, Queue] = {}
-        # Derived: queues and addresses that an administrator paused, by id.
+        # Derived: queues and addresses that an administrator paused, by id; how many browsers.
         self.paused: dict[int, Queue] = {}
         self.paused_addresses: dict[int, Address] = {}
-        # Derived: how many of the consumers only browse.
         self.browser_count = 0
         # Derived: queues whose consumers wait for others (`engine.beginning`), by id.
         self.waiting: dict[int, Queue] = {}
@@ -455,6 +454,9 @@ class State:
         self.scheduled = Timers(DELIVERY)
         # Volatile: how many message groups the queues know.
         self.groups = GroupCount()
+        # Volatile, by the address sent to; the next Routed makes one if it `defers`.
+        self.arrivals: dict[int, Arrival] = {}
+        self.defers = False
         # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due, and no
         # queue begins to deliver because of the time.
         self.wake_at = 0

@@ -22,7 +22,9 @@ from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import PIECE_BYTES, Content, Refused, StompClient, StompError, encode
 from daybook.errors import DaybookError
 
-ROWS_MAX: Final = 1000
+ROWS_MAX: Final = 200
+"""Messages of a transaction: to five subscriptions they make as many entries as the default of the
+broker's `max-transaction-entries` allows."""
 BYTES_MAX: Final = 8 << 20
 """Maximum size of a transaction, far below the broker's default `max-transaction-bytes`."""
 OVERHEAD_BYTES: Final = 256

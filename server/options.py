@@ -171,7 +171,7 @@ BROKER: Final = (
     Option(
         "max-transaction-entries",
         count(1, 100_000_000),
-        5_000,
+        1_000,
         "Messages that one transaction may send or settle, a message to a topic once for each"
         " subscription: a commit is carried out in one go, and all others wait for so long.",
         live=True,

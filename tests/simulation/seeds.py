@@ -15,8 +15,10 @@ MIXED_FROM = 1 << 32
 """Queues of all kinds."""
 SWARM_FROM = 1 << 33
 """Any features together, as `tests.simulation.swarm` draws them."""
-SEEDS = 1 << 35
-"""Seeds that are drawn are below: three of four runs may have any feature."""
+ARRIVING_FROM = 1 << 35
+"""Messages to several queues that enter them in slices."""
+SEEDS = 1 << 36
+"""Seeds that are drawn are below: seven of eight runs may have any feature."""
 
 
 def draw_device_block(seed: int) -> int:

@@ -37,6 +37,7 @@ from tests.simulation.network import Link
 from tests.simulation.paging import SimulatedIndex
 from tests.simulation.retention import SimulatedRetention
 from tests.simulation.seeds import (
+    ARRIVING_FROM,
     HARDENED_FROM,
     MIXED_FROM,
     NEAR_FROM,
@@ -262,6 +263,7 @@ class Simulation:
                 global_max_messages=self._limits.global_max_messages,
                 disk_full_policy=self._limits.disk_full_policy,
                 hosts=self.swarm.hosts() if self.swarm is not None else {},
+                entered_at_once=1 if self.seed >= ARRIVING_FROM else 256,
             ),
             hub_options=self._hub_options,
             stomp=self._stomp,
@@ -291,7 +293,7 @@ class Simulation:
         )
 
     def _note_live(self, broker: Any) -> None:
-        if self.chance.random() < 0.2:
+        if self.chance.random() < 0.2 and not broker.state.arrivals:
             self.judge.note_live(broker)
 
     def died(self, how: str) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from daybook.engine import events, reasons
+from daybook.engine import arrivals, events, reasons
 from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
 from daybook.engine.bundles import Bundle
@@ -178,9 +178,14 @@ class World:
         return self.broker.handle(command, self.now)
 
     def turn(self) -> None:
-        """Dispatch, and take what was decided and handed out."""
+        """Let messages arrive, dispatch, and take what was decided and handed out."""
+        arrivals.finish(self.broker)
         while self.broker.seekers.has_work:
             self.broker.go_on(self.now)
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Dispatch, and take what was decided and handed out."""
         self.broker.dispatch(self.now)
         for consumer, message, count, redelivered, gate in self.broker.effects:
             self.deliveries.append(

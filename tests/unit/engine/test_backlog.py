@@ -40,8 +40,9 @@ def a_turn(world: World) -> list[int]:
 
 
 def publish(world: World, topic: str) -> None:
-    """Send, and dispatch nothing yet."""
+    """Send, let the message arrive, and dispatch nothing yet."""
     world.broker.handle(c.Send(0, topic, b"", b"x", routing_type=MULTICAST), world.now)
+    world.broker.go_on(world.now)
 
 
 def test_lines_take_turns_and_a_queue_waits_once() -> None:

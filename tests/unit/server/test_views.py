@@ -46,6 +46,7 @@ def state() -> State:
             broker.handle(create_queue(name, name), 1)
     for target in ("topic", "q00000"):
         assert isinstance(broker.handle(Send(0, target, b"", b"body"), 1), int)
+    broker.go_on(1)
     return broker.state
 
 

@@ -1,0 +1,16 @@
+"""A message on its way into many queues, as `engine.arrivals` has it."""
+
+from daybook.engine.message import Message
+from daybook.engine.queues import Queue
+
+
+class Arrival:
+    """A message that Routed put into many queues; `left` are those that it has still to enter, by
+    id, and the first one is the last."""
+
+    __slots__ = ("left", "lsn", "message")
+
+    def __init__(self, lsn: int, message: Message, queues: list[Queue]) -> None:
+        self.lsn = lsn
+        self.message = message
+        self.left = {queue.id: queue for queue in reversed(queues)}

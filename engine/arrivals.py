@@ -1,0 +1,105 @@
+"""Messages on their way into very many queues: decided by one event, entered in slices (ADR 89).
+
+Routed lists all queues, and every fold puts the message into all of them at once. The live broker
+puts it into some of them in each turn, because everybody would wait for one step of ten thousand
+queues. In between the live state differs from the fold, but only in queues that nobody has looked
+at since: a command about other queues passes, a command about one queue lets the message enter that
+queue first, and every other command waits until the messages are everywhere.
+
+Must never know why a message goes to these queues.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from daybook.engine.apply import enter
+from daybook.engine.arrival import Arrival
+from daybook.engine.commands import (
+    Attach,
+    AttachAll,
+    Begin,
+    Chunk,
+    Command,
+    Commit,
+    Credit,
+    Detach,
+    OpenConnection,
+    RecordDenial,
+    RefuseConnection,
+    Room,
+    Send,
+    SendToAll,
+    Settle,
+)
+from daybook.engine.queues import Queue
+
+if TYPE_CHECKING:
+    from daybook.engine.core import Core
+
+_PASS: Final = frozenset((Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room))
+"""Commands that look at no queue."""
+_WAIT: Final = frozenset((Attach, AttachAll, Commit, Credit, Detach, Send, SendToAll, Settle))
+"""Commands that a session gives again when they are answered UNFINISHED."""
+
+
+def may_pass(core: "Core", command: Command) -> bool:
+    """Whether a command may be carried out while messages are on their way: it does not notice, or
+    they have arrived everywhere now. Otherwise it must be given again."""
+    kind = type(command)
+    if kind in _PASS or (isinstance(command, Send) and _goes_elsewhere(core, command)):
+        return True
+    if isinstance(command, Credit | Detach | Settle):
+        consumer = core.state.consumers.get(command.consumer)
+        if consumer is not None and consumer.bundle is None:
+            let_enter(core, (consumer.queue,))
+            return True
+    if kind in _WAIT:
+        go_on(core)
+    else:
+        finish(core)
+    return not core.state.arrivals
+
+
+def _goes_elsewhere(core: "Core", command: Send) -> bool:
+    """Whether a message cannot get into a queue that another one is on its way to."""
+    if command.transaction is not None:
+        return True
+    if core.wildcards.count or core.diverts.count:
+        return False
+    address = core.state.address_by_name.get(command.address)
+    return address is None or address.id not in core.state.arrivals
+
+
+def let_enter(core: "Core", queues: Iterable[Queue]) -> None:
+    """Let what is on its way into these queues enter them now."""
+    for queue in queues:
+        for arrival in list(core.state.arrivals.values()):
+            if arrival.left.pop(queue.id, None) is not None:
+                _enter(core, arrival, queue)
+
+
+def go_on(core: "Core") -> None:
+    """Let messages enter more of their queues, until the budget is spent."""
+    state, budget = core.state, core.budget
+    for number, arrival in list(state.arrivals.items()):
+        while arrival.left:
+            if budget.is_spent:
+                # Behind the others.
+                state.arrivals[number] = state.arrivals.pop(number)
+                return
+            _enter(core, arrival, arrival.left.popitem()[1])
+            budget.spent += 1
+        del state.arrivals[number]
+
+
+def finish(core: "Core") -> None:
+    """Let all messages enter all of their queues, whatever that takes."""
+    for arrival in core.state.arrivals.values():
+        while arrival.left:
+            _enter(core, arrival, arrival.left.popitem()[1])
+    core.state.arrivals.clear()
+
+
+def _enter(core: "Core", arrival: Arrival, queue: Queue) -> None:
+    enter(core.state, arrival.lsn, queue, arrival.message)
+    core.touch(queue)

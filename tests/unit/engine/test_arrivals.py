@@ -1,0 +1,248 @@
+"""A message to very many queues enters them in slices, and nobody can tell."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybook.engine import commands as c
+from daybook.engine.budget import NO_LIMIT
+from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.refusals import UNFINISHED
+from tests.support.topology import create_queue
+from tests.support.world import World
+
+SLICE = 50
+SUBSCRIBERS = 600
+
+
+def publication(address: str = "news", body: bytes = b"n", **more: Any) -> c.Send:
+    return c.Send(0, address, b"", body, routing_type=MULTICAST, **more)
+
+
+def crowd(count: int = SUBSCRIBERS, **options: Any) -> tuple[World, list[int]]:
+    """A world whose broker has a slice of time a command, and many subscribers."""
+    world = World(**options)
+    peer = world.connect()
+    consumers = [world.attach(peer, "news", routing_type=MULTICAST) for _ in range(count)]
+    return world, consumers
+
+
+def begin(world: World, command: c.Command) -> int:
+    """Give a command and a slice of time; return how many units it took."""
+    budget = world.broker.budget
+    begun = budget.spent
+    budget.allow(SLICE)
+    answer = world.handle(command)
+    assert isinstance(answer, int), answer
+    return budget.spent - begun
+
+
+@pytest.fixture
+def on_its_way() -> tuple[World, list[int]]:
+    world, consumers = crowd()
+    begin(world, publication())
+    return world, consumers
+
+
+def left(world: World) -> int:
+    return sum(len(each.left) for each in world.state.arrivals.values())
+
+
+def test_no_slice_is_long() -> None:
+    world, consumers = crowd()
+    assert begin(world, publication()) <= 5 * SLICE
+    assert left(world) == SUBSCRIBERS
+    slices = 0
+    budget = world.broker.budget
+    while world.broker.has_more:
+        begun = budget.spent
+        budget.allow(SLICE)
+        world.broker.go_on(world.now)
+        assert budget.spent - begun <= SLICE + 1
+        slices += 1
+    assert slices >= SUBSCRIBERS / SLICE
+    budget.limit = NO_LIMIT
+    world.check()
+    assert [each.consumer for each in world.taken()] == consumers
+
+
+def test_it_is_one_event_which_a_crash_does_not_divide(
+    on_its_way: tuple[World, list[int]],
+) -> None:
+    world, _ = on_its_way
+    world.dispatch()
+    world.journal = world.journal[:]
+    world._start()
+    assert sum(len(queue.entries) for queue in world.state.queues.values()) == 0
+    again = World(world.journal)
+    again.check()
+
+
+def test_few_queues_are_entered_at_once() -> None:
+    world, _ = crowd(4)
+    begin(world, publication())
+    assert not world.state.arrivals
+
+
+def test_sends_to_other_addresses_pass(on_its_way: tuple[World, list[int]]) -> None:
+    world, _ = on_its_way
+    begin(world, c.Send(0, "q", b"", b"", routing_type=ANYCAST))
+    begin(world, publication("other"))
+    assert left(world) == SUBSCRIBERS
+    assert world.queue("q").ready_count == 1
+
+
+def test_two_are_on_their_way_at_once(on_its_way: tuple[World, list[int]]) -> None:
+    world, _ = on_its_way
+    peer = world.connect()
+    for _ in range(300):
+        world.attach(peer, "other", routing_type=MULTICAST)
+    begin(world, publication())
+    begin(world, publication("other"))
+    assert len(world.state.arrivals) == 2
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert len(world.taken()) == SUBSCRIBERS * 2 + 300
+
+
+def test_a_second_message_to_the_same_queues_waits(on_its_way: tuple[World, list[int]]) -> None:
+    world, consumers = on_its_way
+    second = publication(body=b"second")
+    world.broker.budget.allow(SLICE)
+    assert world.handle(second) is UNFINISHED
+    assert 0 < left(world) < SUBSCRIBERS
+    while world.handle(second) is UNFINISHED:
+        world.broker.budget.allow(SLICE)
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert world.taken_bodies(consumers[-1]) == [b"n", b"second"]
+
+
+@pytest.mark.parametrize(
+    ("command", "more"), [(c.Credit, (1, 0)), (c.Settle, (7,)), (c.Detach, ())]
+)
+def test_a_command_of_a_consumer_meets_the_message(
+    on_its_way: tuple[World, list[int]], command: Any, more: tuple[int, ...]
+) -> None:
+    """So what it decides, and what a queue loses with its consumer, is as in the fold."""
+    world, consumers = on_its_way
+    last = world.state.consumers[consumers[-1]].queue
+    world.handle(command(consumers[-1], *more))
+    assert left(world) == SUBSCRIBERS - 1
+    assert last.added == 1
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [c.PauseQueue("news"), c.ExpireDue(10), c.DeleteAddress("news", True), c.CreateAddress("a")],
+)
+def test_what_administrators_and_timers_do_waits_for_nothing(
+    on_its_way: tuple[World, list[int]], command: c.Command
+) -> None:
+    world, _ = on_its_way
+    assert world.handle(command) is not UNFINISHED
+    assert not world.state.arrivals
+
+
+def test_what_is_due_later_or_large_is_not_divided() -> None:
+    world, _ = crowd()
+    for more in ({"due": 1 << 50}, {"chunks": (1,), "body_bytes": 1}):
+        begin(world, publication(**more))
+        assert not world.state.arrivals
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.sampled_from(["news", "other"])),
+        st.tuples(st.just("send"), st.sampled_from(["q", "news"])),
+        st.tuples(st.sampled_from(["attach", "filtered"]), st.sampled_from(["news", "other", "#"])),
+        st.tuples(st.sampled_from(["detach", "ack", "nack", "credit"]), st.integers(0, 7)),
+        st.tuples(st.sampled_from(["close", "commit"]), st.integers(0, 2)),
+        st.tuples(st.sampled_from(["purge", "expire", "dispatch", "go on"]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(steps=STEPS, slices=st.integers(0, 3))
+def test_whatever_comes_between(steps: list[tuple[str, Any]], slices: int) -> None:
+    """The fold has every message in all of its queues at once, and is what the broker becomes."""
+    world = World(entered_at_once=1)
+    world.settings(all={"default_address_routing_type": "MULTICAST"})
+    peers = [world.connect() for _ in range(3)]
+    for address in ("news", "news", "other", "news", "other"):
+        world.attach(peers[2], address, routing_type=MULTICAST)
+    for step, what in steps:
+        world.broker.budget.allow(slices)
+        _carry_out(world, peers, step, what)
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert not world.state.arrivals
+
+
+def _carry_out(world: World, peers: list[int], step: str, what: Any) -> None:
+    consumers = list(world.state.consumers.values())
+    chosen = consumers[what % len(consumers)] if consumers and isinstance(what, int) else None
+    if step == "publish":
+        _until_done(world, publication(what, b"%d" % len(world.journal), expires=1 << 50))
+    elif step == "send":
+        _until_done(world, c.Send(peers[0], what, b"", b"s"))
+    elif step in ("attach", "filtered"):
+        text = "TRUE" if step == "filtered" else ""
+        _until_done(world, c.Attach(peers[1], what, routing_type=MULTICAST, filter=text))
+    elif step == "close":
+        world.handle(c.CloseConnection(peers[what], 1))
+        peers[what] = world.connect()
+    elif step == "commit":
+        world.handle(c.Begin(peers[what], "t"))
+        world.handle(c.Send(peers[what], "news", b"", b"c", transaction="t"))
+        _until_done(world, c.Commit(peers[what], "t"))
+    elif step == "purge":
+        for name in list(world.state.queue_by_name):
+            world.handle(c.PurgeQueue(name))
+    elif step == "expire":
+        world.handle(c.ExpireDue(2))
+    elif step == "dispatch":
+        world.dispatch()
+    elif step == "go on":
+        world.broker.go_on(world.now)
+    elif chosen is not None and step == "detach":
+        _until_done(world, c.Detach(chosen.id))
+    elif chosen is not None and step == "credit":
+        _until_done(world, c.Credit(chosen.id, 1, 0))
+    elif chosen is not None and chosen.unacked:
+        outcome = {"outcome": 1} if step == "nack" else {}
+        _until_done(world, c.Settle(chosen.id, next(iter(chosen.unacked)), **outcome))
+
+
+def _until_done(world: World, command: c.Command) -> None:
+    while world.handle(command) is UNFINISHED:
+        world.broker.budget.allow(2)
+
+
+def test_a_browser_that_is_not_done_reads_what_is_on_its_way() -> None:
+    world, _ = crowd(2, entered_at_once=1)
+    world.ok(create_queue("read", "news", MULTICAST))
+    for _ in range(200):
+        world.handle(publication())
+        world.turn()
+    peer = world.connect()
+    world.broker.budget.allow(0)
+    browser = world.handle(
+        c.Attach(peer, "news", queue="read", browses=True, acknowledges=False, credit_policy=0)
+    )
+    world.dispatch()
+    assert isinstance(browser, int)
+    assert 0 < len(world.taken(browser)) < 200
+    world.broker.budget.allow(SLICE)
+    assert world.handle(publication(body=b"late")) is not UNFINISHED
+    assert left(world)
+    world.broker.budget.limit = NO_LIMIT
+    world.dispatch()
+    # The last is the end.
+    assert world.taken_bodies(browser)[-2:] == [b"late", b""]
