@@ -33,7 +33,7 @@ from daybook.engine.tours import BEFORE_ALL, BEHIND_ALL, FLYING_MAX, Tour
 
 BROWSERS_SHIFT: Final = 4
 """Asking browsers whether they have read everything costs one unit for 2 to this power."""
-FLIGHTS_SHIFT: Final = 5
+FLIGHTS_SHIFT: Final = 3
 """Looking through what is in flight costs one unit for 2 to this power."""
 LOOK_ENTRIES: Final = 8
 """How many entries are read at first: often the browser has credit for a few."""
@@ -202,6 +202,7 @@ def _with_flying(
 ) -> list[Entry]:
     """Return ready entries with those in flight between them, as far as both are known."""
     last = tour.key_of(ready[-1]) if ready else BEHIND_ALL
+    core.budget.spent += len(tour.flying) >> FLIGHTS_SHIFT
     flying = _known_flying(queue, consumer, tour)
     if not flying and tour.until < last:
         _look_for_flying(core, queue, consumer, tour)
