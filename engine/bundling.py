@@ -53,7 +53,7 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
         if isinstance(named, Refusal):
             return named
         parts.append(named)
-    command = msgspec.structs.replace(command, parts=tuple(parts))
+    command = msgspec.structs.replace(command, parts=parts)
     refusal = _check(core, command)
     if refusal is not None:
         return refusal

@@ -10,9 +10,15 @@ import signal
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+from tests.support.checked_replace import checked_replace
+
+# Before the first module of the broker is imported.
+msgspec.structs.replace = checked_replace
 
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, max_examples=100, print_blob=True)
