@@ -1,7 +1,7 @@
 """`msgspec.structs.replace` for tests: it checks what it is given against the types of the fields.
 
-The type checker sees `**changes: Any`, and msgspec checks nothing, but compiled code does: a tuple in
-a field for a list ended the compiled broker.
+The type checker sees `**changes: Any`, and msgspec checks nothing, but compiled code does: a tuple
+in a field for a list ended the compiled broker.
 """
 
 from functools import cache
