@@ -88,6 +88,7 @@ def measure_once(name: str, scale: int, rounds: int, python: str | None) -> Row:
         try:
             with Honest(port) as honest, Attack(name, port, data, scale) as attack:
                 alone = honest.measure(rounds)
+                attack.approach()
                 honest.begin()
                 attack.run()
                 beside = honest.end()

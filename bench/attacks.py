@@ -318,9 +318,12 @@ class Expiry(Scenario):
 
     def prepare(self) -> None:
         """Send what expires in a moment."""
-        soon = int(time.time() * 1000) + 8000 * self.scale
-        self.fill("/queue/expiring", 10_000 * self.scale, f"expires:{soon}\n")
-        time.sleep(max(0.0, soon / 1000 - time.time()))
+        self.soon = int(time.time() * 1000) + 8000 * self.scale
+        self.fill("/queue/expiring", 10_000 * self.scale, f"expires:{self.soon}\n")
+
+    def approach(self) -> None:
+        """Until they expire."""
+        self.wait_for(self.soon)
 
     def attack(self) -> None:
         """Look at the queue, so that they are found out."""
@@ -412,6 +415,11 @@ class Attack(Child):
         """Choose one of SCENARIOS, on a broker that listens at `port` with its files in `data`."""
         super().__init__("the attacker", "bench.attacks", name, str(port), str(data), str(scale))
 
+    def approach(self) -> None:
+        """Wait until the attack can begin. Raises LoadError if its moment has passed."""
+        self.say("come")
+        self.answer()
+
     def run(self) -> None:
         """Run the attack until its end. Raises LoadError if it failed."""
         self.say("go")
@@ -419,16 +427,21 @@ class Attack(Child):
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Run the process: prepare, answer, and attack after the next line."""
+    """Run the process: prepare and answer; wait for the moment of the attack at the first line, attack
+    at the line `go`, and answer each."""
     name, port, data, scale = arguments
     with _telling():
         scenario = SCENARIOS[name](int(port), Path(data), int(scale))
         scenario.prepare()
         print("{}", flush=True)
-        if sys.stdin.readline():
-            scenario.attack()
+        is_near = False
+        for line in sys.stdin:
+            if not is_near:
+                scenario.approach()
+                is_near = True
+            if line.strip() == "go":
+                scenario.attack()
             print("{}", flush=True)
-            sys.stdin.readline()
     return 0
 
 

@@ -94,7 +94,10 @@ class DueAtOnce(Scenario):
         """Send what is due in a moment."""
         self.due = int(time.time() * 1000) + 15_000 * self.scale
         self.fill("/queue/scheduled", 20_000 * self.scale, f"AMQ_SCHEDULED_TIME:{self.due}\n")
-        time.sleep(max(0.0, self.due / 1000 - time.time() - 0.2))
+
+    def approach(self) -> None:
+        """Until they are due."""
+        self.wait_for(self.due)
 
     def attack(self) -> None:
         """Wait until all are ready."""

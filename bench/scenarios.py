@@ -108,9 +108,19 @@ class Scenario:
     def prepare(self) -> None:
         """Make what the attack needs."""
 
+    def approach(self) -> None:
+        """Wait for the moment of the attack, if it has one; nobody is measured meanwhile."""
+
     def attack(self) -> None:
         """Do what others must not notice; returns when the broker is done with it."""
         raise NotImplementedError
+
+    def wait_for(self, moment_ms: int) -> None:
+        """Wait for a time in milliseconds since 1970. Raises LoadError if it has passed."""
+        left = moment_ms / 1000 - time.time()
+        if left < 0:
+            raise LoadError(f"prepared {-left:.1f} s too late for what happens by itself")
+        time.sleep(left)
 
     def fill(self, destination: str, count: int, headers: str = "") -> None:
         """Send so many messages and wait until they are safe."""
