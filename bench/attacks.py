@@ -427,8 +427,8 @@ class Attack(Child):
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Run the process: prepare and answer; wait for the moment of the attack at the first line, attack
-    at the line `go`, and answer each."""
+    """Run the process: prepare and answer; wait for the moment of the attack at the first line,
+    attack at the line `go`, and answer each."""
     name, port, data, scale = arguments
     with _telling():
         scenario = SCENARIOS[name](int(port), Path(data), int(scale))
