@@ -34,9 +34,10 @@ HOT = (
     "server/turns.py",
 )
 COLD = {
-    # Tests and benchmarks subclass what these define, which compiled classes do not allow; what
-    # they do is wait for the operating system.
+    # Tests, benchmarks and modules that are not compiled subclass what these define, which compiled
+    # classes do not allow; what they do is wait for the operating system.
     "journal/disk.py",
+    "journal/read_only.py",
     "paging/indexers.py",
     "paging/process.py",
     "paging/thread.py",

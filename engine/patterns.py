@@ -232,13 +232,14 @@ def _whole(path: Path) -> list[Word]:
 
 def _meet(word: Word, other: Word) -> bool:
     """Whether two words of patterns, neither of which is any number, may match the same word."""
-    if isinstance(word, str) and isinstance(other, str):
-        return word == other
-    if isinstance(other, str):
-        word, other = other, word
     if isinstance(word, str):
-        return bool(word) and (not isinstance(other, Part) or other.matches(word))
-    return True
+        return word == other if isinstance(other, str) else _admits(other, word)
+    return not isinstance(other, str) or _admits(word, other)
+
+
+def _admits(pattern: Word, word: str) -> bool:
+    """Whether a word of a pattern that is no word itself matches one, which must not be empty."""
+    return bool(word) and (not isinstance(pattern, Part) or pattern.matches(word))
 
 
 def _contains(wide: Word, word: Word) -> bool:

@@ -107,9 +107,12 @@ class Guard:
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        # `select.select` takes no descriptor above 1,023.
+        signals = select.poll()
+        signals.register(self._read, select.POLLIN)
         while not self._closed.is_set():
             pause = POLL_SECONDS if self._give_up else CALM_SECONDS
-            if select.select([self._read], [], [], pause)[0]:
+            if signals.poll(1000 * pause):
                 for number in os.read(self._read, SIGNALS_MAX):
                     self._take(number)
             self.look()

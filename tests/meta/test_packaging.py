@@ -1,5 +1,6 @@
 """What is installed is one package, whole, and starts from anywhere (docs/adr/0029)."""
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -8,6 +9,7 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -108,6 +110,40 @@ def test_a_name_of_caught_errors_has_one_type_where_code_is_compiled() -> None:
         for name in setup_script().hot_modules()
         for finding in tidy.mixed_errors(setup_script().PACKAGE / name)
     ]
+
+
+def test_no_interpreted_class_has_a_compiled_base() -> None:
+    """Its module could not be imported where the base is compiled. Errors are an exception: their
+    classes are made in the same way either way."""
+    hot = {
+        tree.module_name(tree.ROOT, tree.ROOT / name)
+        for name in setup_script().hot_modules()
+        if "/" in name
+    }
+    wrong = [
+        f"{path}: {found}"
+        for path in tree.sources(tree.ROOT, *tree.rooms())
+        if tree.module_name(tree.ROOT, path) not in hot
+        for found in bases_from(path, hot)
+    ]
+    assert len(hot) > 100
+    assert not wrong, wrong
+
+
+def bases_from(path: Path, hot: set[str]) -> Iterator[str]:
+    """Classes whose base is imported by name from one of these modules, and is no error."""
+    module = ast.parse(path.read_text("utf-8"))
+    imported = {
+        alias.asname or alias.name: node.module
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in ast.walk(module):
+        for base in node.bases if isinstance(node, ast.ClassDef) else ():
+            name = ast.unparse(base).partition("[")[0]
+            if imported.get(name) in hot and not name.endswith("Error"):
+                yield ast.unparse(node).splitlines()[0]
 
 
 def test_slices_of_the_compiled_runtime_are_repaired_or_the_build_ends(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from daybook.engine.queues import Queue
 from daybook.engine.settlements import End
 from daybook.engine.state import Address
 from tests.support.auditing import DoorWorld, judged
+from tests.support.compiled import replaces_parts
 from tests.support.scenario import RESTART, Step, play
 
 SEEDS_MAX = 150
@@ -105,6 +106,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
+@replaces_parts
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation[0])
 def test_a_mistake_of_the_engine_is_found(mutation: Mutation) -> None:
     _, where, name, wrong, rule = mutation

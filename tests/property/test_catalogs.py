@@ -27,6 +27,7 @@ from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.inspection import ByCatalogs, Inspection, Question
 from daybook.tools.making_catalogs import Order, make
 from daybook.tools.story import line
+from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import Step, play, steps
 from tests.support.world import Event, World
@@ -194,6 +195,7 @@ def test_messages_are_found_by_headers_and_bodies(tmp_path: Path) -> None:
         check()
 
 
+@replaces_parts
 def test_every_catalog_is_compared_with_its_segment(tmp_path: Path) -> None:
     journal = some_history(3, 200)
     data = write_history(tmp_path, journal, cuts=range(30, len(journal), 30), segment_bytes=1 << 14)

@@ -34,6 +34,7 @@ from tests.simulation.seeds import HARDENED_FROM, RESENDING_FROM
 from tests.simulation.simulation import Simulation
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
+from tests.support.compiled import replaces_parts
 from tests.support.recovering import recover
 
 STEPS = 5_000
@@ -243,6 +244,7 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))
 
 
+@replaces_parts
 def test_attempts_that_are_all_the_first_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a MESSAGE does not wait for its count."""
     deliver = Subscription.deliver

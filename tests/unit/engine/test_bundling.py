@@ -9,6 +9,7 @@ from daybook.engine.names import qualified
 from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settlements import BY_GRANT, FAILED, REJECTED, UNMETERED
+from tests.support.compiled import replaces_parts
 from tests.support.hosts import HOSTS, OTHER
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -546,6 +547,7 @@ def test_all_parts_are_on_the_host_of_the_connection() -> None:
     world.check()
 
 
+@replaces_parts
 def test_patterns_find_a_connection_no_more_consumers_than_it_may_have(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from daybook.engine.commands import (
 from daybook.engine.digest import QUEUE_COST, digest
 from daybook.engine.refusals import UNFINISHED, Code
 from daybook.engine.state import State
+from tests.support.compiled import replaces_parts
 from tests.support.world import World, fold, unpack
 
 
@@ -198,6 +199,7 @@ def test_leaving_with_many_subscriptions_is_cut_into_slices(world: World) -> Non
     world.check()
 
 
+@replaces_parts
 def test_a_stop_leaves_to_the_next_start_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_stop_leaves_to_the_next_start_what_takes_long(
     world.check()
 
 
+@replaces_parts
 def test_a_stop_with_very_much_computes_no_digest(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:

@@ -58,7 +58,7 @@ WAYS: dict[str, Try] = {
         m, "mall.x", queue="pay.roll", routing_type=MULTICAST
     ),
     "SUBSCRIBE to several": lambda _, m: c.AttachAll(
-        m, (c.Attach(m, "mall.y"), c.Attach(m, "mall.x", queue="pay.roll"))
+        m, [c.Attach(m, "mall.y"), c.Attach(m, "mall.x", queue="pay.roll")]
     ),
     "browse": lambda _, m: c.Attach(m, "mall.x", queue="pay.roll", browses=True),
     "one more queue of an address": lambda w, m: (

@@ -16,6 +16,7 @@ from daybook.paging import catalog_keeper, cataloging
 from daybook.paging.catalog_file import CatalogFile
 from daybook.paging.catalog_keeper import CatalogKeeper
 from daybook.paging.layout import LAYOUT
+from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
 PIECE = 2000
@@ -75,6 +76,7 @@ def test_nothing_is_made_where_none_are_wanted(data: Path) -> None:
     assert not (data / CATALOGS).exists()
 
 
+@replaces_parts
 def test_a_sealed_segment_replaces_its_pieces(data: Path, tmp_path: Path) -> None:
     whole = data / JOURNAL
     journal = RealDisk(whole)
@@ -98,6 +100,7 @@ def test_a_sealed_segment_replaces_its_pieces(data: Path, tmp_path: Path) -> Non
     assert next(covered(data))[2]
 
 
+@replaces_parts
 def test_damage_and_a_full_disk_are_said_and_stop_nothing(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ from daybook.recovery.directory import open_directory
 from daybook.recovery.fork import COPIED, Fork, ForkError, fork
 from daybook.recovery.moments import state_at
 from daybook.recovery.salvage import salvage
+from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import Event, World, fold
 
@@ -210,6 +211,7 @@ def test_messages_whose_content_left_with_all_before_them(tmp_path: Path) -> Non
         forked(tmp_path / "data", first, tmp_path / "made")
 
 
+@replaces_parts
 @pytest.mark.parametrize("which", ["index", "snapshots"])
 def test_a_fork_and_a_salvage_name_no_clusters_that_they_lack(
     source: Path, tmp_path: Path, which: str

@@ -7,6 +7,7 @@ from daybook.engine.events import PERSISTENT
 from daybook.engine.formats import Value
 from daybook.protocols.stomp import subscription
 from tests.support import second_format as maps
+from tests.support.compiled import replaces_parts
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
 
 STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"
@@ -183,6 +184,7 @@ def test_headers_that_are_the_same_object_in_two_formats_are_told_apart() -> Non
         assert b"\na:b\n" in peer.taken()
 
 
+@replaces_parts
 def test_credit_owed_is_bounded_and_on_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
     # A client that never sends an ACK, and whose window of bytes empty bodies do not use up.
     monkeypatch.setattr(subscription, "OWED_MAX", 100)

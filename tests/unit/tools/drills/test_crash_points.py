@@ -32,6 +32,7 @@ from daybook.tools.drills.crash_points import Asked
 from daybook.tools.drills.reckoning import Reckoning
 from daybook.tools.drills.shape import Report
 from daybook.tools.drills.tails import TAILS
+from tests.support.compiled import replaces_parts
 from tests.support.histories import some_history, write_history
 
 
@@ -185,6 +186,7 @@ PLANTS: list[tuple[str, Plant, tuple[str, ...], set[str]]] = [
 ]  # fmt: skip
 
 
+@replaces_parts
 @pytest.mark.parametrize(
     ("plant", "tails", "promises"), [each[1:] for each in PLANTS], ids=[each[0] for each in PLANTS]
 )
