@@ -25,6 +25,8 @@ RETAINED: Final = "retained"
 """The header that is true where a message was remembered, and sent before there was the queue."""
 
 _BACKSLASH: Final = b"\\"
+_NO_UTF_8: Final = b"\xff"
+"""A byte that no text in UTF-8 has."""
 _has_special: Final = re.compile(rb"[\\\n\r:]").search
 
 
@@ -32,14 +34,29 @@ def unescape(text: bytes) -> bytes:
     """Undo the escapes of a name or value. Raises ValueError on an undefined escape."""
     if _BACKSLASH not in text:
         return text
-    # A run of backslashes always starts at an escape, so splitting at pairs from the left is exact.
-    pieces = []
-    for piece in text.split(b"\\\\"):
-        plain = piece.replace(b"\\n", b"\n").replace(b"\\r", b"\r").replace(b"\\c", b":")
-        if _BACKSLASH in plain:
-            raise ValueError(f"undefined escape in {text.decode('utf-8', 'replace')!r}")
-        pieces.append(plain)
-    return _BACKSLASH.join(pieces)
+    if _NO_UTF_8 in text:
+        pieces = list(map(_unescape, text.split(b"\\\\")))
+        plain, joined = b"".join(pieces), _BACKSLASH.join(pieces)
+    else:
+        plain = _unescape(without_pairs(text))
+        joined = plain.replace(_NO_UTF_8, _BACKSLASH)
+    if _BACKSLASH in plain:
+        raise ValueError(f"undefined escape in {text.decode('utf-8', 'replace')!r}")
+    return joined
+
+
+def without_pairs(text: bytes) -> bytes:
+    """Replace the escapes of backslashes by a byte that no text has, so that each backslash that is
+    left begins another escape.
+
+    A run of backslashes always starts at an escape, so replacing pairs from the left is exact.
+    """
+    return text.replace(b"\\\\", _NO_UTF_8)
+
+
+def _unescape(text: bytes) -> bytes:
+    """Undo the other escapes."""
+    return text.replace(b"\\n", b"\n").replace(b"\\r", b"\r").replace(b"\\c", b":")
 
 
 def escape(text: bytes) -> bytes:

@@ -29,7 +29,7 @@ def unescape(text: bytes, version: int) -> bytes:
     if version == V10 or b"\\" not in text:
         return text
     try:
-        if version == V11 and any(b"\\r" in piece for piece in text.split(b"\\\\")):
+        if version == V11 and b"\\r" in headers.without_pairs(text):
             raise ValueError
         return headers.unescape(text)
     except ValueError:

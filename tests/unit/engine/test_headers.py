@@ -1,5 +1,8 @@
 """The canonical header block: escapes, order, repeated names."""
 
+import sys
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +50,29 @@ def test_first_agrees_with_as_dict(given_pairs: list[tuple[str, str]], name: str
 )
 def test_unescape(escaped: bytes, plain: bytes) -> None:
     assert headers.unescape(escaped) == plain
+
+
+@pytest.mark.parametrize("escaped", [b"\\\\", b"\\n", b"\\\\\\c"])
+def test_many_escapes_cost_few_calls(escaped: bytes) -> None:
+    """One frame has hundreds of thousands, and others wait for it."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    sys.setprofile(count)
+    try:
+        headers.unescape(escaped * 10_000)
+    finally:
+        sys.setprofile(None)
+    assert calls < 20
+
+
+def test_escapes_between_bytes_that_are_no_text() -> None:
+    assert headers.unescape(b"\xff\\\\n\\n\xff\\\\") == b"\xff\\n\n\xff\\"
+    with pytest.raises(ValueError, match="undefined escape"):
+        headers.unescape(b"\xff\\\\\\x")
 
 
 @pytest.mark.parametrize("second", [c for c in range(256) if bytes([c]) not in b"\\nrc"])
