@@ -5,6 +5,7 @@ They trust the event, because it was decided by `decide` or checked by the journ
 does not fit the state is a bug of this broker or damage to the journal, and raises `MisfitError`.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
@@ -90,7 +91,8 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
         message.share(len(decoded.queues))
         queues = [state.queues[queue_id] for queue_id in decoded.queues]
         if state.defers:
-            state.arrivals[message.address_id] = Arrival(lsn, message, queues)
+            on_their_way = state.arrivals.setdefault(message.address_id, deque())
+            on_their_way.append(Arrival(lsn, message, queues))
         else:
             for queue in queues:
                 enter(state, lsn, queue, message)

@@ -70,33 +70,40 @@ def _goes_elsewhere(core: "Core", command: Send) -> bool:
     return address is None or address.id not in core.state.arrivals
 
 
-def let_enter(core: "Core", queues: Iterable[Queue]) -> None:
-    """Let what is on its way into these queues enter them now."""
-    for queue in queues:
-        for arrival in list(core.state.arrivals.values()):
-            if arrival.left.pop(queue.id, None) is not None:
-                _enter(core, arrival, queue)
+def let_enter(core: "Core", queues: Iterable[Queue], but: int = 0) -> None:
+    """Let what is on its way into these queues enter them now, the oldest first; but not what was
+    sent to the address with this id, which keeps the order of its own."""
+    ways = [each for address, each in core.state.arrivals.items() if address != but]
+    for queue in queues if ways else ():
+        for arrivals in ways:
+            for arrival in arrivals:
+                if arrival.left.pop(queue.id, None) is not None:
+                    _enter(core, arrival, queue)
 
 
 def go_on(core: "Core") -> None:
-    """Let messages enter more of their queues, until the budget is spent."""
+    """Let messages enter more of their queues, the oldest first, until the budget is spent."""
     state, budget = core.state, core.budget
-    for number, arrival in list(state.arrivals.items()):
-        while arrival.left:
-            if budget.is_spent:
-                # Behind the others.
-                state.arrivals[number] = state.arrivals.pop(number)
-                return
-            _enter(core, arrival, arrival.left.popitem()[1])
-            budget.spent += 1
-        del state.arrivals[number]
+    for address, arrivals in list(state.arrivals.items()):
+        while arrivals:
+            left = arrivals[0].left
+            while left:
+                if budget.is_spent:
+                    # Behind those of other addresses.
+                    state.arrivals[address] = state.arrivals.pop(address)
+                    return
+                _enter(core, arrivals[0], left.popitem()[1])
+                budget.spent += 1
+            arrivals.popleft()
+        del state.arrivals[address]
 
 
 def finish(core: "Core") -> None:
     """Let all messages enter all of their queues, whatever that takes."""
-    for arrival in core.state.arrivals.values():
-        while arrival.left:
-            _enter(core, arrival, arrival.left.popitem()[1])
+    for arrivals in core.state.arrivals.values():
+        for arrival in arrivals:
+            while arrival.left:
+                _enter(core, arrival, arrival.left.popitem()[1])
     core.state.arrivals.clear()
 
 

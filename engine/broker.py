@@ -277,12 +277,14 @@ class Broker(Core):
         if any(over and not short.get(user, ("", ""))[1] for user, (_, over) in was_short.items()):
             self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
 
-    def hold(self, text: str, policy: str) -> None:
+    def hold(self, text: str, policy: str, least: int = 0) -> None:
         """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
-        is BLOCK or FAIL and overrides those of the addresses; consumers continue."""
+        is BLOCK or FAIL and overrides those of the addresses; consumers continue. Addresses with
+        fewer multicast queues than `least` accept messages all the same."""
         self.held = text
         self.held_policy = policy
-        limits.guard_all(self)
+        self.held_least = least
+        limits.guard_held(self)
 
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
         """Decide on a command; `now` is microseconds since 1970 by the clock, even if the clock was

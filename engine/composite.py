@@ -13,7 +13,7 @@ from daybook.engine.open_transactions import Transaction
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import known_at
 from daybook.engine.state import Address
-from daybook.engine.transactions import are_judged, carry_out, check_all
+from daybook.engine.transactions import COMPOSITE, are_judged, carry_out, check_all
 
 
 def send_to_all(core: Core, command: SendToAll) -> int | Refusal:
@@ -29,7 +29,7 @@ def send_to_all(core: Core, command: SendToAll) -> int | Refusal:
             fresh.append(send)
         else:
             known.append((send, address))
-    transaction = Transaction(f"composite-{core.next_lsn}", connection.id, core.now)
+    transaction = Transaction(f"{COMPOSITE}{core.next_lsn}", connection.id, core.now)
     transaction.operations.extend(fresh)
     if not are_judged(core, transaction):
         return UNFINISHED

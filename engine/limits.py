@@ -61,6 +61,8 @@ def has_room(core: Core, address: Address) -> bool:
     """
     if core.is_full or address.paging or core.line.first(address.name):
         return False
+    if core.held and _is_held(core, address):
+        return False
     if core.sizes.of_hosts and address.host in core.sizes.of_hosts:
         return False
     settings = core.state.settings.resolve(address.name)
@@ -155,7 +157,7 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
 
     Without memory, only blocking producers helps, unless the address says otherwise.
     """
-    if core.held:
+    if core.held and _is_held(core, address):
         return Full(reasons.NO_REASON, core.held_policy)
     if core.disk_full:
         return Full(reasons.DISK_FULL, core.options.disk_full_policy)
@@ -289,6 +291,8 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
         needs_checks = True
     if core.diverts.count and core.diverts.of(address.name):
         needs_checks = True
+    if core.held and _is_held(core, address):
+        needs_checks = True
     if not needs_checks and not core.line.first(address.name):
         address.guard(False)
         core.opened[address.id] = address
@@ -296,7 +300,23 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
 
 def _is_closed(core: Core) -> bool:
     """Whether no address accepts messages, whatever its own limits are."""
-    return bool(core.disk_full or core.memory_full or core.held)
+    return bool(core.disk_full or core.memory_full or (core.held and not core.held_least))
+
+
+def _is_held(core: Core, address: Address | None) -> bool:
+    """Whether what holds messages holds those for an address; None does not exist yet."""
+    least = core.held_least
+    return not least or (address is not None and len(address.multicast) >= least)
+
+
+def guard_held(core: Core) -> None:
+    """Make the addresses for which messages are held check that, and all if they all are."""
+    if not (core.held and core.held_least):
+        guard_all(core)
+        return
+    core.is_full = _is_closed(core) or _over_global(core) != 0
+    for address in [each for each in core.opened.values() if _is_held(core, each)]:
+        guard(core, address)
 
 
 def guard_all(core: Core) -> None:

@@ -113,10 +113,10 @@ def route(
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
     state = core.state
-    if state.arrivals:
-        let_enter(core, queues)
     is_wide = in_slices and len(queues) > core.options.entered_at_once
     is_wide = is_wide and not (keys or due or message.chunks)
+    if state.arrivals:
+        let_enter(core, queues, but=message.address_id if is_wide else 0)
     state.defers = is_wide
     lsn = core.emit(
         (

@@ -21,6 +21,7 @@ from daybook.engine import (
     retaining,
     retroactive,
 )
+from daybook.engine.arrivals import let_enter
 from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET, Send
 from daybook.engine.core import Core
 from daybook.engine.definitions import ANYCAST, MULTICAST
@@ -427,6 +428,8 @@ def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     is_plain = not (command.expires or command.chunks or command.due or command.copied_from)
     if queue.definition.keyed_by or not is_plain:
         return _send_with_detail(core, command, queue, flags)
+    if core.state.arrivals:
+        let_enter(core, (queue,))
     lsn = core.emit_routed(
         queue, command.priority, flags, command.connection, command.headers, command.body,
         command.transaction,
@@ -517,7 +520,7 @@ def _send_to_each(
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
         due=command.due if is_later(core, command.due) else 0,
-        in_slices=command.transaction is None and not (command.diverts or command.copied_from),
+        in_slices=not (command.diverts or command.copied_from),
     )  # fmt: skip
     if not queues and command.diverts and not histories:
         return _divert(core, command, address, full)

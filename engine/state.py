@@ -5,6 +5,7 @@ they affect later decisions (credit, whose turn it is), are not journaled, and a
 digest. This module knows no commands, no clock and no I/O.
 """
 
+from collections import deque
 from typing import Any, Final, TypeVar
 
 from daybook.engine.arrival import Arrival
@@ -455,8 +456,7 @@ class State:
         # Volatile: how many message groups the queues know.
         self.groups = GroupCount()
         # Volatile, by the address sent to; the next Routed makes one if it `defers`.
-        self.arrivals: dict[int, Arrival] = {}
-        self.defers = False
+        self.arrivals, self.defers = dict[int, deque[Arrival]](), False
         # Volatile: before this time, in milliseconds since 1970, no scheduled entry is due, and no
         # queue begins to deliver because of the time.
         self.wake_at = 0

@@ -57,8 +57,12 @@ from daybook.engine.temporary_names import is_lost
 
 ROLLED_BACK_PART: Final = 8
 """This part of the limit is freed beyond what is needed."""
+RECIPIENTS_SHIFT: Final = 4
+"""Two to this power of subscriptions to a topic take as long in a commit as an entry of a queue."""
 JUDGED_SHIFT: Final = 4
 """Finding that no filter must be asked about messages costs one unit for 2 to this power."""
+COMPOSITE: Final = "composite-"
+"""How the names of transactions begin that are one message for several destinations."""
 CHUNK_OVERHEAD_BYTES: Final = 64
 """What a chunk of a large message weighs in a transaction."""
 
@@ -123,7 +127,7 @@ def add_send(core: Core, command: Send) -> int | Refusal:
         )
     growth = weight - transaction.bytes + SEND_WEIGHT - MESSAGE_OVERHEAD_BYTES
     entries = transaction.entries + _entries_of(core, command)
-    if entries > core.options.max_transaction_entries:
+    if entries > core.options.max_transaction_entries and transaction.entries:
         return _too_many(core, transaction)
     refusal = _find_memory(core, transaction, growth)
     if refusal is not None:
@@ -136,24 +140,31 @@ def add_send(core: Core, command: Send) -> int | Refusal:
 
 
 def _entries_of(core: Core, command: Send) -> int:
-    """Return in how many queues a message can become an entry."""
+    """Return as how many entries of queues a message counts: where it enters the queues of a topic
+    in slices (`engine.arrivals`), one for each few of them."""
     if command.queue is not None:
         return 1
     address = core.state.address_by_name.get(command.address)
-    count = 1 + (len(address.multicast) if address is not None else 0)
-    count += sum(len(each.multicast) for each in matching(core, command, address))
-    for name in core.diverts.reached(core.diverts.of(command.address)):
+    several = len(address.multicast) if address is not None else 0
+    several += sum(len(each.multicast) for each in matching(core, command, address))
+    reached = list(core.diverts.reached(core.diverts.of(command.address)))
+    if not (reached or command.chunks or command.due or core.state.keyed):
+        return 1 + (several >> RECIPIENTS_SHIFT)
+    for name in reached:
         target = core.state.address_by_name.get(name)
-        count += 1 + (len(target.multicast) if target is not None else 0)
-    return count
+        several += 1 + (len(target.multicast) if target is not None else 0)
+    return 1 + several
 
 
 def _too_many(core: Core, transaction: Transaction) -> Refusal:
+    is_composite = transaction.name.startswith(COMPOSITE)
+    subject = "the message" if is_composite else f"transaction '{transaction.name}'"
+    remedy = "send it to fewer destinations" if is_composite else "commit more often"
     return Refusal(
         Code.LIMIT,
-        f"transaction '{transaction.name}' would settle or make more than "
-        f"{core.options.max_transaction_entries} entries of queues at once "
-        "(max-transaction-entries); commit more often, or raise the limit",
+        f"{subject} would settle or send more than {core.options.max_transaction_entries} messages"
+        f" at once, where one to a topic counts again for each {1 << RECIPIENTS_SHIFT}"
+        f" subscriptions (max-transaction-entries); {remedy}, or raise the limit",
     )
 
 
@@ -270,7 +281,8 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
         return _refuse_doomed(transaction)
     settled = sum(len(entries) for _, entries in transaction.settled.values())
     made = sum(count * _entries_of(core, send) for send, count in _kinds(transaction).values())
-    if settled + made > core.options.max_transaction_entries:
+    is_more = len(transaction.operations) > 1
+    if settled + made > core.options.max_transaction_entries and is_more:
         return _too_many(core, transaction)
     # Addresses, by name, of queues that earlier operations would create: `check_send` looks at the
     # state before the commit and cannot know them.

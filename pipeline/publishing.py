@@ -23,8 +23,8 @@ from daybook.client.stomp import PIECE_BYTES, Content, Refused, StompClient, Sto
 from daybook.errors import DaybookError
 
 ROWS_MAX: Final = 200
-"""Messages of a transaction: to five subscriptions they make as many entries as the default of the
-broker's `max-transaction-entries` allows."""
+"""Messages of a transaction: with 64 subscriptions to their topic they are as many as the broker's
+`max-transaction-entries` allows by default."""
 BYTES_MAX: Final = 8 << 20
 """Maximum size of a transaction, far below the broker's default `max-transaction-bytes`."""
 OVERHEAD_BYTES: Final = 256

@@ -172,8 +172,8 @@ BROKER: Final = (
         "max-transaction-entries",
         count(1, 100_000_000),
         1_000,
-        "Messages that one transaction may send or settle, a message to a topic once for each"
-        " subscription: a commit is carried out in one go, and all others wait for so long.",
+        "Messages that one transaction may send or settle, a message to a topic again for each 16"
+        " subscriptions: a commit is carried out in one go, and all others wait for so long.",
         live=True,
     ),
     Option(
@@ -311,7 +311,8 @@ BROKER: Final = (
         size(1 << 20, 64 * GIB),
         "32MiB",
         "Events on disk that are not in the index yet, above which producers are held until the"
-        " index has caught up. Consumers continue.",
+        " index has caught up. Above half of it that holds for producers to topics with 8 or more"
+        " subscriptions. Consumers continue.",
         live=True,
     ),
     Option(

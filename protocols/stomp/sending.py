@@ -4,6 +4,7 @@ A plan holds everything that does not change from one message to the next. Must 
 the session that uses it.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -47,6 +48,11 @@ NOT_STORED: Final = frozenset(
 )  # fmt: skip
 """Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
 part of the message. Anything else travels with it."""
+
+_BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
+"""What clients may trim from names; names of headers keep it."""
+_has_blanks: Final = re.compile(rb"(?:^|\n)[\s\x80-\xff]|[\s\x80-\xff]:").search
+"""Finds a name that may begin or end with one, in a head as it came."""
 
 REPLY_TO: Final = "reply-to"
 """Header of SEND: where the receiver is to send its answer."""
@@ -322,7 +328,7 @@ class Planner:
         if self._version == V10 or not key.isascii() or b"\\" in key or b"\r" in key:
             return None
         lines = key.split(b"\n")
-        if len(lines) - 1 > self._options.max_headers:
+        if len(lines) - 1 > self._options.max_headers or _has_blanks(key) is not None:
             return None
         longest = self._options.max_header_length
         known = [b"SEND"]
@@ -455,7 +461,9 @@ def _stored(head: Head, expires_follows: bool, options: StompOptions, connection
     without_ours = ours(options)
     is_plain = options.spelling.is_plain
     for line in head.lines:
-        if line.name in NOT_STORED or line.name in without_ours:
+        # Some clients trim names, and would take it for ours.
+        name = line.name.strip(_BLANKS)
+        if name in NOT_STORED or name in without_ours:
             continue
         if expires_follows and line.name == "expires":
             continue

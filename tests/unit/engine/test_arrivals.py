@@ -47,7 +47,7 @@ def on_its_way() -> tuple[World, list[int]]:
 
 
 def left(world: World) -> int:
-    return sum(len(each.left) for each in world.state.arrivals.values())
+    return sum(len(each.left) for way in world.state.arrivals.values() for each in way)
 
 
 def test_no_slice_is_long() -> None:
@@ -105,6 +105,39 @@ def test_two_are_on_their_way_at_once(on_its_way: tuple[World, list[int]]) -> No
     world.broker.budget.limit = NO_LIMIT
     world.check()
     assert len(world.taken()) == SUBSCRIBERS * 2 + 300
+
+
+def test_messages_of_a_transaction_and_of_several_destinations_are_on_their_way() -> None:
+    world, consumers = crowd()
+    peer = world.connect()
+    sends = [c.Send(peer, "news", b"", b"%d" % n, routing_type=MULTICAST) for n in range(3)]
+    world.ok(c.Begin(peer, "t"))
+    for each in sends[:2]:
+        each.transaction = "t"
+        world.ok(each)
+    assert begin(world, c.Commit(peer, "t")) <= 15 * SLICE
+    assert left(world) == 2 * SUBSCRIBERS
+    world.dispatch()
+    to_all = c.SendToAll(peer, [sends[2], c.Send(peer, "q", b"", b"q", routing_type=ANYCAST)])
+    while world.handle(to_all) is UNFINISHED:
+        world.broker.budget.allow(SLICE)
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert world.taken_bodies(consumers[7]) == [b"0", b"1", b"2"]
+
+
+def test_a_message_to_a_queue_itself_comes_behind_what_is_on_its_way_there() -> None:
+    world, consumers = crowd()
+    peer = world.connect()
+    name = world.state.consumers[consumers[-1]].queue.name
+    world.ok(c.Begin(peer, "t"))
+    world.ok(c.Send(peer, "news", b"", b"1", routing_type=MULTICAST, transaction="t"))
+    world.ok(c.Send(peer, "news", b"", b"2", queue=name, transaction="t"))
+    begin(world, c.Commit(peer, "t"))
+    assert left(world) == SUBSCRIBERS - 1
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert world.taken_bodies(consumers[-1]) == [b"1", b"2"]
 
 
 def test_a_second_message_to_the_same_queues_waits(on_its_way: tuple[World, list[int]]) -> None:

@@ -14,6 +14,7 @@ from daybook.engine.names import temporary_name
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED
 from daybook.engine.topology import CREATE_UNITS
+from daybook.engine.transactions import RECIPIENTS_SHIFT
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World, fold
@@ -373,7 +374,7 @@ def test_a_transaction_has_no_more_entries_than_a_turn_takes() -> None:
     world.ack(consumer, ids[7], cumulative=True, transaction="t")
     world.send("a", b"", connection, transaction="t")
     world.send("a", b"", connection, transaction="t")
-    assert "10 entries" in world.refused(c.Send(connection, "a", b"", b"", transaction="t")).text
+    assert "than 10" in world.refused(c.Send(connection, "a", b"", b"", transaction="t")).text
     world.commit(connection)
 
 
@@ -384,11 +385,22 @@ def test_subscribers_that_come_before_the_commit_count() -> None:
     world.begin(connection)
     for _ in range(3):
         world.send("news", b"", connection, transaction="t", routing_type=MULTICAST)
-    for _ in range(4):
+    for _ in range(3 << RECIPIENTS_SHIFT):
         world.attach(connection, "news", routing_type=MULTICAST)
     answer = world.handle(c.Commit(connection, "t"))
     assert isinstance(answer, Refusal)
     assert "max-transaction-entries" in answer.text
+    # As many as a plain SEND may reach, one message of a transaction may reach too.
+    world.begin(connection)
+    for _ in range(11 << RECIPIENTS_SHIFT):
+        world.attach(connection, "news", routing_type=MULTICAST)
+    world.send("news", b"", connection, transaction="t", routing_type=MULTICAST)
+    assert "than 10" in world.refused(c.Send(connection, "a", b"", b"", transaction="t")).text
+    world.commit(connection)
+    several = [
+        c.Send(connection, name, b"", b"", routing_type=MULTICAST) for name in ("news", "other")
+    ]
+    assert "to fewer destinations" in world.refused(c.SendToAll(connection, several)).text
     world.check()
 
 

@@ -7,6 +7,7 @@ from daybook.engine import events, limits, reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.pools import REGEXES, Pool
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.transactions import RECIPIENTS_SHIFT
 from daybook.engine.wildcards import VISITED_SHIFT
 from tests.support.full import SIZE
 from tests.support.topology import create_queue
@@ -156,10 +157,11 @@ def test_dead_letters_go_to_patterns_too(world: World) -> None:
 
 def test_a_committed_transaction_counts_the_entries_of_patterns(world: World) -> None:
     world = World(max_transaction_entries=2)
-    bind(world, "q1", "news.*")
-    bind(world, "q2", "news.#")
+    for number in range(1 << RECIPIENTS_SHIFT):
+        bind(world, f"q{number}", "news.*" if number % 2 else "news.#")
     connection = world.connect()
     world.ok(c.Begin(connection, "t"))
+    world.ok(c.Send(connection, "news.a", b"", b"x", None, transaction="t"))
     answer = world.handle(c.Send(connection, "news.a", b"", b"x", None, transaction="t"))
     assert isinstance(answer, Refusal)
     assert "max-transaction-entries" in answer.text

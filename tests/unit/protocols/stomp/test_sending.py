@@ -372,6 +372,21 @@ def test_only_the_broker_says_who_sent_a_message(version: str, others: str) -> N
     assert b"\n_AMQ_VALIDATED_USER:user\nexpires:" in timed
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("blank", [" ", "\t", "\u00a0", "\ufeff", "\u2003"])
+@pytest.mark.parametrize("name", ["_AMQ_VALIDATED_USER", "JMSXUserID", "redelivered"])
+def test_names_of_the_broker_with_blanks_are_removed_as_well(
+    version: str, blank: str, name: str
+) -> None:
+    """Clients that trim names would take them for the broker's."""
+    peer = connected(version, StompOptions())
+    for written in (f"{name}{blank}", f"{blank}{name}", f"{blank}{name}{blank}"):
+        for others in ("", "\nn:1", "\nn:2"):
+            headers = sent(peer, f"destination:/queue/a{others}\n{written}:eve").headers
+            assert b"eve" not in headers
+            assert headers.count(b"\n") == 1 + bool(others)
+
+
 def test_the_name_of_a_sender_is_escaped() -> None:
     planner = Planner(V12, StompOptions(populate_validated_user=True), 1, "a:b")
     assert planner.plan(b"SEND\ndestination:/queue/a").headers == (
