@@ -387,12 +387,17 @@ class Broker(Core):
         self.pending = Pending(self.next_lsn)
         return batch
 
-    def outcome(self, since: int) -> Outcome | None:
-        """Return what became of the message that the events behind `since` are about.
+    def outcome(self, since: int, connection: int) -> Outcome | None:
+        """Return what became of the message that the events behind `since` are about, as far as the
+        connection that sent it may know the queues: those that it may consume from or browse.
 
         To be called right after `handle`. None if no event says it, as in an open transaction.
         """
-        return outcome_of(self.state, self.pending, since)
+        sender = self.state.connections.get(connection)
+        user = sender.user if sender is not None else ""
+        return outcome_of(
+            self.state, self.pending, since, lambda queue: permitting.may_know(self, user, queue)
+        )
 
     @property
     def retry_due(self) -> bool:

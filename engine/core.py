@@ -178,8 +178,7 @@ class Core:
         self.objects_over = ""
         self.users_short: dict[str, tuple[str, str]] = {}
         self.held = ""
-        self.held_policy = BLOCK
-        self.held_least = 0
+        self.held_policy, self.held_least = BLOCK, 0
         self.is_full = self.is_over = self.was_high = self.review_due = False
         self.resized: dict[int, Address] = {}
         self.opened: dict[int, Address] = {}

@@ -158,6 +158,11 @@ def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
     return core.permissions is None or _has(core, user, BROWSE if browses else CONSUME, queue)
 
 
+def may_know(core: Core, user: str, queue: Queue) -> bool:
+    """Whether a user may learn the name of a queue that it did not name itself."""
+    return any(may_consume(core, user, queue, browses=browses) for browses in (False, True))
+
+
 def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
     """Return the refusal of something that a user may not do."""
     is_queue = queue is not None and queue != address

@@ -50,8 +50,9 @@ class BrokerPort(Protocol):
         """LSN of the last decided event."""
         ...
 
-    def outcome(self, since: int) -> Outcome | None:
-        """Return the outcome of the message that was just sent; `since` is the LSN before it."""
+    def outcome(self, since: int, connection: int) -> Outcome | None:
+        """Return the outcome of the message that this connection has just sent; `since` is the LSN
+        before it."""
         ...
 
 

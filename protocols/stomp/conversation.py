@@ -128,10 +128,11 @@ class Conversation:
 
     def _told(self, outcome: Outcome) -> bytes:
         """Return the outcome of a message as a header: its queues, or why it was dropped."""
-        if not outcome.queues:
+        if outcome.reason:
             return b"dropped:" + outcome.reason.encode() + b"\n"
         names = ",".join(map(self.options.spelling.shown, outcome.queues))
-        return b"routed:" + escape(names.encode(), self.version) + b"\n"
+        others = b"routed-others:%d\n" % outcome.others if outcome.others else b""
+        return b"routed:" + escape(names.encode(), self.version) + b"\n" + others
 
     def say_body(self, message: DeliveredMessage, consumer: int) -> None:
         """Note that the body of a large message follows the last output."""

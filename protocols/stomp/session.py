@@ -356,7 +356,7 @@ class Session(Conversation):
         answer = self._pass(gathering.plan, send, now)
         outcome = None
         if gathering.plan.tells_outcome and send.transaction is None:
-            outcome = self.broker.outcome(before)
+            outcome = self.broker.outcome(before, self.connection)
         self._gathering = None
         self._body_by = 0
         self._behind = b""
@@ -429,7 +429,7 @@ class Session(Conversation):
         answer = self._pass(plan, send, now)
         outcome = None
         if plan.tells_outcome and receipt is not None and plan.transaction is None:
-            outcome = self.broker.outcome(before)
+            outcome = self.broker.outcome(before, self.connection)
         self._receipt(receipt, answer, outcome)
 
     def _pass(self, plan: SendPlan, send: Send, now: int) -> int:

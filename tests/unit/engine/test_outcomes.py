@@ -1,15 +1,16 @@
 """What became of a message, read from the events about it."""
 
-from daybook.engine.commands import Begin, Commit, CreateAddress, Send
-from daybook.engine.outcomes import Outcome
+from daybook.engine.commands import Begin, Commit, CreateAddress, OpenConnection, Send
+from daybook.engine.outcomes import NAMES_MAX, Outcome
+from daybook.engine.permissions import Permissions
 from tests.support.topology import create_queue
-from tests.support.world import World
+from tests.support.world import MANY, World
 
 
 def outcome(world: World, address: str, **values: object) -> Outcome | None:
     before = world.broker.lsn
     world.handle(Send(0, address, b"", b"x", **values))  # type: ignore[arg-type]
-    return world.broker.outcome(before)
+    return world.broker.outcome(before, 0)
 
 
 def test_the_queues_are_named(world: World) -> None:
@@ -19,6 +20,28 @@ def test_the_queues_are_named(world: World) -> None:
     world.ok(create_queue("b", "news", "multicast"))
     assert outcome(world, "news") == Outcome(("a", "b"))
     assert outcome(world, "news") == Outcome(("a", "b"))
+
+
+def test_names_that_a_sender_may_not_know_are_counted(world: World) -> None:
+    world.ok(create_queue("hers", "inbox", "multicast"))
+    world.ok(create_queue("his", "inbox", "multicast"))
+    rules = {
+        "inbox": {"send": ("mail",)},
+        "inbox::his": {"browse": ("mail",)},
+    }
+    world.broker.permit(Permissions(rules, {"mallory": frozenset({"mail"})}))
+    peer = world.ok(OpenConnection("stomp", "10.0.0.1:5", "mallory", room=MANY))
+    before = world.broker.lsn
+    world.handle(Send(peer, "inbox", b"", b"x"))
+    assert world.broker.outcome(before, peer) == Outcome(("his",), others=1)
+
+
+def test_not_all_of_very_many_are_named(world: World) -> None:
+    for number in range(NAMES_MAX + 5):
+        world.ok(create_queue(f"q{number}", "news", "multicast"))
+    found = outcome(world, "news")
+    assert found is not None
+    assert (len(found.queues), found.others) == (NAMES_MAX, 5)
 
 
 def test_what_no_queue_took_was_dropped(world: World) -> None:
@@ -33,5 +56,5 @@ def test_nothing_is_said_of_what_no_event_tells(world: World) -> None:
     world.ok(Begin(connection, "t"))
     before = world.broker.lsn
     world.handle(Send(connection, "q", b"", b"x", transaction="t"))
-    assert world.broker.outcome(before) is None
+    assert world.broker.outcome(before, 0) is None
     world.ok(Commit(connection, "t"))

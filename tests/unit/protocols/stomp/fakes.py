@@ -40,7 +40,7 @@ class FakeBroker:
     def roles_of(self, user: str) -> tuple[str, ...]:
         return ("sales", "admins")
 
-    def outcome(self, since: int) -> Outcome | None:
+    def outcome(self, since: int, connection: int) -> Outcome | None:
         return Outcome(("q",)) if since < self.lsn else None
 
     def refuse(self, kind: type[Command], code: Code, text: str) -> None:
