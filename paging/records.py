@@ -4,7 +4,8 @@ A record is a msgpack array; new fields are added only at its end, with a defaul
 where records are stored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -168,6 +169,9 @@ ASIDE_SHIFT: Final = 4
 """The number of bits by which some flags are shifted in entries that are set aside."""
 ASIDE_MASK: Final = (1 << ASIDE_SHIFT) - 1
 """The lower flags, which are not shifted; as many bits after them hold the priority."""
+ATTRIBUTES_KEPT: Final = 4096
+"""Of how many definitions the attributes are remembered, a kilobyte each."""
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODERS: Final = {
     kind: msgspec.msgpack.Decoder(kind)
@@ -218,8 +222,12 @@ def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRe
     )  # fmt: skip
 
 
-def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the attributes of a definition in the form of the fields of a record."""
+@lru_cache(maxsize=ATTRIBUTES_KEPT)
+def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Return the attributes of a definition in the form of the fields of a record.
+
+    Remembered, because each commit writes the records of all queues that anything happened to.
+    """
     fields = set(kind.__struct_fields__)
     found = msgspec.structs.asdict(definition)
     more = {

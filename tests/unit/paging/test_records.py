@@ -85,3 +85,15 @@ def test_the_index_knows_flags_and_priority_in_every_level(level: int, content_f
     rows = pages.rows_of([(5, 300, 1, 2, known, 0, 0)])
     [hashed] = pages.entry_hashes(np.array([9], pages.U32), np.array([level], pages.U8), rows)
     assert hashed == entry_hash(9, entry)
+
+
+def test_the_attributes_of_a_queue_are_read_once() -> None:
+    """Each commit writes the records of all queues that anything happened to."""
+    world = World()
+    for number in range(50):
+        world.send(f"q{number}")
+    for _ in range(2):
+        before = records._attributes.cache_info().misses
+        made = [records.queue_record(each, [], 0) for each in world.state.queues.values()]
+    assert records._attributes.cache_info().misses == before
+    assert [each.name for each in made] == [f"q{number}" for number in range(50)]
