@@ -47,7 +47,7 @@ ACT_UNITS: Final = 3
 """What doing something with a message costs beyond that."""
 WHYS_MAX: Final = 20
 """How many different reasons for which messages stay are counted."""
-NO_ORIGIN: Final = "it is no dead letter and no expired or moved message"
+NO_ORIGIN: Final = "no dead letter, and no expired or moved message"
 UNPROVEN: Final = (
     "only its headers say where it came from, which its sender may have written: an earlier version"
     " took it, and the journal does not say it; move it with `daybook queue move`"

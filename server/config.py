@@ -29,7 +29,7 @@ from daybook.journal.archive.place import overlap
 from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
-from daybook.server import encryption, kinds, options
+from daybook.server import encryption, host_config, kinds, options
 from daybook.server.acceptor_options import COMMON, TABLES
 from daybook.server.config_source import (
     Block,
@@ -240,7 +240,8 @@ def load(
     config = _Builder(problems).build(source)
     if problems:
         raise ConfigError(problems)
-    warnings = (*findings.lost, *filter(None, map(encryption.warning, config.acceptors)))
+    found = (*map(encryption.warning, config.acceptors), host_config.warning(config.virtual_hosts))
+    warnings = (*findings.lost, *filter(None, found))
     return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
 
 

@@ -58,6 +58,17 @@ def known_names(hosts: Sequence[VirtualHost]) -> tuple[str, ...]:
     return tuple(f"{name} {host.name}" for host in hosts for name in host.asked_for)
 
 
+def warning(hosts: Sequence[VirtualHost]) -> str:
+    """Return what a client may not expect of the names of the default host; empty if nothing."""
+    default = next((host for host in hosts if host.name == HOST), None)
+    if default is None or default.host_names:
+        return ""
+    return (
+        f"virtual-host.host-names of '{HOST}' is empty, so a client that sends another host than"
+        f" '{HOST}' is refused, and many send the name that they connect to; list those names"
+    )
+
+
 def hosts_of(
     blocks: Sequence[Block], values: Callable[[Block], dict[str, Any]], problem: Problem
 ) -> tuple[VirtualHost, ...]:

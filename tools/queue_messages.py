@@ -57,7 +57,8 @@ def act(
         return
     click.echo(done.format(_messages(answer["acted"])))
     if answer["passed_over"]:
-        click.echo(f"{_messages(answer['passed_over'])} stayed as they were", err=True)
+        were = "it was" if answer["passed_over"] == 1 else "they were"
+        click.echo(f"{_messages(answer['passed_over'])} stayed as {were}", err=True)
         # A broker of an earlier version does not say why.
         for why, count in answer.get("why", {}).items():
             click.echo(f"  {_messages(count)}: {why}", err=True)

@@ -202,6 +202,13 @@ format = "json"
     assert (config.log.level, config.log.format) == ("debug", "json")
 
 
+def test_a_default_host_that_has_one_name_alone_is_warned_of(write: Writer) -> None:
+    host = '[[virtual-host]]\nname = "default"\n'
+    (warning,) = write.load(host).warnings
+    assert "many send the name that they connect to" in warning
+    assert write.load(host + 'host-names = ["localhost"]\n').warnings == ()
+
+
 def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer) -> None:
     config = write.load('[[address-setting]]\nmatch = "#"\nmax-delivery-attempts = -1\n')
     assert config.address_settings == {"#": {"max-delivery-attempts": -1}}
