@@ -79,6 +79,7 @@ def let_enter(core: "Core", queues: Iterable[Queue], but: int = 0) -> None:
             for arrival in arrivals:
                 if arrival.left.pop(queue.id, None) is not None:
                     _enter(core, arrival, queue)
+                    core.budget.spent += 1
 
 
 def go_on(core: "Core") -> None:

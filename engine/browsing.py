@@ -14,6 +14,7 @@ offered. Must never know how consumers are chosen.
 from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from typing import Final
 
 from daybook.engine import reasons
@@ -229,14 +230,16 @@ def _known_flying(queue: Queue, consumer: Consumer, tour: Tour) -> list[Entry]:
 def _look_for_flying(core: Core, queue: Queue, consumer: Consumer, tour: Tour) -> None:
     """Find the next entries in flight that a browser has not read."""
     core.budget.spent += queue.in_flight_count >> FLIGHTS_SHIFT
-    ahead = (
-        (tour.key_of(entry), entry.message.id)
+    passed = consumer.passed
+    # A list, and no calls: there may be very many.
+    ahead = [
+        ((0 if tour.in_sequence else PRIORITIES - 1 - entry.level, entry.position), entry)
         for other in queue.consumers
         for entry in other.unacked.values()
-        if _is_ahead(consumer, entry)
-    )
-    found = nsmallest(FLYING_MAX, ahead)
-    tour.flying = [number for _, number in found]
+        if entry.position > passed.get(entry.level, NOTHING_PASSED)
+    ]
+    found = nsmallest(FLYING_MAX, ahead, key=itemgetter(0))
+    tour.flying = [entry.message.id for _, entry in found]
     tour.until = found[-1][0] if len(found) == FLYING_MAX else BEHIND_ALL
 
 

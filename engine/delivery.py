@@ -16,7 +16,7 @@ from daybook.engine.membership import first_in_line
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.unreadable import let_rest, read_again, rests
 
-TOUCHED_SHIFT: Final = 3
+TOUCHED_SHIFT: Final = 1
 """Looking at queues that were touched costs one unit for 2 to this power."""
 FEW: Final = 64
 """So many touched queues are looked at in one go, unless others wait already."""

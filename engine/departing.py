@@ -27,7 +27,7 @@ from daybook.engine.routing import forward
 from daybook.engine.setting_keys import HOLD
 from daybook.engine.state import Address
 
-MOVE_UNITS: Final = 4
+MOVE_UNITS: Final = 12
 """What a copy for another address costs, with its headers, in units of the budget."""
 
 
