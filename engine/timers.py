@@ -20,6 +20,8 @@ DELIVERY: Final = 1
 REASONS: Final = (EXPIRY, DELIVERY)
 
 PRUNE_MIN: Final = 1024
+SIFTED: Final = 4
+"""Of how many timers each new one finds out whether they outlived their entries."""
 AT_A_TIME: Final = 1000
 """How many due entries are read from the store at once."""
 NOTHING: Final[Due] = (0, 0, 0)
@@ -31,12 +33,18 @@ class Timers:
     """The timers of one reason: a heap for entries in memory, and a position in the store's table.
 
     `asked` is the timer up to which the store was asked: those before it were returned already.
+    When there are many, all become `_old`, a heap too, and those that did not outlive their entries
+    go back a few at a time: with long expiries the others would be nearly all, and looking at all
+    at once takes long.
     """
 
-    __slots__ = ("_most", "_reason", "asked", "heap")
+    __slots__ = ("_kept", "_most", "_old", "_reason", "asked", "heap")
 
     def __init__(self, reason: int) -> None:
         self.heap: list[Due] = []
+        self._old: list[Due] = []
+        # What went back. An entry that comes back from a consumer gets the same timer once more.
+        self._kept: set[Due] = set()
         self.asked: Due = NOTHING
         self._reason: Final = reason
         self._most = PRUNE_MIN
@@ -46,31 +54,42 @@ class Timers:
 
         `queues` are all queues, by id.
         """
-        if len(self.heap) >= self._most:
-            self._prune(queues)
+        if len(self.heap) >= self._most and not self._old:
+            self.heap, self._old = self._old, self.heap
+            self._kept = set()
+        if self._old:
+            self._sift(queues)
         heappush(self.heap, (time, message_id, queue_id))
 
     def put_back(self, item: Due) -> None:
         """Return an item again in a later scan."""
         heappush(self.heap, item)
 
-    def _prune(self, queues: dict[int, Queue]) -> None:
-        """Remove timers that outlived their entries: with long expiries they would be nearly all.
+    def _sift(self, queues: dict[int, Queue]) -> None:
+        """Take a few old timers out, and keep those that did not outlive their entries.
 
         An entry in flight gets its timer again when it comes back.
         """
-        kept = set()
-        for item in self.heap:
+        for _ in range(min(SIFTED, len(self._old))):
+            # The last one, so that the rest stays a heap.
+            item = self._old.pop()
             queue = queues.get(item[2])
             entry = queue.entries.get(item[1]) if queue is not None else None
             is_ready = entry is not None and entry.state == READY
             # The store is not asked again for timers before `asked`; those of entries paged out
             # since stay.
-            if is_ready or (entry is None and queue is not None and item < self.asked):
-                kept.add(item)
-        # In place, because a scan may be iterating over the list; a sorted list is a heap.
-        self.heap[:] = sorted(kept)
-        self._most = max(PRUNE_MIN, 2 * len(kept))
+            is_kept = is_ready or (entry is None and queue is not None and item < self.asked)
+            if is_kept and item not in self._kept:
+                self._kept.add(item)
+                heappush(self.heap, item)
+        if not self._old:
+            self._kept.clear()
+            self._most = max(PRUNE_MIN, 2 * len(self.heap))
+
+    def _first(self) -> list[Due]:
+        """Return the heap that has the soonest timer in memory, or one that is empty."""
+        heap, old = self.heap, self._old
+        return old if old and (not heap or old[0] < heap[0]) else heap
 
     def due(self, store: Store | None, now_ms: int) -> Iterator[Due]:
         """Iterate over what is due, the oldest first: entries in memory from the heap, others from
@@ -78,10 +97,10 @@ class Timers:
 
         A timer that was returned is not returned again, unless its entry comes back.
         """
-        heap = self.heap
         stored = self._stored(store, now_ms)
         was_full = len(stored) == AT_A_TIME
         while True:
+            heap = self._first()
             from_heap = heap[0] if heap and heap[0][0] <= now_ms else None
             if stored and (from_heap is None or stored[0] <= from_heap):
                 item = stored.popleft()
@@ -103,6 +122,7 @@ class Timers:
 
     def next(self, store: Store | None) -> int:
         """Return when the next timer is due, in milliseconds since 1970, NEVER if there is none."""
-        soonest = self.heap[0][0] if self.heap else NEVER
+        heap = self._first()
+        soonest = heap[0][0] if heap else NEVER
         stored = store.due(self._reason, self.asked, soonest, 1) if store is not None else []
         return stored[0][0] if stored else soonest

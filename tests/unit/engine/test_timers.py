@@ -1,13 +1,18 @@
 """Timers: merging memory and store, each given once, and heaps that do not grow for ever."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.engine import timers as module
+from daybook.engine.message import READY
 from daybook.engine.queues import Due
 from daybook.engine.timers import AT_A_TIME, EXPIRY, NEVER, PRUNE_MIN, Timers
+from tests.support.compiled import replaces_parts
 
 
 class Stored:
@@ -64,3 +69,58 @@ def test_timers_of_what_is_gone_are_pruned() -> None:
     for number in range(3 * PRUNE_MIN):
         found.add(1000, number + 1, 1, {})
     assert len(found.heap) <= PRUNE_MIN + 1
+
+
+class Queues(dict[int, Any]):
+    """One queue, with the entries that are ready."""
+
+    def __init__(self) -> None:
+        super().__init__({1: SimpleNamespace(entries={})})
+
+    def add(self, message: int) -> None:
+        self[1].entries[message] = SimpleNamespace(state=READY)
+
+    def remove(self, message: int) -> None:
+        self[1].entries.pop(message, None)
+
+
+@replaces_parts
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "add", "add", "again", "remove", "due"]), st.integers(0, 9)
+        ),
+        min_size=40,
+        max_size=200,
+    )
+)
+def test_no_timer_of_an_entry_is_lost_while_others_are_pruned(steps: list[tuple[str, int]]) -> None:
+    queues = Queues()
+    waiting: dict[int, int] = {}
+    found = Timers(EXPIRY)
+    now = number = 0
+    with patch.object(module, "PRUNE_MIN", 4):
+        found._most = 4
+        for step, value in steps:
+            if step == "add":
+                number += 1
+                waiting[number] = now + 1 + value
+                queues.add(number)
+                found.add(now + 1 + value, number, 1, queues)
+            elif step == "again" and waiting:
+                again = list(waiting)[value % len(waiting)]
+                found.add(waiting[again], again, 1, queues)
+            elif step == "remove" and waiting:
+                gone = list(waiting)[value % len(waiting)]
+                del waiting[gone]
+                queues.remove(gone)
+            elif step == "due":
+                now += value
+                soonest = min(waiting.values(), default=NEVER)
+                assert found.next(None) <= soonest
+                given_now = {each[1] for each in found.due(None, now)}
+                due = {each for each, time in waiting.items() if time <= now}
+                assert due <= given_now
+                for each in due:
+                    del waiting[each]
+                    queues.remove(each)
