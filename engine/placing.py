@@ -101,9 +101,10 @@ def route(
     """
     if not queues:
         return 0
-    several = tuple(queue.id for queue in queues) if len(queues) > 1 else ()
+    state = core.state
+    several = tuple([queue.id for queue in queues]) if len(queues) > 1 else ()
     keys: dict[int, str] = {}
-    if not due and any(queue.definition.keyed_by for queue in queues):
+    if not due and state.keyed and any(queue.definition.keyed_by for queue in queues):
         keys = last_values.keys_of(message, queues)
     older = last_values.older_ones(core, keys) if keys else []
     detail = b""
@@ -112,7 +113,6 @@ def route(
         or unrouted_at or message.origin is not None or due or is_named
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
-    state = core.state
     is_wide = in_slices and len(queues) > core.options.entered_at_once
     is_wide = is_wide and not (keys or due or message.chunks)
     if state.arrivals:

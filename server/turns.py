@@ -24,6 +24,8 @@ from daybook.server.turn_lengths import TurnLengths
 NAMES: Final = -1
 """The scan for unused names, beside the reasons of timers."""
 
+SCAN_WAITS_US: Final = 1_000_000
+"""How long a scan waits for messages that are on their way: it would end their slices."""
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
 
@@ -54,6 +56,7 @@ class Turns:
         self.scans: Final[set[int]] = set()
         self.next_expiry = 0
         self.next_name_scan = 0
+        self._scan_by = 0
         # Whether the index is so far behind that what nobody waits for must not add much to it.
         self.is_pressed = False
         self._may_go_on = True
@@ -120,8 +123,13 @@ class Turns:
             or broker.pages_out
             or self.unfinished
             or self.scans
-            or ((self._may_go_on or not self.is_pressed) and broker.has_more)
+            or (self._continues and broker.has_more)
         )
+
+    @property
+    def _continues(self) -> bool:
+        """Whether work without commands may continue. A message on its way adds no events."""
+        return self._may_go_on or not self.is_pressed or bool(self._broker.state.arrivals)
 
     def go_on(
         self,
@@ -133,14 +141,14 @@ class Turns:
         broker = self._broker
         if self.waiting:
             self._let_proceed(proceed, now)
-        if (self._may_go_on or not self.is_pressed) and broker.has_more:
+        if self._continues and broker.has_more:
             # While the index is far behind: a slice for each tick.
             self._may_go_on = False
             self.allow(self.lengths.turn)
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
-        if self.scans:
+        if self.scans and not (broker.state.arrivals and now < self._scan_by):
             self._scan(now)
         if broker.pages_out:
             self.allow(self.lengths.turn)
@@ -151,6 +159,8 @@ class Turns:
         likewise for unused names."""
         self._may_go_on = True
         self.lengths.tick(now)
+        if not self.scans:
+            self._scan_by = now + SCAN_WAITS_US
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
             self.scans.add(EXPIRY)
