@@ -87,15 +87,15 @@ class Drip(Scenario):
 
 
 class TransactedAcks(Scenario):
-    """`ack:client` in a transaction, message by message, with thousands in flight"""
+    """`ack:client` in transactions, message by message, with as much in flight as one takes"""
 
     def prepare(self) -> None:
-        """Have as much in flight as a transaction takes."""
-        self.names = self.in_flight(4900, "client")
+        """Have as much in flight."""
+        self.names = self.in_flight(980, "client")
 
     def attack(self) -> None:
-        """Acknowledge all, one after the other, in a transaction that is then rolled back."""
-        for _ in range(self.scale):
+        """Acknowledge all, one after the other, in transactions that are then rolled back."""
+        for _ in range(25 * self.scale):
             acks = [f"ACK\ntransaction:t\nid:{name}\n\n\0" for name in self.names]
             self.peer.put(("BEGIN\ntransaction:t\n\n\0" + "".join(acks)).encode())
             self.peer.do("ABORT\ntransaction:t\n\n")

@@ -286,6 +286,10 @@ class Broker(Core):
         self.held_least = least
         limits.guard_held(self)
 
+    def has_topics(self, least: int) -> bool:
+        """Whether an address has at least so many multicast queues; it takes a look at each."""
+        return any(len(each.multicast) >= least for each in self.state.addresses.values())
+
     def handle(self, command: commands.Command, now: int) -> int | Refusal:
         """Decide on a command; `now` is microseconds since 1970 by the clock, even if the clock was
         set back: LSNs define the order, and all expiry uses this one clock.

@@ -83,6 +83,7 @@ class Unindexed:
             text = HALF_BEHIND.format(limit // 2, "half of ") if self._held else ""
             text = text or BEHIND.format(limit, "")
             self._broker.hold(text, BLOCK, self._held)
-            if self._broker.now - self._noticed >= NOTICE_US:
+            is_due = self._broker.now - self._noticed >= NOTICE_US
+            if is_due and self._broker.has_topics(self._held):
                 self._noticed = self._broker.now
                 self._broker.notices.append(text)

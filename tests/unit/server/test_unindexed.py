@@ -17,6 +17,10 @@ class FakeBroker:
         self.holds: list[tuple[str, str, int]] = []
         self.notices: list[str] = []
         self.now = 0
+        self.most = SEVERAL
+
+    def has_topics(self, least: int) -> bool:
+        return self.most >= least
 
     def hold(self, text: str, policy: str, least: int = 0) -> None:
         self.holds.append((text, policy, least))
@@ -73,7 +77,11 @@ def test_the_log_hears_of_it_once_a_minute(broker: FakeBroker, unindexed: Uninde
         unindexed.index(unindexed.journaled, 100)
     assert len(broker.notices) == 1
     broker.now += NOTICE_US
+    broker.most = 0
     unindexed.add(60, 100)
+    unindexed.index(unindexed.journaled, 100)
+    assert len(broker.notices) == 1
+    unindexed.add(101, 100)
     assert len(broker.notices) == 2
 
 
@@ -99,6 +107,8 @@ def test_a_broker_holds_messages_to_large_topics_alone(limits: dict[str, int]) -
             world.attach(peer, name, routing_type=MULTICAST)
         # Its limits are checked, and from here on no more.
         world.send(name, routing_type=MULTICAST)
+    assert world.broker.has_topics(SEVERAL)
+    assert not world.broker.has_topics(SEVERAL + 1)
     sender = world.connect()
     publication = c.Send(sender, "large", b"", b"x", routing_type=MULTICAST)
     world.broker.hold("the index is behind", BLOCK, SEVERAL)
