@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from daybook.client.endpoint import parse_url
 from daybook.client.stomp import Frame, StompClient
-from daybook.pipeline.publishing import PublishError
+from daybook.pipeline.publishing import ROWS_MAX, PublishError
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.spark.sink import DaybookSink, SinkOptions, messages_of, read_options
 from tests.support.process import BrokerProcess
@@ -64,7 +64,7 @@ def test_options_have_defaults_and_count_in_any_case() -> None:
     options = read_options(
         {"URL": URL, "ADDRESS": "a", "checkpointLocation": "x"}, schema("body binary"), "drawn"
     )
-    assert options == SinkOptions(URL, "drawn", "a", "", (), 0.0, 300.0, 1000, 8 << 20)
+    assert options == SinkOptions(URL, "drawn", "a", "", (), 0.0, 300.0, ROWS_MAX, 8 << 20)
     options = read_options(
         {**PLAIN, "routingType": "MULTICAST", "rate": "0.5", "maxRowsPerTransaction": "7"},
         schema("body string, lsn bigint"),

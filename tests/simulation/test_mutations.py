@@ -296,7 +296,7 @@ class LazyRounds(Rounds):
                 step.left = 0
 
 
-ROUNDS = {HastyRounds: 37, ForgetfulRounds: 22, LazyRounds: 3}
+ROUNDS = {HastyRounds: 49, ForgetfulRounds: 22, LazyRounds: 3}
 """With the seed, from HARDENED_FROM on, that is tried first, because it found each once."""
 
 
