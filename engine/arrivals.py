@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from daybook.engine.apply import enter
 from daybook.engine.arrival import Arrival
+from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     Attach,
     AttachAll,
@@ -79,35 +80,34 @@ def let_enter(core: "Core", queues: Iterable[Queue], but: int = 0) -> None:
             for arrival in arrivals:
                 if arrival.left.pop(queue.id, None) is not None:
                     _enter(core, arrival, queue)
-                    core.budget.spent += 1
 
 
 def go_on(core: "Core") -> None:
     """Let messages enter more of their queues, the oldest first, until the budget is spent."""
-    state, budget = core.state, core.budget
-    for address, arrivals in list(state.arrivals.items()):
-        while arrivals:
-            left = arrivals[0].left
-            while left:
-                if budget.is_spent:
-                    # Behind those of other addresses.
-                    state.arrivals[address] = state.arrivals.pop(address)
-                    return
-                _enter(core, arrivals[0], left.popitem()[1])
-                budget.spent += 1
-            arrivals.popleft()
-        del state.arrivals[address]
+    _arrive(core, core.budget.limit)
 
 
 def finish(core: "Core") -> None:
     """Let all messages enter all of their queues, whatever that takes."""
-    for arrivals in core.state.arrivals.values():
-        for arrival in arrivals:
-            while arrival.left:
-                _enter(core, arrival, arrival.left.popitem()[1])
-    core.state.arrivals.clear()
+    _arrive(core, NO_LIMIT)
+
+
+def _arrive(core: "Core", limit: int) -> None:
+    state, budget = core.state, core.budget
+    for address, arrivals in list(state.arrivals.items()):
+        while arrivals:
+            left = arrivals[0].left
+            while left and budget.spent < limit:
+                _enter(core, arrivals[0], left.popitem()[1])
+            if left:
+                # Behind those of other addresses.
+                state.arrivals[address] = state.arrivals.pop(address)
+                return
+            arrivals.popleft()
+        del state.arrivals[address]
 
 
 def _enter(core: "Core", arrival: Arrival, queue: Queue) -> None:
     enter(core.state, arrival.lsn, queue, arrival.message)
     core.touch(queue)
+    core.budget.spent += 1

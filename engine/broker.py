@@ -284,7 +284,7 @@ class Broker(Core):
         self.held = text
         self.held_policy = policy
         self.held_least = least
-        limits.guard_held(self)
+        limits.guard_all(self)
 
     def has_topics(self, least: int) -> bool:
         """Whether an address has at least so many multicast queues; it takes a look at each."""

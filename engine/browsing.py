@@ -231,7 +231,7 @@ def _look_for_flying(core: Core, queue: Queue, consumer: Consumer, tour: Tour) -
     """Find the next entries in flight that a browser has not read."""
     core.budget.spent += queue.in_flight_count >> FLIGHTS_SHIFT
     passed = consumer.passed
-    # A list, and no calls: there may be very many.
+    # `Tour.key_of` and `_is_ahead`, written out because there may be very many.
     ahead = [
         ((0 if tour.in_sequence else PRIORITIES - 1 - entry.level, entry.position), entry)
         for other in queue.consumers

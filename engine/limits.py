@@ -309,16 +309,6 @@ def _is_held(core: Core, address: Address | None) -> bool:
     return not least or (address is not None and len(address.multicast) >= least)
 
 
-def guard_held(core: Core) -> None:
-    """Make the addresses for which messages are held check that, and all if they all are."""
-    if not (core.held and core.held_least):
-        guard_all(core)
-        return
-    core.is_full = _is_closed(core) or _over_global(core) != 0
-    for address in [each for each in core.opened.values() if _is_held(core, each)]:
-        guard(core, address)
-
-
 def guard_all(core: Core) -> None:
     """Make every address check its limits again before it accepts a message."""
     core.is_full = _is_closed(core) or _over_global(core) != 0

@@ -62,7 +62,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
     ):
         chosen = select(core, consumer, command, max(core.budget.left, SETTLED_LEAST))
         if isinstance(chosen, Refusal):
-            return core.next_lsn - 1 if was_lost(core, command) else chosen
+            return unless_lost(core, command, chosen)
         consumer = chosen[-1].consumer
         lsn = 0
         for entry in chosen:
@@ -78,7 +78,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
     most = max(core.budget.left // (1 + RETURN_UNITS), SETTLED_LEAST)
     chosen = select(core, consumer, command, most)
     if isinstance(chosen, Refusal):
-        return core.next_lsn - 1 if was_lost(core, command) else chosen
+        return unless_lost(core, command, chosen)
     consumer = chosen[-1].consumer
     core.budget.spent += len(chosen) * RETURN_UNITS
     lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], command.error)
@@ -111,19 +111,19 @@ def withhold(core: Core, command: Withhold) -> int | Refusal:
     return 0
 
 
-def was_lost(core: Core, command: Settle) -> bool:
-    """Whether a settlement is about a delivery that ended without its client: its subscription has
-    other queues, and had to leave the one that it came from.
+def unless_lost(core: Core, command: Settle, refusal: Refusal) -> int | Refusal:
+    """Return the refusal of a settlement, unless it is about a delivery that ended without its
+    client: its subscription has other queues, and had to leave the one that it came from.
 
-    The answer waits for all that is decided by then, so that a restart does not bring it back.
+    Then the answer waits for all that is decided by now, so that a restart does not bring it back.
     """
     bundle = core.bundles.get(command.consumer)
     if bundle is None or not bundle.was_lost(command.message):
-        return False
+        return refusal
     if command.transaction is None:
         # After a rollback its client may settle it again.
         bundle.settle_lost(command.message)
-    return True
+    return core.next_lsn - 1
 
 
 def select(

@@ -50,7 +50,7 @@ from daybook.engine.settling import (
     let_go,
     restore_credit,
     select,
-    was_lost,
+    unless_lost,
 )
 from daybook.engine.state import Connection
 from daybook.engine.temporary_names import is_lost
@@ -180,7 +180,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
     room = core.options.max_transaction_entries - transaction.entries
     chosen = select(core, consumer, command, room)
     if isinstance(chosen, Refusal):
-        return core.next_lsn - 1 if was_lost(core, command) else chosen
+        return unless_lost(core, command, chosen)
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
     growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error)

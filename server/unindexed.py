@@ -80,8 +80,8 @@ class Unindexed:
         elif self._held is None:
             self._broker.hold("", BLOCK)
         else:
-            text = HALF_BEHIND.format(limit // 2, "half of ") if self._held else ""
-            text = text or BEHIND.format(limit, "")
+            half = HALF_BEHIND.format(limit // 2, "half of ")
+            text = half if self._held else BEHIND.format(limit, "")
             self._broker.hold(text, BLOCK, self._held)
             is_due = self._broker.now - self._noticed >= NOTICE_US
             if is_due and self._broker.has_topics(self._held):

@@ -73,7 +73,6 @@ def test_it_is_one_event_which_a_crash_does_not_divide(
 ) -> None:
     world, _ = on_its_way
     world.dispatch()
-    world.journal = world.journal[:]
     world._start()
     assert sum(len(queue.entries) for queue in world.state.queues.values()) == 0
     again = World(world.journal)
