@@ -63,6 +63,8 @@ Modules:
   (ADR 79).
 - `filters`: Filters, also called selectors: conditions on messages in the syntax of SQL-92 (JMS
   2.0, 3.8.1).
+- `flights`: What is in flight from a queue, in the order of its positions: browsers read it in its
+  place.
 - `formats`: Formats of content: how the flags of a message name one, and what every codec must
   offer.
 - `forwarding`: Deciding about diverts: creating and deleting them, and which of them take a message

@@ -12,15 +12,14 @@ offered. Must never know how consumers are chosen.
 """
 
 from collections.abc import Iterator
-from heapq import nsmallest
 from itertools import islice
-from operator import itemgetter
 from typing import Final
 
 from daybook.engine import reasons
 from daybook.engine.core import Core
 from daybook.engine.departing import expire
 from daybook.engine.expiry import is_expired
+from daybook.engine.flights import ALL, ENDED_MAX, FILL_ENTRIES, Flights
 from daybook.engine.handing import can_take
 from daybook.engine.level import position_of
 from daybook.engine.membership import tell_end
@@ -30,7 +29,7 @@ from daybook.engine.scanning import SCAN_ENTRIES, behind
 from daybook.engine.showing import SHOW_UNITS, SHOWN_AT_A_TIME, again_of, show
 from daybook.engine.state import NOTHING_PASSED, Consumer
 from daybook.engine.subscriptions import detach_consumer
-from daybook.engine.tours import BEFORE_ALL, BEHIND_ALL, FLYING_MAX, Tour
+from daybook.engine.tours import BEHIND_ALL, Key, Tour
 
 BROWSERS_SHIFT: Final = 4
 """Asking browsers whether they have read everything costs one unit for 2 to this power."""
@@ -51,6 +50,9 @@ def browse(core: Core, queue: Queue) -> None:
         return
     share = core.budget.left // 2 if queue.consumers and queue.ready_count else core.budget.left
     stop = core.budget.spent + max(share, SHOW_UNITS)
+    if not _take_up_flights(core, queue):
+        core.later[queue.id] = queue
+        return
     core.budget.spent += len(queue.browsers) >> BROWSERS_SHIFT
     there = [each for each in queue.browsers if not each.leaving]
     waiting = [each for each in there if _has_more(core, queue, each)]
@@ -95,6 +97,8 @@ def _read_on(core: Core, queue: Queue, consumer: Consumer, stop: int) -> bool:
     while left > 0:
         entries = _next(core, queue, consumer, tour, most)
         most = min(SCAN_ENTRIES, most * 4)
+        if entries is None:
+            return True
         if not entries:
             consumer.caught_up = queue.newest
             if tour.ends:
@@ -163,14 +167,19 @@ def _is_ahead(consumer: Consumer, entry: Entry) -> bool:
 # ---- what is next
 
 
-def _next(core: Core, queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entry]:
-    """Return the next entries for a browser, in order; none if it has read everything."""
+def _next(
+    core: Core, queue: Queue, consumer: Consumer, tour: Tour, most: int
+) -> list[Entry] | None:
+    """Return the next entries for a browser, in order; none if it has read everything.
+
+    None instead of a list if it must look again.
+    """
     if consumer.again:
         found = list(_again(queue, consumer))
         if found:
             return sorted(found, key=position_of) if tour.in_sequence else found
-    ready = list(_ready(queue, consumer, tour, most))
-    return _with_flying(core, queue, consumer, tour, ready) if queue.in_flight_count else ready
+    ready = _ready(queue, consumer, tour, most)
+    return _with_flying(core, queue, consumer, tour, ready, most) if queue.flights else ready
 
 
 def _again(queue: Queue, consumer: Consumer) -> Iterator[Entry]:
@@ -199,76 +208,59 @@ def _ready(queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entr
 
 
 def _with_flying(
-    core: Core, queue: Queue, consumer: Consumer, tour: Tour, ready: list[Entry]
-) -> list[Entry]:
-    """Return ready entries with those in flight between them, as far as both are known."""
-    last = tour.key_of(ready[-1]) if ready else BEHIND_ALL
-    core.budget.spent += len(tour.flying) >> FLIGHTS_SHIFT
-    flying = _known_flying(queue, consumer, tour)
-    if not flying and tour.until < last:
-        _look_for_flying(core, queue, consumer, tour)
-        flying = _known_flying(queue, consumer, tour)
-    if not flying:
-        return ready
-    reached = min(last, tour.until)
+    core: Core, queue: Queue, consumer: Consumer, tour: Tour, ready: list[Entry], most: int
+) -> list[Entry] | None:
+    """Return ready entries with those in flight between them, as far as both are known.
+
+    None if deliveries that ended were in the way: there may be more behind them.
+    """
+    lowest = ready[-1].level if ready and not tour.in_sequence else 0
+    flying, known = _flying(queue, consumer, tour, lowest, most)
+    core.budget.spent += len(flying) >> FLIGHTS_SHIFT
+    reached = min(known, tour.key_of(ready[-1])) if ready else known
     together = [entry for entry in (*ready, *flying) if tour.key_of(entry) <= reached]
-    return sorted(together, key=tour.key_of)
+    if not together and known != BEHIND_ALL:
+        core.budget.spent += ENDED_MAX >> FLIGHTS_SHIFT
+        return None
+    return sorted(together, key=tour.key_of) if flying else together
 
 
-def _known_flying(queue: Queue, consumer: Consumer, tour: Tour) -> list[Entry]:
-    """Return the remembered entries that are still in flight and ahead; forget the others."""
-    found = [queue.entries.get(number) for number in tour.flying]
-    flying = [
-        entry
-        for entry in found
-        if entry is not None and entry.state == IN_FLIGHT and _is_ahead(consumer, entry)
-    ]
-    tour.flying = [entry.message.id for entry in flying]
-    return flying
+def _flying(
+    queue: Queue, consumer: Consumer, tour: Tour, lowest: int, most: int
+) -> tuple[list[Entry], Key]:
+    """Return the next entries in flight of some priorities, and up to where these are all."""
+    flights = queue.flights
+    assert flights is not None
+    found: list[Entry] = []
+    known = BEHIND_ALL
+    for priority in range(PRIORITIES - 1, lowest - 1, -1):
+        passed = consumer.passed.get(priority, NOTHING_PASSED)
+        entries, reached = flights.behind(queue, priority, passed, most)
+        found += entries
+        if reached != ALL or (len(found) >= most and not tour.in_sequence):
+            known = min(known, tour.key_at(priority, reached))
+            if not tour.in_sequence:
+                # What is in lower levels comes behind.
+                break
+    return found, known
 
 
-def _look_for_flying(core: Core, queue: Queue, consumer: Consumer, tour: Tour) -> None:
-    """Find the next entries in flight that a browser has not read."""
-    core.budget.spent += queue.in_flight_count >> FLIGHTS_SHIFT
-    passed = consumer.passed
-    # `Tour.key_of` and `_is_ahead`, written out because there may be very many.
-    ahead = [
-        ((0 if tour.in_sequence else PRIORITIES - 1 - entry.level, entry.position), entry)
-        for other in queue.consumers
-        for entry in other.unacked.values()
-        if entry.position > passed.get(entry.level, NOTHING_PASSED)
-    ]
-    found = nsmallest(FLYING_MAX, ahead, key=itemgetter(0))
-    tour.flying = [entry.message.id for _, entry in found]
-    tour.until = found[-1][0] if len(found) == FLYING_MAX else BEHIND_ALL
+def _take_up_flights(core: Core, queue: Queue) -> bool:
+    """Know what is in flight from a queue; return False if that needs further turns."""
+    if queue.flights is None:
+        if not queue.in_flight_count:
+            return True
+        queue.flights = Flights(queue)
+    core.budget.spent += min(queue.flights.unfilled_count, FILL_ENTRIES) >> FLIGHTS_SHIFT
+    return queue.flights.fill(queue)
 
 
 def note_deliveries(core: Core, queue: Queue, since: int) -> None:
-    """Note which messages were delivered meanwhile, in the effects from `since` on.
-
-    Browsers that have not read them must look for them among what is in flight.
-    """
-    delivered: list[Entry] = []
+    """Note for the browsers which messages were delivered, in the effects from `since` on."""
+    flights = queue.flights
+    if flights is None:
+        return
     for effect in islice(core.effects, since, None):
         entry = queue.entries.get(effect[1].id)
         if entry is not None and entry.state == IN_FLIGHT:
-            delivered.append(entry)
-    if not delivered:
-        return
-    for consumer in queue.browsers:
-        tour = consumer.tour
-        assert tour is not None
-        if tour.until == BEFORE_ALL:
-            continue
-        if tour.waits or len(tour.flying) + len(delivered) > FLYING_MAX:
-            tour.forget_flying()
-        else:
-            _note(queue, consumer, tour, delivered)
-
-
-def _note(queue: Queue, consumer: Consumer, tour: Tour, delivered: list[Entry]) -> None:
-    flying = {entry.message.id: entry for entry in _known_flying(queue, consumer, tour)}
-    for entry in delivered:
-        if _is_ahead(consumer, entry) and tour.key_of(entry) <= tour.until:
-            flying[entry.message.id] = entry
-    tour.flying = [each.message.id for each in sorted(flying.values(), key=tour.key_of)]
+            flights.add(entry)

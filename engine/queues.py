@@ -30,6 +30,7 @@ from daybook.errors import DaybookError
 
 if TYPE_CHECKING:
     from daybook.engine.bindings import Binding
+    from daybook.engine.flights import Flights
     from daybook.engine.groups import Grouping
     from daybook.engine.recall import Recall
     from daybook.engine.state import Address, Consumer
@@ -128,8 +129,8 @@ class Queue:
     __slots__ = (
         "acknowledged", "added", "address", "binding", "browsers", "bytes", "consumers",
         "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
-        "gap_count", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
-        "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
+        "flights", "gap_count", "gone", "gone_max", "groups", "has_passed", "held_count", "holder",
+        "id", "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
         "paused", "prioritized_count", "ready_count", "recall", "recalled", "recalled_lsn",
         "replaced", "retained_until", "returned", "scheduled_count", "selective_count", "store",
         "transient_count", "transients_from", "trimmed", "waits_since", "weight", "window",
@@ -161,6 +162,8 @@ class Queue:
         self.consumers: list[Consumer] = NO_CONSUMERS
         # Consumers that only read: they are not among the consumers (`engine.browsing`).
         self.browsers: list[Consumer] = NO_BROWSERS
+        # What is in flight, while there are browsers; None before one looked.
+        self.flights: Flights | None = None
         # Derived: how many of the consumers get entries by rules, and how many have a priority.
         self.selective_count = 0
         self.prioritized_count = 0
@@ -279,6 +282,8 @@ class Queue:
         """Remove a consumer."""
         if consumer.browses:
             self.browsers = [each for each in self.browsers if each is not consumer] or NO_BROWSERS
+            if not self.browsers:
+                self.flights = None
             return
         self.consumers.remove(consumer)
         self.selective_count -= consumer.is_selective
@@ -299,6 +304,7 @@ class Queue:
         """Remove all consumers."""
         self.consumers = NO_CONSUMERS
         self.browsers = NO_BROWSERS
+        self.flights = None
         self.selective_count = 0
         self.prioritized_count = 0
         self.holder = None

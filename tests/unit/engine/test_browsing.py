@@ -8,8 +8,8 @@ from daybook.engine import commands as c
 from daybook.engine import reasons
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.events import SHOWN
+from daybook.engine.flights import ENDED_MAX, FILL_ENTRIES
 from daybook.engine.refusals import Refusal
-from daybook.engine.tours import FLYING_MAX
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -29,6 +29,12 @@ def browse(world: World, address: str = "orders", **values: Any) -> int:
     connection = values.pop("connection", 0) or world.connect()
     wanted = {"browses": True, "acknowledges": False, "credit_policy": 0, **values}
     return world.attach(connection, address, **wanted)
+
+
+def turns(world: World, count: int) -> None:
+    """Let the broker go on with what it does in slices."""
+    for _ in range(count):
+        world.turn()
 
 
 def fill(world: World, *bodies: bytes, address: str = "orders", **values: Any) -> list[int]:
@@ -114,20 +120,58 @@ def test_what_returns_is_not_read_twice(world: World) -> None:
     world.check()
 
 
-def test_more_in_flight_than_it_remembers(world: World) -> None:
-    count = 3 * FLYING_MAX + 7
+def test_more_in_flight_than_is_taken_up_at_a_time(world: World) -> None:
+    count = 2 * FILL_ENTRIES + 7
     bodies = [b"%d" % number for number in range(count)]
     fill(world, *bodies)
-    consumers = [world.attach(world.connect(), "orders", credit_messages=60) for _ in range(2)]
+    consumers = [world.attach(world.connect(), "orders", credit_messages=600) for _ in range(2)]
     assert len(world.in_flight("orders")) == count
     for values in ({}, {"from_sequence": 0}):
-        assert world.taken_bodies(browse(world, **values)) == [*bodies, END]
+        browser = browse(world, **values)
+        turns(world, 2)
+        assert world.taken_bodies(browser) == [*bodies, END]
     browser = browse(world, credit_policy=2, credit_messages=50, credit_bytes=0, listens=True)
+    turns(world, 2)
     assert world.taken_bodies(browser) == bodies[:50]
     world.close(world.state.consumers[consumers[0]].connection_id)
     world.credit(browser, count)
     assert world.taken_bodies(browser) == bodies[50:]
     world.check()
+
+
+@pytest.mark.parametrize("values", [{}, {"from_sequence": 0}], ids=["by priority", "in sequence"])
+def test_deliveries_that_ended_are_passed(world: World, values: dict[str, Any]) -> None:
+    count = 3 * ENDED_MAX
+    connection = world.connect()
+    consumer = world.attach(connection, "orders", credit_messages=count + 2, credit_bytes=0)
+    *ended, last = fill(world, *(b"%d" % number for number in range(count + 2)))
+    browser = browse(
+        world, credit_policy=2, credit_messages=1, credit_bytes=0, listens=True, **values
+    )
+    turns(world, 3)
+    assert world.taken_bodies(browser) == [b"0"]
+    world.ack(consumer, ended[-1], cumulative=True)
+    world.credit(browser, 5)
+    assert world.taken_bodies(browser) == [b"%d" % (count + 1)]
+    # They are forgotten when a reader comes upon them, and not looked at again.
+    flights = world.queue("orders").flights
+    assert flights is not None
+    found, _ = flights.behind(world.queue("orders"), 4, 0, count)
+    assert [entry.message.id for entry in found] == [last]
+    world.check()
+
+
+def test_what_is_in_flight_is_only_remembered_for_browsers(world: World) -> None:
+    world.attach(world.connect(), "orders", credit_messages=5, credit_bytes=0)
+    fill(world, b"one", b"two")
+    queue = world.queue("orders")
+    assert queue.flights is None
+    for _ in range(2):
+        browser = browse(world, listens=True)
+        fill(world, b"more")
+        assert len(world.taken_bodies(browser)) == len(queue.entries)
+        world.detach(browser)
+        assert queue.flights is None
 
 
 def test_what_is_delivered_before_it_reads_on_is_read_in_its_place(world: World) -> None:

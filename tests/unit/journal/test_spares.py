@@ -22,7 +22,7 @@ def nothing_left() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []
     # The limit is one of numbers, not of how many are open: a spare above it would free nothing.
-    limit = 1 + max(int(number) for number in os.listdir("/proc/self/fd"))
+    limit = 1 + max(int(each.name) for each in Path("/proc/self/fd").iterdir())
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
         with suppress(OSError):
