@@ -152,10 +152,7 @@ class Queue:
         self.entries: dict[int, Entry] = {}
         self.levels: list[Level | None] = NO_LEVELS
         self.occupied = 0
-        self.ready_count = 0
-        self.held_count = 0
-        self.scheduled_count = 0
-        self.transient_count = 0
+        self.ready_count = self.held_count = self.scheduled_count = self.transient_count = 0
         self.bytes = 0
         # The memory that the resident entries take.
         self.weight = 0
@@ -169,10 +166,7 @@ class Queue:
         self.prioritized_count = 0
         # When the first consumer came (microseconds since 1970) that waits for others; else 0.
         self.waits_since = 0
-        self.added = 0
-        self.acknowledged = 0
-        self.dead_lettered = 0
-        self.expired = 0
+        self.added = self.acknowledged = self.dead_lettered = self.expired = 0
         self.replaced = self.evicted = 0
         # How many came from history, the last such event, until all of it came, how far it is, and
         # up to which message those that were retained are older than the queue.
