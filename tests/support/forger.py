@@ -247,7 +247,7 @@ class Forger:
         ends = [end - sum(lsn <= end for lsn in gone) for end in story.ends]
         lsn = event.lsn - sum(lsn <= event.lsn for lsn in gone)
         text = f"is dropped: {reasons.REASONS[reason][0]}"
-        return Forgery(cell, _in_order(journal, order), ends, lsn, text)
+        return Forgery(cell, in_order(journal, order), ends, lsn, text)
 
     def _given(self, cell: Cell, story: Story, event: Event) -> Forgery | None:
         """Give a message to another consumer of its queue, until that delivery ends."""
@@ -353,7 +353,7 @@ class Forger:
             first, middle, last = ends[at : at + 3]
             order = [*range(first), *range(middle, last), *range(first, middle)]
             order += range(last, len(story.journal))
-            history = _in_order(story.journal, order)
+            history = in_order(story.journal, order)
             cut = first + last - middle
             new_ends = sorted({*story.ends, cut} - {middle} | {cut})
             text = f"events {first + 1} to {middle} behind those up to {last}"
@@ -377,6 +377,9 @@ def _shown(event: Event, field: str) -> str:
 
 # ---- events as a whole
 
+UP_TO_HERE = (events.CHECKPOINT, events.SIGNED)
+"""Kinds whose `related` is no event, but how far the journal was."""
+
 
 def _reordered(cell: Cell, story: Story, event: Event) -> Forgery | None:
     journal, at = story.journal, event.lsn - 1
@@ -395,10 +398,10 @@ def _reordered(cell: Cell, story: Story, event: Event) -> Forgery | None:
             return None
         order[at], order[at + 1] = order[at + 1], order[at]
         text = f"is behind {journal[at + 1].name}"
-    return Forgery(cell, _in_order(journal, order), ends, event.lsn, text)
+    return Forgery(cell, in_order(journal, order), ends, event.lsn, text)
 
 
-def _in_order(journal: Sequence[Event], order: Sequence[int]) -> list[Event]:
+def in_order(journal: Sequence[Event], order: Sequence[int]) -> list[Event]:
     """Return events in another order, with ids that follow them; one that is there twice keeps the
     id of its first place."""
     places: dict[int, int] = {}
@@ -417,6 +420,8 @@ def _in_order(journal: Sequence[Event], order: Sequence[int]) -> list[Event]:
         row = list(event.row)
         for column in ID_COLUMNS:
             row[column] = moved(row[column])
+        if row[KIND] in UP_TO_HERE:
+            row[events.RELATED] = new - (event.lsn - event.row[events.RELATED])
         # Who reorders events does not forget their times.
         row[events.TIME] = max(times[max(0, new - 2) : new])
         detail = _moved_detail(event, moved)

@@ -1,6 +1,7 @@
 """Signed journals, and forgeries of them that only a key or an anchor can find."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from daybook.engine import commands as c
@@ -17,6 +18,7 @@ from daybook.paging.layout import LAYOUT
 from daybook.recovery.statements import Statement
 from daybook.server.notary import Notary
 from daybook.server.notary_messages import Answer, Changed, Configure, Kept, Sign, Signed
+from tests.support.forger import in_order
 from tests.support.histories import batch_of
 from tests.support.world import Event
 from tests.unit.tools.conftest import Pen
@@ -79,8 +81,36 @@ class SignedJournal:
 
 
 def rewrite(data: Path, change: Callable[[Event], Event | None]) -> None:
-    """Change the events of a journal, or leave out some (None), and hash every block again, as
-    anybody can who may write the files."""
+    """Change the events of a journal, or leave out some (None)."""
+
+    def forged(blocks: list[list[Event]]) -> Iterator[list[Event]]:
+        lsn = 1
+        for block in blocks:
+            kept = [changed for event in block if (changed := change(event)) is not None]
+            yield [each._replace(lsn=lsn + at) for at, each in enumerate(kept)]
+            lsn += len(kept)
+
+    _write_again(data, forged)
+
+
+def swap_blocks(data: Path, wanted: bytes) -> None:
+    """Swap the block of the message with this body and the block behind it. Ids follow, and times
+    stay in their order."""
+
+    def forged(blocks: list[list[Event]]) -> Iterator[list[Event]]:
+        at = next(at for at, block in enumerate(blocks) if block[0].body == wanted)
+        order = [*range(at), at + 1, at, *range(at + 2, len(blocks))]
+        places = [event.lsn - 1 for number in order for event in blocks[number]]
+        events = iter(in_order([event for block in blocks for event in block], places))
+        for number in order:
+            yield list(islice(events, len(blocks[number])))
+
+    _write_again(data, forged)
+
+
+def _write_again(data: Path, forge: Callable[[list[list[Event]]], Iterable[list[Event]]]) -> None:
+    """Write the blocks of a journal as forged, and hash each of them again, as anybody can who may
+    write the files."""
     disk = RealDisk(data / JOURNAL)
     data_id = data_id_of(disk)
     blocks = [
@@ -90,13 +120,9 @@ def rewrite(data: Path, change: Callable[[Event], Event | None]) -> None:
         disk.remove(name)
     assert not segment_names(disk)
     journal = Journal.create(disk, LAYOUT, data_id=data_id, segment_bytes=8192)
-    lsn = 1
-    for block in blocks:
-        kept = [changed for event in block if (changed := change(event)) is not None]
-        if kept:
-            numbered = [each._replace(lsn=lsn + at) for at, each in enumerate(kept)]
-            journal.append(batch_of(numbered))
-            lsn += len(kept)
+    for block in forge(blocks):
+        if block:
+            journal.append(batch_of(block))
     journal.mark(1)
     journal.close()
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start, Stop
 from daybook.engine.core import Options
-from daybook.engine.events import KIND
+from daybook.engine.events import KIND, Row
 from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
@@ -29,7 +30,7 @@ from daybook.server.notary import Notary
 from daybook.server.notary_messages import Answer, Configure, Refused, Sign, Signed
 from daybook.tools.journal_cli import cli
 from tests.support.full_disk import no_file_above
-from tests.support.signed import SignedJournal, is_signature, rewrite, with_body
+from tests.support.signed import SignedJournal, is_signature, rewrite, swap_blocks, with_body
 from tests.support.world import Event
 
 
@@ -43,11 +44,12 @@ class Scene:
         self.public = folder / "key.pem.pub"
         self.anchors = folder / "anchors"
 
-    def make(self) -> "Scene":
+    def make(self, *more: bytes) -> "Scene":
         make_pair(self.key)
         journal = SignedJournal(self.data, self.key)
         for number in range(6):
-            journal.send(b"body of message %d" % number)
+            for body in (b"body of message %d" % number, *more):
+                journal.send(body)
             journal.checkpoint()
         journal.stop()
         journal.write_anchors(self.anchors)
@@ -101,6 +103,32 @@ def test_a_body_that_was_changed_and_hashed_again_is_found(scene: Scene) -> None
     assert "the journal up to there is another one" in found.output
     # What was signed before is still proven.
     assert "anchored up to event" in found.output
+
+
+def test_blocks_that_were_swapped_are_found_only_by_what_was_signed(tmp_path: Path) -> None:
+    """Nothing in the events says that it was otherwise (docs/audit.md, J)."""
+    scene = Scene(tmp_path).make(b"body of a sibling")
+    swap_blocks(scene.data, b"body of message 2")
+    assert scene.verify().exit_code == 0
+    audit = CliRunner().invoke(cli, ["audit", str(scene.data)])
+    assert audit.exit_code == 0
+    for found in (scene.with_key, scene.with_anchors):
+        assert found.exit_code == 1
+    assert "is not the one that was signed" in scene.with_key.output
+
+
+def test_a_time_that_was_moved_a_little_is_found_only_by_what_was_signed(scene: Scene) -> None:
+    def change(event: Event) -> Event:
+        if event.body != b"body of message 2":
+            return event
+        row = list(event.row)
+        row[events.TIME] += 1
+        return event._replace(row=cast("Row", tuple(row)))
+
+    rewrite(scene.data, change)
+    assert scene.verify().exit_code == 0
+    assert scene.with_key.exit_code == 1
+    assert "is not the one that was signed" in scene.with_key.output
 
 
 def remove_end(scene: Scene) -> None:
