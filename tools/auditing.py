@@ -31,6 +31,7 @@ from daybook.tools.verify_work import Source
 from daybook.tools.workers import carried_out, chosen_processes
 
 BREACHES_SHOWN: Final = 50
+QUEUES_SHOWN: Final = 50
 MICROSECONDS: Final = 1_000_000
 
 
@@ -165,23 +166,32 @@ def summary(found: Audit) -> str:
 
 
 def _show_accounts(accounts: list[Account]) -> None:
-    """Print a line for each queue: what was there, what came and went by kind, what is there."""
+    """Print a line for each queue: what was there, what came and went by kind, what is there.
+
+    All that do not balance, and of the others those with the most messages.
+    """
     moved = [each for each in accounts if each.before or each.entered or each.after]
     kinds = sorted({_kind(name) for each in moved for name in (*each.entered, *each.left)})
     headings = ["queue", "before", *(kind.replace("-", " ") for kind in kinds)]
     headings += ["by restarts", "after", "difference"]
-    rows = []
-    for each in moved:
-        ways: Counter[str] = Counter()
-        for name, count in (*each.entered.items(), *each.left.items()):
-            ways[_kind(name)] += count
-        counts = (ways[kind] for kind in kinds)
-        rows.append(
-            (printable(each.queue), each.before, *counts, each.restarted, each.after,
-             each.difference)
-        )  # fmt: skip
+    busiest = sorted(moved, key=lambda each: -each.before - sum(each.entered.values()))
+    named = {each.queue_id for each in busiest[:QUEUES_SHOWN]}
+    shown = [each for each in moved if each.difference or each.queue_id in named]
+    rows = [(printable(each.queue), *_counts(each, kinds)) for each in shown]
+    others = [each for each in moved if not (each.difference or each.queue_id in named)]
+    if others:
+        sums = map(sum, zip(*(_counts(each, kinds) for each in others), strict=True))
+        rows.append((f"({len(others):,} more: --json)", *sums))
     if rows:
         show_table(headings, rows, "")
+
+
+def _counts(account: Account, kinds: list[str]) -> tuple[int, ...]:
+    ways: Counter[str] = Counter()
+    for name, count in (*account.entered.items(), *account.left.items()):
+        ways[_kind(name)] += count
+    told = (ways[kind] for kind in kinds)
+    return account.before, *told, account.restarted, account.after, account.difference
 
 
 def _kind(way: str) -> str:

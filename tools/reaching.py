@@ -19,6 +19,9 @@ from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed
 if TYPE_CHECKING:
     from daybook.client.remote import Remote
 
+URL_VARIABLE: Final = "DAYBOOK_CONTROL_URL"
+"""The variable of the environment that names a broker elsewhere."""
+
 _META: Final = "daybook.tools.reaching"
 _FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 
@@ -35,10 +38,10 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
 
 _NETWORK: Final = (
     click.option(
-        "--url", envvar="DAYBOOK_CONTROL_URL", expose_value=False, callback=_keep,
+        "--url", envvar=URL_VARIABLE, expose_value=False, callback=_keep,
         metavar="URL",
         help="Ask a broker elsewhere instead: control://HOST:PORT, controls:// for TLS; also"
-        " $DAYBOOK_CONTROL_URL.",
+        f" ${URL_VARIABLE}.",
     ),
     click.option(
         "--token-file", envvar="DAYBOOK_TOKEN_FILE", type=_FILE, expose_value=False,

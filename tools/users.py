@@ -3,6 +3,7 @@
 They edit the users file; `show` also asks the running broker for its rules.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from daybook.tools.administration import json_option
 from daybook.tools.failures import Commands, Failure
 from daybook.tools.paths import PathThatIsNamed
 from daybook.tools.printing import show_json_pretty, show_table
-from daybook.tools.reaching import broker_option, data_option, reach
+from daybook.tools.reaching import URL_VARIABLE, broker_option, data_option, reach
 
 if TYPE_CHECKING:
     from daybook.server.users import Users
@@ -43,7 +44,11 @@ def _users(data: Path, users_file: Path | None) -> "Users":
     # Hashing is slow to import.
     from daybook.server.users import Users  # noqa: PLC0415
 
-    return Users.load(users_file if users_file is not None else data / USERS)
+    path = users_file if users_file is not None else data / USERS
+    url = os.environ.get(URL_VARIABLE)
+    if url and users_file is None:
+        click.echo(f"these users are in {path} here; the broker at {url} has its own", err=True)
+    return Users.load(path)
 
 
 def _can_ask() -> bool:
@@ -204,7 +209,8 @@ def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
     if as_json:
         show_json_pretty(rows)
     elif rows:
-        show_table(USER_COLUMNS, [[_cell(row[column]) for column in USER_COLUMNS] for row in rows])
+        told = [row | {"hosts": row["hosts"] or ["all"]} for row in rows]
+        show_table(USER_COLUMNS, [[_cell(row[column]) for column in USER_COLUMNS] for row in told])
     else:
         click.echo("there are no users; guest may log in from this machine", err=True)
 
@@ -337,7 +343,8 @@ def user_show(
         show_json_pretty(known | {key: answer[key] for key in ("address", "queue", "permissions")})
         return
     for name, value in known.items():
-        click.echo(f"{name + ':':<10}{_cell(value) or '-'}")
+        nothing = "all" if name == "hosts" else "-"
+        click.echo(f"{name + ':':<10}{_cell(value) or nothing}")
     if set(answer["roles"]) != set(known.get("roles", ())):
         click.echo("the running broker has other roles: send it SIGHUP", err=True)
     if not answer["has_rules"]:

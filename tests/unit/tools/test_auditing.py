@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from daybook.engine.commands import PurgeQueue
 from daybook.journal.data_directory import JOURNAL
+from daybook.tools.auditing import QUEUES_SHOWN
 from daybook.tools.failures import Failure
 from daybook.tools.journal_cli import cli
 from tests.support.auditing import DoorWorld
@@ -52,6 +53,22 @@ def test_every_message_is_accounted_for(data: Path) -> None:
     shown = ask(data)
     assert "every decision was allowed, and every message is accounted for" in shown.output
     assert "dead lettered" in shown.stdout
+
+
+def test_of_very_many_queues_the_busiest_are_shown(tmp_path: Path) -> None:
+    world = DoorWorld()
+    connection = world.connect()
+    for number in range(QUEUES_SHOWN + 7):
+        world.send(f"q.{number}", b"a", connection)
+    world.send("busy", b"b", connection)
+    world.send("busy", b"c", connection)
+    data = write_history(tmp_path / "data", world.journal, cuts=world.ends)
+    lines = ask(data).stdout.splitlines()
+    assert sum(line.startswith("q.") for line in lines) == QUEUES_SHOWN - 1
+    assert next(line for line in lines if line.startswith("busy")).split()[1:3] == ["0", "2"]
+    others = next(line for line in lines if line.startswith("(8 more: --json)"))
+    assert others.split()[3:] == ["0", "8", "0", "8", "0"]
+    assert len(json.loads(ask(data, "--json").stdout)["queues"]) == QUEUES_SHOWN + 8
 
 
 def test_between_two_moments(data: Path) -> None:

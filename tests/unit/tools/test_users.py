@@ -67,6 +67,22 @@ def test_roles_are_given_and_taken(clerk: Clerk) -> None:
         assert "the role" in clerk.fails("role", "alice", "--add", role)
 
 
+def test_users_without_named_hosts_may_use_all(clerk: Clerk) -> None:
+    _, line = clerk.ok("list").splitlines()
+    assert line.split() == ["alice", "sales", "all", "yes", "no", "no"]
+    assert clerk.row("alice")["hosts"] == []
+
+
+def test_it_says_whose_users_these_are(clerk: Clerk, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "has its own" not in clerk.ok("list")
+    monkeypatch.setenv("DAYBOOK_CONTROL_URL", "control://broker:61612")
+    told = clerk.ok("list")
+    assert f"these users are in {clerk.folder / 'users.toml'} here" in told
+    assert "the broker at control://broker:61612 has its own" in told
+    command = ["user", "list", "--users-file", str(clerk.folder / "users.toml")]
+    assert "has its own" not in CliRunner().invoke(cli, command).output
+
+
 def test_a_passcode_is_changed(clerk: Clerk) -> None:
     clerk.ok("passwd", "alice", "--passcode-stdin", text="two\n")
     assert clerk.users.verify("alice", "two")
