@@ -2,6 +2,8 @@
 
 Modules:
 
+- `acceptor_config`: What the configuration says of an acceptor, and the words of its options for
+  TLS.
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
 - `admin_rights`: What an administrator may do over the network: which permission each request

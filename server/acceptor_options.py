@@ -8,7 +8,7 @@ from typing import Final
 
 from daybook.protocols.port import Offer
 from daybook.protocols.registry import DEFAULT, OFFERS
-from daybook.server.encryption import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
+from daybook.server.acceptor_config import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
 from daybook.server.kinds import (
     FLAG,
     LISTEN,

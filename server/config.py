@@ -30,6 +30,7 @@ from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
 from daybook.server import encryption, host_config, kinds, options
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.acceptor_options import COMMON, TABLES
 from daybook.server.config_source import (
     Block,
@@ -128,28 +129,6 @@ class JournalConfig(msgspec.Struct, frozen=True):
     signing_key: str
     anchors: tuple[str, ...]
     idle_mark_delay: int  # milliseconds
-
-
-class AcceptorConfig(msgspec.Struct, frozen=True):
-    """One [[acceptor]]; durations in milliseconds. `options` are those of its protocol, by key."""
-
-    name: str
-    protocol: str
-    host: str
-    port: int
-    max_connections: int
-    tcp_keepalive: int
-    options: dict[str, Value]
-    tls: bool = False
-    certificate: str = ""
-    key: str = ""
-    tls_min_version: str = "1.2"
-    ciphers: str = ""
-    client_certificates: str = encryption.NONE
-    client_ca: str = ""
-    certificate_login: str = encryption.NONE
-    certificate_pattern: str = ""
-    allow_cleartext: bool = False
 
 
 class AddressConfig(msgspec.Struct, frozen=True):

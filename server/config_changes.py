@@ -10,8 +10,9 @@ import msgspec
 
 from daybook.journal.archive.store import without_password
 from daybook.server import options
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.acceptor_options import COMMON, TABLES
-from daybook.server.config import AcceptorConfig, Config, field_of, key_of, show
+from daybook.server.config import Config, field_of, key_of, show
 from daybook.server.journal_options import JOURNAL
 from daybook.server.option import Option
 

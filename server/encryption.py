@@ -8,17 +8,8 @@ nor open sockets.
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from daybook.server.config import AcceptorConfig
-
-NONE: Final = "none"
-OPTIONAL: Final = "optional"
-REQUIRED: Final = "required"
-VERSIONS: Final = ("1.2", "1.3")
-SOURCES: Final = (NONE, "cn", "email", "dns", "uri")
-"""What a client's certificate may be known by; see `layers.client_names`."""
+from daybook.server.acceptor_config import NONE, AcceptorConfig
 
 
 def is_loopback(host: str) -> bool:
@@ -33,12 +24,12 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def is_exposed(acceptor: "AcceptorConfig") -> bool:
+def is_exposed(acceptor: AcceptorConfig) -> bool:
     """Return whether others can read what is sent to an acceptor."""
     return not acceptor.tls and not is_loopback(acceptor.host)
 
 
-def problems(acceptor: "AcceptorConfig") -> Iterator[tuple[str, str]]:
+def problems(acceptor: AcceptorConfig) -> Iterator[tuple[str, str]]:
     """Yield what is wrong: the key to point at, and what to do."""
     if is_exposed(acceptor) and not acceptor.allow_cleartext:
         yield (
@@ -79,7 +70,7 @@ def wrong_with_pattern(pattern: str) -> str:
     return ""
 
 
-def warning(acceptor: "AcceptorConfig") -> str:
+def warning(acceptor: AcceptorConfig) -> str:
     """Return what an operator should know about an acceptor without TLS; "" if nothing."""
     if not is_exposed(acceptor):
         return ""

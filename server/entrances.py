@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 
 from daybook.protocols.port import HOST_NAMES, Administering, Messaging, Session, Value, Watching
 from daybook.protocols.registry import OFFERS
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.administrators import Administrator, Administrators
-from daybook.server.config import AcceptorConfig
 from daybook.server.hub import Hub
 from daybook.server.onlookers import Onlooker, Onlookers
 from daybook.server.peer import Peer, Transport

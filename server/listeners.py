@@ -13,8 +13,8 @@ from typing import Final
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.protocols.registry import OFFERS
 from daybook.server import logs
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.admission import Admission, network_of
-from daybook.server.config import AcceptorConfig
 from daybook.server.entrances import Entrance, Entrances
 from daybook.server.error_frames import ERROR_FRAME, LAYER_FAILED, REFUSED, ErrorFrames
 from daybook.server.figures import AcceptorFigures

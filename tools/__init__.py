@@ -25,6 +25,8 @@ Modules:
 - `diverts`: The command `daybook divert`: showing, creating and deleting diverts of a broker.
 - `drills`: Drills: rehearsing crashes and losses on real journals and scratch brokers (ADR 69).
 - `entry`: The installed commands: they handle Ctrl-C quietly from the first moment on.
+- `exit_codes`: The exit codes of the command lines. Those of `daybook health` are in
+  `server.health`.
 - `export_descriptions`: Checking the files of an export that describe it: the id of the data
   directory, and the manifest of each segment. Nobody signs them, so they have to say what the
   segments say. Changes nothing.

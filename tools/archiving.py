@@ -21,7 +21,8 @@ from daybook.journal.pins import Pin
 from daybook.paging.archived import archived_lsns, restore_archived
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.restoring import restore_archive
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.opening import opened, opened_archive, used_bytes
 from daybook.tools.printing import adding_up, progress, show_json, show_table
 from daybook.tools.texts import moment

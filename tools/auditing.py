@@ -22,7 +22,8 @@ from daybook.journal.segment import first_lsn_of, segment_names
 from daybook.paging.base import BaseDamaged
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import archive_url, history, refuse_redacted, wants_archive
 from daybook.tools.printing import progress, show_json, show_table

@@ -20,7 +20,8 @@ import click
 from daybook.client.control import ControlError, ask
 from daybook.tools.demo_clients import Client, Consumer, Desk, Ledger, Producer
 from daybook.tools.demo_proof import History, Row, as_objects, judge
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.printing import show_json, show_table
 
 PRODUCERS: Final = 4

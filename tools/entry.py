@@ -9,8 +9,7 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-EXIT_INTERRUPTED = 130
-"""The exit code that shells use for a command ended by SIGINT (128 + 2)."""
+from daybook.tools.exit_codes import EXIT_INTERRUPTED
 
 
 def daybook() -> None:

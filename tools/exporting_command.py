@@ -20,9 +20,10 @@ from daybook.journal.format import manifest_name
 from daybook.journal.segment import data_id_of, first_lsn_of, segment_names
 from daybook.recovery.redaction import Redaction
 from daybook.recovery.statements import noted_in
+from daybook.tools.exit_codes import EXIT_WRONG
 from daybook.tools.export_verification import ExportVerdict, verify_export
 from daybook.tools.exporting import Exported, export
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.failures import Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import history, opened, refuse_redacted
 from daybook.tools.printing import adding_up, progress, show_json

@@ -20,15 +20,11 @@ import click
 
 from daybook.errors import DaybookError
 from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from daybook.tools.entry import EXIT_INTERRUPTED
+from daybook.tools.exit_codes import EXIT_BAD_USE, EXIT_INTERRUPTED, EXIT_WRONG
 
 _ESCAPES: Final = "daybook-escapes"
 """The name of the registered handler for characters that cannot be encoded."""
 
-EXIT_WRONG: Final = 1
-EXIT_BAD_USE: Final = 2
-EXIT_DERIVED: Final = 6
-"""The journal is intact, and files that are derived from it are damaged."""
 STANDARD_OUTPUT: Final = "standard output"
 _SUMMARY_MAX: Final = 1000
 """Longer than any first sentence: click cuts what does not fit into one line."""

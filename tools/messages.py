@@ -15,7 +15,8 @@ import click
 
 from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
 from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError, encode
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.printing import show_json
 from daybook.tools.texts import body_fields, printable
 from daybook.tools.units import counted

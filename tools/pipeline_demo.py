@@ -19,7 +19,8 @@ import msgspec
 
 from daybook.client.control import ask
 from daybook.tools.demo import Broker, Demo, keep_option, orders_option, workplace
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.printing import show_table
 
 SMALL_SEGMENTS: Final = "journal.segment-bytes=64KiB"

@@ -41,7 +41,8 @@ from daybook.paging.layout import LAYOUT
 from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
 from daybook.tools import past
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.moments import Moment
 from daybook.tools.opening import history
 from daybook.tools.printing import progress, show_json, show_table

@@ -17,7 +17,8 @@ from daybook.paging.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
 from daybook.recovery.salvage import salvage
 from daybook.recovery.salvage_report import Missing, Report
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.opening import (
     opened,
     opened_archive,

@@ -13,8 +13,8 @@ from daybook.journal.segment import data_id_of
 from daybook.recovery.directory import why_foreign
 from daybook.tools import exporting_command
 from daybook.tools.catalog_verification import wrong_catalogs
+from daybook.tools.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.export_verification import is_export
-from daybook.tools.failures import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.folding_ranges import Plan
 from daybook.tools.index_verification import copied_index
 from daybook.tools.opening import archive_url, history, wants_archive

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from daybook.errors import DaybookError
-from daybook.server.config import AcceptorConfig, Config
-from daybook.server.encryption import OPTIONAL, REQUIRED, VERSIONS
+from daybook.server.acceptor_config import OPTIONAL, REQUIRED, VERSIONS, AcceptorConfig
+from daybook.server.config import Config
 
 EXPIRES_SOON_SECONDS: Final = 14 * 24 * 3600
 FILE_BYTES_MAX: Final = 1 << 20

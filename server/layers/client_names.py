@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from daybook.server.encryption import NONE
+from daybook.server.acceptor_config import NONE
 
 _NAME_LENGTH_MAX: Final = 255
 _ALTERNATIVES: Final = {"email": "email", "dns": "DNS", "uri": "URI"}
@@ -18,7 +18,7 @@ class ClientNames:
     """The rule of an acceptor: where the name stands, and which part of it is the login."""
 
     def __init__(self, source: str, pattern: str) -> None:
-        """`source` is one of `encryption.SOURCES`; an empty pattern takes the whole name."""
+        """`source` is one of `acceptor_config.SOURCES`; an empty pattern takes the whole name."""
         self._source: Final = source
         self._pattern: Final = re.compile(pattern) if pattern else None
 

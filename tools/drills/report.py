@@ -26,7 +26,7 @@ from daybook.tools.drills.shape import (
     Report,
     Spread,
 )
-from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.exit_codes import EXIT_WRONG
 from daybook.tools.printing import show_json_pretty, show_table
 
 FINDINGS_SHOWN: Final = 5

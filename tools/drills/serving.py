@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from daybook.engine.setting_key import Value
 from daybook.journal.disk import RealDisk
 from daybook.journal.lifeline import end_with
-from daybook.server import encryption
+from daybook.server import acceptor_config
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.anchoring import FILE, LOG
 from daybook.server.config import (
-    AcceptorConfig,
     Config,
     ConfigError,
     JournalConfig,
@@ -126,8 +126,8 @@ def _acceptor(config: Config) -> AcceptorConfig:
     }  # fmt: skip
     return replace(
         one, name="drill", host="127.0.0.1", port=0, options=options, tls=False, certificate="",
-        key="", client_certificates=encryption.NONE, client_ca="",
-        certificate_login=encryption.NONE, certificate_pattern="", allow_cleartext=True,
+        key="", client_certificates=acceptor_config.NONE, client_ca="",
+        certificate_login=acceptor_config.NONE, certificate_pattern="", allow_cleartext=True,
     )  # fmt: skip
 
 

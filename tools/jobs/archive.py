@@ -13,7 +13,8 @@ from daybook.pipeline.jobs.archive import ArchiveReport, Outcome, archive
 from daybook.pipeline.parquet.archive import ParquetArchive
 from daybook.pipeline.planning import Source
 from daybook.pipeline.proving import ProofReport, prove, restore
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.printing import adding_up, progress, show_json
 

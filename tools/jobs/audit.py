@@ -16,7 +16,7 @@ from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, audit, extent
 from daybook.pipeline.jobs.audit_lives import Fault
 from daybook.pipeline.selection import EPOCH, Selection
-from daybook.tools.failures import EXIT_WRONG
+from daybook.tools.exit_codes import EXIT_WRONG
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import (
     Output,

@@ -28,8 +28,8 @@ from daybook.pipeline.jobs.replay_state import (
 )
 from daybook.pipeline.publishing import ROWS_MAX, Publisher, PublishError, check_remembers
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
-from daybook.tools.entry import EXIT_INTERRUPTED
-from daybook.tools.failures import EXIT_WRONG, Failure
+from daybook.tools.exit_codes import EXIT_INTERRUPTED, EXIT_WRONG
+from daybook.tools.failures import Failure
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import working
 from daybook.tools.opening import refuse_redacted

@@ -11,16 +11,13 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.entry import EXIT_INTERRUPTED
+from daybook.tools.exit_codes import EXIT_INTERRUPTED
 from daybook.tools.extras import needs_extra
 from daybook.tools.history_options import data_option, history_options
 from daybook.tools.memory_option import memory_option
 from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
+from daybook.tools.sql.forms import FORMAT_OF, FORMATS
 
-FORMATS: Final = ("table", "csv", "json", "jsonl", "parquet")
-FORMAT_OF: Final = {
-    ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-}  # fmt: skip
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
 """One word with slashes, which no question is."""

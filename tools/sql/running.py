@@ -14,7 +14,7 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.sql.asking import Asking
 from daybook.pipeline.sql.planning import SqlError, explained
-from daybook.tools.failures import EXIT_BAD_USE
+from daybook.tools.exit_codes import EXIT_BAD_USE
 from daybook.tools.sql.output import write
 
 

@@ -32,7 +32,7 @@ from daybook.pipeline.sql.planning import Catalog, SqlError
 from daybook.pipeline.views import EVENTS, MILESTONES, VIEWS
 from daybook.tools.failures import describe
 from daybook.tools.printing import show_table
-from daybook.tools.sql.command import FORMAT_OF
+from daybook.tools.sql.forms import FORMAT_OF
 from daybook.tools.sql.output import write
 
 STATE_HOME: Final = "XDG_STATE_HOME"

@@ -30,7 +30,7 @@ from daybook.paging.indexers import ThreadIndexers
 from daybook.paging.snapshots import Snapshots
 from daybook.recovery.directory import open_directory
 from daybook.tools.drills.derived import HARMS
-from daybook.tools.failures import EXIT_DERIVED, EXIT_WRONG
+from daybook.tools.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.journal_cli import cli
 from tests.support.compiled import replaces_parts
 from tests.support.histories import write_history

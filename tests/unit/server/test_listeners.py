@@ -14,8 +14,9 @@ import pytest
 from daybook.engine.broker import Broker
 from daybook.engine.state import State
 from daybook.journal.spares import SPARES
+from daybook.server.acceptor_config import AcceptorConfig
 from daybook.server.admission import Admission, Limits
-from daybook.server.config import AcceptorConfig, load
+from daybook.server.config import load
 from daybook.server.descriptors import Descriptors
 from daybook.server.entrances import Entrances
 from daybook.server.listeners import Acceptor

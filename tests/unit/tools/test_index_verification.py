@@ -21,7 +21,7 @@ from daybook.paging.tables import (
     Tables,
     open_for_writing,
 )
-from daybook.tools.failures import EXIT_DERIVED, EXIT_WRONG
+from daybook.tools.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.index_verification import copied_index
 from daybook.tools.journal_cli import cli
 from daybook.tools.verification import Verdict, verify_data

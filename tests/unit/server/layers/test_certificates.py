@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.server.config import AcceptorConfig, load
+from daybook.server.acceptor_config import AcceptorConfig
+from daybook.server.config import load
 from daybook.server.layers.certificates import Identity, TlsError, validity
 from tests.support.certificates import Authority
 
