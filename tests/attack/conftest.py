@@ -3,14 +3,25 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from bench.honest import Honest
 from tests.attack.honest import Beside
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, started_by
 
 SCALE = int(os.environ.get("DAYBOOK_ATTACK", "1"))
+
+
+OWN_INTERPRETER: Final = ("test_descriptors", "test_memory")
+"""Modules about descriptors and memory: a forked broker has what it was forked from."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Say how the brokers of a module are started."""
+    yield from started_by(request.module, OWN_INTERPRETER)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.clients import KINDS, PYTHON, Client, How
 from tests.interop.npm import install
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, started_by
 
 NO_LIMIT = """
 [[address-setting]]
@@ -28,9 +28,7 @@ interpreters of their own. All others let a nursery fork them (`tests/support/nu
 @pytest.fixture(scope="module", autouse=True)
 def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Say how the brokers of a module are started."""
-    BrokerProcess.is_forked = request.module.__name__.rpartition(".")[2] not in OWN_INTERPRETER
-    yield
-    BrokerProcess.is_forked = False
+    yield from started_by(request.module, OWN_INTERPRETER)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.interop.test_permissions import login, user
 from tests.interop.using import sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -125,7 +125,8 @@ def test_the_deputy_may_not_send_back_what_it_may_not_manage(broker: BrokerProce
     done = asked(broker, "dan", "queue", "move", "DLQ", "payroll")
     assert (done.returncode, "may not administer" in done.stderr) == (1, True)
     assert bodies(broker, "DLQ") == ["salaries"]
-    refused = recorded(broker, "PermissionRefused")
+    # The answers do not wait for it.
+    refused = wait_for(lambda: recorded(broker, "PermissionRefused"), "the journal")
     assert {(each["user"], each["address"]) for each in refused} == {("dan", "payroll")}
     broker.kill()
     broker.start()

@@ -3,18 +3,21 @@
 Loading the broker costs half a second of a processor, and the tests start it a thousand times. A
 nursery is one process that has imported the commands and does nothing else. It forks for each
 command: the child is a process with a session, files, a folder and signals of its own, and runs the
-entry point that the installed script runs. What is not proved like this is the start of an
-interpreter, the script itself and the imports; modules of tests about those do without a nursery
-(`OWN_INTERPRETER` in `tests/interop/conftest.py`).
+entry point that the installed script runs. A broker forks its first indexer, too, and ends without
+taking apart its objects. What is not proved like this is the start of an interpreter, the script
+itself and the imports; modules of tests about those do without a nursery (`OWN_INTERPRETER` in the
+`conftest.py` of a folder).
 
 The nursery is the parent of what it forks, so it says how a child ended. When the process of the
 tests ends, it reads the end of its socket, kills what still runs, and ends too.
 """
 
 import atexit
+import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -22,16 +25,20 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from types import SimpleNamespace
+from typing import IO, Any, Final, NoReturn
 
 DESCRIPTORS: Final = 3
 MESSAGE_BYTES: Final = 1 << 17
 MODULES: Final = {"daybook": "daybook", "daybook.tools.journal_cli": "journal"}
 """The installed scripts of modules that `python -m` runs."""
 KNOWN: Final = {"capture_output", "check", "text", "input", "cwd", "timeout"}
+WITH_THREADS: Final = ("deltalake", "duckdb", "matplotlib", "pyarrow", "pyspark")
+"""Packages that take long to import, or start threads, which a fork does not take along."""
 CHANGES_ALWAYS: Final = "PYTEST_CURRENT_TEST"
 """A variable that is another in each test."""
 
@@ -237,20 +244,137 @@ def _serve(door: socket.socket) -> None:
         return
 
 
+FORKED_NAME: Final = "forked-indexer"
+"""The name of a forked child for the kernel: its command line is that of the broker."""
+
+
+class ForkedChild:
+    """A child process of a broker, forked instead of started: what `paging.process` uses of
+    `subprocess.Popen`."""
+
+    def __init__(self, command: Sequence[str], *, pass_fds: Sequence[int], **how: Any) -> None:
+        assert how.keys() == {"stdin", "stdout", "start_new_session"}, how
+        module, *words = command[5:]
+        self.returncode: int | None = None
+        self.pid: Final = os.fork()
+        if self.pid == 0:
+            _run_child(importlib.import_module(module).main, words, pass_fds)
+
+    def poll(self) -> int | None:
+        """Return how it ended, None if it runs."""
+        if self.returncode is None:
+            self.returncode = _ended(self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end; raises TimeoutExpired."""
+        if self.poll() is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                select.select([descriptor], [], [], timeout)
+            finally:
+                os.close(descriptor)
+            if self.poll() is None:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self) -> None:
+        """Send SIGKILL, unless it is known to have ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+_started: Final[list[int]] = []
+
+
+def start_child(command: Sequence[str], **how: Any) -> "ForkedChild | subprocess.Popen[bytes]":
+    """Start a child process of a broker: the first one by a fork. By the time of a second one the
+    broker has the index open, which a fork would take along."""
+    if _started:
+        return subprocess.Popen(command, **how)
+    child = ForkedChild(command, **how)
+    _started.append(child.pid)
+    return child
+
+
+def _run_child(run: Callable[[list[str]], int], words: list[str], kept: Sequence[int]) -> NoReturn:
+    """Run the main function of a child in a forked process, with what a started one would have."""
+    try:
+        os.setsid()
+        Path("/proc/self/comm").write_text(FORKED_NAME, encoding="ascii")
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for descriptor in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+            if descriptor > 2 and descriptor not in kept:
+                with suppress(OSError):
+                    os.close(descriptor)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        os._exit(run(words))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _load(path: Iterable[str]) -> None:
+    """Import every module that needs none of `WITH_THREADS`."""
+    sys.modules |= dict.fromkeys(WITH_THREADS)  # type: ignore[arg-type]
+    for found in pkgutil.walk_packages(path, "daybook."):
+        if found.name.rpartition(".")[2] != "__main__":
+            with suppress(ImportError):
+                importlib.import_module(found.name)
+    for name in WITH_THREADS:
+        del sys.modules[name]
+
+
 def main() -> None:
     """Import the commands, then fork for each one that is asked for, and run it."""
     # An installed script has its own folder there.
     sys.path[0] = str(Path(sys.executable).parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from daybook.tools import daybook as commands  # noqa: PLC0415 (only in the nursery)
-    from daybook.tools import entry, journal_cli  # noqa: PLC0415 (only in the nursery)
+    import daybook  # noqa: PLC0415 (only in the nursery)
+    from daybook.tools import entry  # noqa: PLC0415 (only in the nursery)
 
-    places = {*commands.PLACES.values(), *journal_cli.PLACES.values()}
-    for name in ("daybook.server.service", *(place.partition(":")[0] for place in places)):
-        importlib.import_module(name)
-
+    _load(daybook.__path__)
+    sys.modules["daybook.paging.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
+        Popen=start_child, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
+    )
+    # Neither at the end nor in between does a collection look at, and so copy, what all share.
+    gc.collect()
+    gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    getattr(entry, Path(sys.argv[0]).name)()
+    _end(_code_of(getattr(entry, Path(sys.argv[0]).name)))
+
+
+def _code_of(command: Callable[[], None]) -> int:
+    """Run a command and return its exit code, as the interpreter would have it."""
+    try:
+        command()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        sys.stderr.write(f"{ended.code}\n")
+        return 1
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as the interpreter does, without taking apart every object, which takes longer than most
+    commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

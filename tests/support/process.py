@@ -10,15 +10,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, ClassVar, Final
 
 import msgspec
 
-from tests.support.nursery import Nursling, nursery
+from tests.support.nursery import FORKED_NAME, Nursling, nursery
 
 DAYBOOK: Final = str(Path(sys.executable).with_name("daybook"))
 """The installed script, as users start it: unlike `python -m`, it imports nothing from where it is
@@ -53,7 +53,11 @@ def _command_of(pid: int) -> bytes:
 
 
 def _is_indexer(pid: int) -> bool:
-    return b"daybook.paging.indexer" in _command_of(pid)
+    if b"daybook.paging.indexer" in _command_of(pid):
+        return True
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text() == f"{FORKED_NAME}\n"
+    return False
 
 
 class BrokerProcess:
@@ -273,3 +277,10 @@ class BrokerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.cut_power()
+
+
+def started_by(module: ModuleType, by_interpreters: Sequence[str]) -> Iterator[None]:
+    """Let the nursery fork the brokers of a module, unless it is one of those named."""
+    BrokerProcess.is_forked = module.__name__.rpartition(".")[2] not in by_interpreters
+    yield
+    BrokerProcess.is_forked = False
