@@ -5,10 +5,7 @@ and what is in them (`engine.apply`), and words that look like an identifier or 
 known if the code has it, as a name or in a text that is not a docstring.
 """
 
-import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,6 +20,15 @@ LIKE_A_NAME = re.compile(r"[a-z0-9][_-][a-z0-9]|[a-z][A-Z]|^[A-Z_]{3,}$")
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 WORD = re.compile(r"[A-Za-z_][\w-]*")
 NAME = re.compile(r"\[?\[?(--)?[A-Za-z_][\w.-]*\]?\]?(\(\))?")
+TOKEN = re.compile(
+    r"""
+    \#[^\n]*
+    | ^[ ]*(?:\"{3}(?:[^\\]|\\.)*?\"{3})
+    | (?P<text>[rbfRBF]{0,2}(?:\"{3}(?:[^\\]|\\.)*?\"{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))
+    | (?P<name>[^\W\d]\w*)
+    """,
+    re.VERBOSE | re.DOTALL | re.MULTILINE,
+)
 PATH = re.compile(r"[\w.-]+(/[\w.*-]+)+/?(:\w+)?|[\w.-]+/")
 TEXTS = ("Makefile", "pyproject.toml", "setup.py", "Dockerfile", ".ci/run")
 PROGRAMS = {"daybook": daybook.cli, "journal": journal_cli.cli}
@@ -35,19 +41,16 @@ def spans(page: Path) -> tuple[str, ...]:
 
 
 def words_of_code(source: str, *, texts: bool = True) -> set[str]:
-    """Return the words that code has, in names and in texts, without docstrings and comments."""
-    documentation = {
-        (node.body[0].value.lineno, node.body[0].value.col_offset)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if node.body and isinstance(node.body[0], ast.Expr)
-    }
+    """Return the words that code has, in names and in texts, without docstrings and comments.
+
+    A docstring is a text of three quotes that begins a line.
+    """
     found: set[str] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NAME:
-            found.add(token.string)
-        elif texts and token.type == tokenize.STRING and token.start not in documentation:
-            found.update(_words_of_text(token.string))
+    for token in TOKEN.finditer(source):
+        if token["name"]:
+            found.add(token["name"])
+        elif texts and token["text"]:
+            found.update(_words_of_text(token["text"]))
     return found
 
 

@@ -1,6 +1,7 @@
 """Rows of the index are read and written in one place, which proves them; nobody goes around it."""
 
 import ast
+import re
 from typing import Final
 
 import pytest
@@ -11,9 +12,12 @@ MAY: Final = ("paging/checked.py", "paging/tables.py", "paging/upgrading.py")
 """Who may know LMDB: whoever imports it could read rows that nobody proved."""
 
 
+WORDS: Final = re.compile(r"lmdb|_txn|_env|as_stored|dbi")
+
+
 def around(name: str, source: str) -> list[str]:
     """What in a module could read or write rows without their crcs."""
-    if name in MAY:
+    if name in MAY or not WORDS.search(source):
         return []
     found = []
     for node in ast.walk(ast.parse(source)):

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ PACKAGE = "daybook"
 
 def project(root: Path = ROOT) -> dict[str, Any]:
     """Return pyproject.toml."""
-    return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))
+    return _parsed((root / "pyproject.toml").read_text("utf-8"))
+
+
+@cache
+def _parsed(text: str) -> dict[str, Any]:
+    return tomllib.loads(text)
 
 
 def packages(root: Path = ROOT) -> list[str]:

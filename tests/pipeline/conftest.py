@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NO_JAVA = "no Java: Spark tests are skipped; install a JRE 17"
 
 
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For what runs once: a compiler that thinks less is done sooner."""
 NEEDING_JAVA = {"java", "spark"}
 
 

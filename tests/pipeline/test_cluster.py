@@ -22,13 +22,12 @@ from typing import Any
 import pytest
 
 from tests.meta import tree
+from tests.pipeline.conftest import QUICK_JAVA
 from tests.support.building import build_wheel
 from tests.support.histories import some_history, write_history
 
 SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
 LAUNCHER = tree.ROOT / "etc" / "spark" / "daybook_pipeline.py"
-# A compiler that thinks less is done sooner with what runs once.
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 DEADLINE_SECONDS = 300.0
 """Far more than anything takes, so that what hangs is told instead of waited for."""
 

@@ -24,6 +24,7 @@ from daybook.pipeline.spark.engine import SparkEngine
 from daybook.pipeline.spark.engine import views as make_views
 from daybook.pipeline.spark.failures import sentence
 from daybook.pipeline.spark.session import SparkError, why
+from tests.pipeline.conftest import QUICK_JAVA
 from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
 
@@ -276,7 +277,7 @@ def test_nothing_in_the_working_directory_is_run(java: str, tmp_path: Path) -> N
     done = subprocess.run(
         [*command, "--data", str(data), "--engine", "spark", "--master", "local[1]"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, **QUICK_JAVA, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         check=False,
