@@ -6,6 +6,7 @@ default) is quick. No profile has a deadline: tests never depend on how fast the
 
 import gc
 import os
+import random
 import signal
 from collections.abc import Iterator
 from typing import Any, Final
@@ -15,6 +16,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.support.chance import beginning, seed_of
 from tests.support.checked_replace import checked_replace
 
 # Before the first module of the broker is imported.
@@ -42,6 +44,13 @@ _LONG_FIRST: Final = ("pipeline", "crash", "soak", "attack", "interop", "propert
 """Folders with tests that take long: begun last, a single file would keep one processor busy while
 the others have nothing left to do."""
 _SCHEDULER: Final = pytest.StashKey[Any]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let hypothesis draw what the other tests draw from (`tests.support.chance`)."""
+    if config.option.hypothesis_seed is None and "HYPOTHESIS_PROFILE" not in os.environ:
+        config.option.hypothesis_seed = seed_of("hypothesis")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,8 +91,10 @@ _IS_SAFE: Final = "PYTHONSAFEPATH" in os.environ
 
 
 @pytest.fixture(autouse=True)
-def _leave_nothing_behind() -> Iterator[None]:
-    """A session of Spark changes the environment, and a broker in this process its logging."""
+def _leave_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A session of Spark changes the environment, a broker in this process its logging, and every
+    test what is drawn next."""
+    random.seed(f"{beginning()} {request.node.nodeid}")
     yield
     structlog.reset_defaults()
     if not _IS_SAFE:

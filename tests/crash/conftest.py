@@ -1,9 +1,10 @@
 """How many kills, and from which seed: DAYBOOK_KILLS=200 DAYBOOK_SEED=7 pytest tests/crash."""
 
 import os
-import random
 
 import pytest
+
+from tests.support.chance import seed_of
 
 
 @pytest.fixture
@@ -13,8 +14,8 @@ def kills() -> int:
 
 
 @pytest.fixture
-def seed() -> int:
-    """A fresh seed, printed, or the one asked for."""
-    chosen = int(os.environ.get("DAYBOOK_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of the test, printed, or the one asked for."""
+    chosen = seed_of(request.node.nodeid)
     print(f"DAYBOOK_SEED={chosen}")
     return chosen

@@ -14,6 +14,7 @@ import pytest
 
 from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
+from tests.support.chance import seed_of
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -237,7 +238,7 @@ class Eater:
 
 def test_random_consumers_eat_everything(tmp_path: Path) -> None:
     """Many habits, small rooms: whatever they do, every message is delivered in the end."""
-    seed = random.SystemRandom().randrange(1 << 32)
+    seed = seed_of(__name__)
     config = (
         '[[acceptor]]\nlisten = "127.0.0.1:0"\nbuffer-size = "8KiB"\n'
         '[[address-setting]]\nmatch = "#"\nmax-delivery-attempts = -1\n'

@@ -30,6 +30,7 @@ from daybook.recovery.readonly import read_state
 from daybook.tools.verification import verify_data
 from tests.interop.wire import Closed, Wire, frame
 from tests.support import nursery
+from tests.support.chance import seed_of
 from tests.support.process import BrokerProcess, NotReady, wait_for
 from tests.support.stored_rows import flip as flip_row
 
@@ -490,7 +491,7 @@ RANDOM: Final[tuple[Damage, ...]] = (
     flip, flip, flip_many, truncate, overwrite, swap_pages, zero_pages,
 )  # fmt: skip
 DAMAGES: Final = int(os.environ.get("DAYBOOK_DAMAGES", "4"))
-FIRST: Final = int(os.environ.get("DAYBOOK_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+FIRST: Final = seed_of(__name__)
 
 
 @pytest.mark.parametrize("number", range(DAMAGES))

@@ -1,6 +1,5 @@
 """The whole broker under faults, from fresh seeds and from some that once found something."""
 
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -24,6 +23,7 @@ from tests.simulation.seeds import (
     SWARM_FROM,
 )
 from tests.simulation.simulation import Simulation
+from tests.support.chance import seed_of
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24
@@ -75,7 +75,7 @@ def simulate(seed: int, steps: int) -> Simulation:
 
 @pytest.mark.parametrize("number", range(FRESH_RUNS))
 def test_promises_are_kept_from_a_fresh_seed(number: int) -> None:
-    simulate(random.SystemRandom().randrange(SEEDS), STEPS)
+    simulate(seed_of(f"fresh {number}", bits=64) % SEEDS, STEPS)
 
 
 @pytest.mark.parametrize(("seed", "steps"), ONCE_FOUND)
