@@ -207,7 +207,8 @@ def _check_unused(queue: Queue, force: bool) -> Refusal | None:
     if queue.message_count and not force:
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' holds {queue.message_count} messages; purge it, or force it",
+            f"queue '{queue.name}' is not empty (messages: {queue.message_count}); purge it, or"
+            " force the deletion",
         )
     return None
 

@@ -13,7 +13,7 @@ import msgspec
 from daybook.engine import reasons
 from daybook.engine.details import Death
 from daybook.engine.formats import Value
-from daybook.engine.names import plain
+from daybook.engine.names import plain, unnumbered
 from daybook.engine.own_headers import (
     DEATH_ADDRESS,
     DEATH_ATTEMPTS,
@@ -76,7 +76,10 @@ def listed(deaths: tuple[Death, ...]) -> dict[str, Value]:
     """Return the property that lists all deaths, none if there are none."""
     if not deaths:
         return {}
-    rows = [{name: getattr(each, name) for name in _FIELDS} for each in deaths]
+    rows = [
+        {name: getattr(each, name) for name in _FIELDS} | {"queue": unnumbered(each.queue)}
+        for each in deaths
+    ]
     return {DEATHS: msgspec.json.encode(rows).decode()}
 
 
@@ -88,7 +91,7 @@ def shown(deaths: tuple[Death, ...]) -> dict[str, Value]:
     found: dict[str, Value] = {
         DEATH_REASON: newest.reason,
         DEATH_ADDRESS: newest.address,
-        DEATH_QUEUE: newest.queue,
+        DEATH_QUEUE: unnumbered(newest.queue),
         DEATH_COUNT: newest.count,
         DEATH_TIME: newest.time,
         DEATH_ATTEMPTS: newest.attempts,

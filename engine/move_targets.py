@@ -13,7 +13,7 @@ from daybook.engine.permitting import actor_may, check_actor
 from daybook.engine.permitting import refusal as permission_missing
 from daybook.engine.queue_names import find_queue, meant
 from daybook.engine.queues import Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.retroactive import refuse_use
 
 
@@ -50,7 +50,7 @@ def check_actor_at(core: Core, actor: Actor | None, name: str) -> Refusal | None
     if refusal is None or actor is None or place == named:
         return refusal
     if actor_may(core.state, core.permissions, actor, MANAGE, named, queue_name):
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{queue_name}'")
+        return no_queue(queue_name)
     return permission_missing(actor.user, MANAGE, named, queue_name)
 
 

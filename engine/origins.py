@@ -14,7 +14,7 @@ from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.details import CarriedDetail, Death, Origin, RoutedDetail
 from daybook.engine.events import FLAGS, KIND, REASON, Row
 from daybook.engine.formats import Codec, Value
-from daybook.engine.names import plain
+from daybook.engine.names import plain, unnumbered
 from daybook.engine.own_headers import (
     ACTUAL_EXPIRY,
     DEATH_HEADERS,
@@ -63,7 +63,10 @@ def origin(
 
 def shown(origin: Origin) -> dict[str, Value]:
     """Return the properties that show an origin."""
-    found: dict[str, Value] = {ORIGINAL_ADDRESS: origin.address, ORIGINAL_QUEUE: origin.queue}
+    found: dict[str, Value] = {
+        ORIGINAL_ADDRESS: origin.address,
+        ORIGINAL_QUEUE: unnumbered(origin.queue),
+    }
     if origin.message:
         found[ORIGINAL_MESSAGE_ID] = origin.message
     if origin.routing_type:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, cast
 
 from daybook.engine import details, events
 from daybook.engine.events import KIND, QUEUE, REASON
-from daybook.engine.names import plain
+from daybook.engine.names import plain, unnumbered
 from daybook.engine.pending import Pending
 from daybook.engine.queues import Queue
 from daybook.engine.reasons import REASONS, SENT
@@ -53,6 +53,6 @@ def outcome_of(
                 ids = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
             queues += [state.queues[number] for number in ids]
     if queues:
-        names = tuple(plain(each.name) for each in queues[:NAMES_MAX] if may_know(each))
+        names = tuple(plain(unnumbered(each.name)) for each in queues[:NAMES_MAX] if may_know(each))
         return Outcome(names, others=len(queues) - len(names))
     return Outcome((), reason) if reason is not None else None

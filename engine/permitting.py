@@ -28,7 +28,7 @@ from daybook.engine.permissions import (
     Permissions,
 )
 from daybook.engine.queues import Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.state import Consumer, State
 
 SENDERS_MAX: Final = 10_000
@@ -323,7 +323,7 @@ def unknown(core: Core, connection: int, permission: str, name: str) -> Refusal:
     """
     peer = core.state.connections.get(connection)
     if core.permissions is None or peer is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{_cut(name)}'")
+        return no_queue(_cut(name))
     if len(core.denials) < DENIALS_MAX:
         closed = core.state.queue_by_name.get(name)
         address = closed.address.name if closed is not None else ""

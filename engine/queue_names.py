@@ -7,7 +7,7 @@ Must never know what is done with the queue.
 
 from daybook.engine.names import DIVIDER, beside
 from daybook.engine.queues import Queue
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.state import State
 
 
@@ -38,7 +38,7 @@ def find_queue(state: State, name: str) -> Queue | Refusal:
             )
     queue = state.queue_by_name.get(queue_name)
     if queue is None:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{queue_name}'")
+        return no_queue(queue_name)
     if address and queue.address.name != address:
         return Refusal(
             Code.NOT_FOUND,

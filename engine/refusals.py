@@ -38,5 +38,12 @@ class Refusal(msgspec.Struct, frozen=True):
     text: str
 
 
+def no_queue(name: str) -> Refusal:
+    """Return the answer to who names a queue that is not there, or not theirs (ADR 77)."""
+    return Refusal(
+        Code.NOT_FOUND, f"there is no queue '{name}'; check the name, or create the queue"
+    )
+
+
 UNFINISHED: Final = Refusal(Code.UNFINISHED, "a part of it is done; give the command again")
 """The answer to a command that takes longer than one turn."""

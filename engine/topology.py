@@ -31,7 +31,7 @@ from daybook.engine.open_transactions import doom_transactions
 from daybook.engine.queue_defaults import with_defaults
 from daybook.engine.queues import Queue
 from daybook.engine.recall import ALL_OF_IT, Start
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, no_queue
 from daybook.engine.retroactive import refuse_use
 from daybook.engine.shown import forget_shown
 from daybook.engine.state import Address, count_down
@@ -254,7 +254,7 @@ def _check_new_queue(
     if wrong is not None:
         return wrong
     if not address_name:
-        return Refusal(Code.NOT_FOUND, f"there is no queue '{name}'")
+        return no_queue(name)
     wrong = permitting.check_new_queue(core, connection, address_name, name)
     if wrong is not None:
         return wrong

@@ -25,7 +25,7 @@ from daybook.engine.permissions import (
 )
 from daybook.engine.permitting import actor_may, refusal
 from daybook.engine.queue_names import meant
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Refusal, no_queue
 from daybook.engine.state import State
 from daybook.server.control import (
     AddressCreation,
@@ -88,7 +88,7 @@ class AdminRights:
             has = [self._has(permissions, each, shown, queue) for each in (MANAGE, *needed)]
             if shown != address and (has[0] or all(has[1:])):
                 # As for a queue that does not exist; so it is not recorded, either.
-                return Refusal(Code.NOT_FOUND, f"there is no queue '{queue}'")
+                return no_queue(queue)
         self._deny(Denial(0, self.actor.user, needed[0], address, queue or "", self.actor.peer))
         return refusal(self.actor.user, permission, shown, queue)
 

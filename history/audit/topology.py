@@ -9,7 +9,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.beginning import why_begin
 from daybook.engine.commands import Attach
 from daybook.engine.definitions import Detail, with_changes
-from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, QUEUE, REASON, RELATED, Row
+from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, REASON, RELATED, Row
 from daybook.engine.queues import Queue
 from daybook.engine.subscriptions import check_queue_of
 from daybook.engine.topology import is_unused
@@ -158,17 +158,29 @@ def _wrong_place(scene: Scene, queue: Queue, row: Row) -> Wrong | None:
 def address_deleted(scene: Scene, row: Row) -> Wrong | None:
     """Check that an address is gone that nothing needs any more."""
     address = scene.state.addresses[row[ADDRESS]]
-    wrong = _wrong_maker(scene, row)
+    wrong = None if _goes_with_its_queue(scene, row) else _wrong_maker(scene, row)
     if wrong is None and not is_unused(scene.core, address):
         return rules.FITS, f"address '{address.name}' still has queues", ()
     return wrong
+
+
+def _goes_with_its_queue(scene: Scene, row: Row) -> bool:
+    """Whether the last queue of an address was deleted just before, for the same connection."""
+    if not scene.at:
+        return False
+    _, before, _, _, _ = scene.events[scene.at - 1]
+    return before[KIND] == events.QUEUE_DELETED and all(
+        before[column] == row[column] for column in (ADDRESS, CONNECTION)
+    )
 
 
 @checks(events.QUEUE_DELETED)
 def queue_deleted(scene: Scene, row: Row) -> Wrong | None:
     """Check that a queue is gone whose messages and consumers left."""
     queue = scene.state.queues[row[QUEUE]]
-    wrong = _wrong_maker(scene, row) or _wrong_place(scene, queue, row)
+    # A long queue is emptied in parts, and its connection may have ended meanwhile.
+    wrong = None if queue.deleting else _wrong_maker(scene, row)
+    wrong = wrong or _wrong_place(scene, queue, row)
     if wrong is None and queue.consumers:
         return rules.FITS, f"queue '{queue.name}' has consumers", (queue.consumers[0].id,)
     return wrong

@@ -1,12 +1,15 @@
 """Temporary destinations on a real broker (seed, "Temporary Destinations"; ADR 57)."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.interop.test_flow import status
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
-from tests.support.process import BrokerProcess, wait_for
+from tests.support import nursery
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -167,3 +170,24 @@ def test_wrong_names_are_refused(broker: BrokerProcess, destination: str, said: 
         refused = client.expect("ERROR")
         assert said in refused.headers["message"] + refused.body.decode()
     assert listed(broker, "address") == []
+
+
+@pytest.mark.parametrize("destination", ["/topic/news", "/temp-queue/t"])
+def test_what_a_connection_leaves_may_be_removed_after_its_end(
+    broker: BrokerProcess, destination: str
+) -> None:
+    """A long queue is emptied in parts: its deletion names a connection that is closed by then."""
+    with connected(broker) as client:
+        subscribed(client, destination, ack="client-individual", credit="1,0")
+        with connected(broker) as other:
+            name = destination
+            if destination.startswith("/temp"):
+                name = f"/queue/{listed(broker, 'queue')[0]}"
+            for _ in range(2000):
+                other.send("SEND", b"x", destination=name)
+            sent(other, "/queue/last", b"x")
+    wait_for(lambda: status(broker)["queues"] == 1, "the end of its queue")
+    broker.stop()
+    journal = Path(DAYBOOK).with_name("journal")
+    done = nursery.run([str(journal), "audit", str(broker.data)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -9,6 +9,7 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine.definitions import ANYCAST, MULTICAST
 from daybook.engine.names import DURABLE, numbered, unnumbered, wrong_with
+from daybook.engine.outcomes import Outcome
 from daybook.engine.permissions import PERMISSIONS, Permissions
 from daybook.engine.refusals import Code, Refusal
 from tests.support.topology import create_queue
@@ -138,6 +139,28 @@ def test_nobody_takes_the_name_of_a_durable_subscription(place: World, is_there:
     place.broker.permit(Permissions({**RULES, "pay.#": {each: ("*",) for each in ALL}}))
     carol = connect(place, "carol")
     assert place.state.consumers[place.attach(carol, "pay.x", durable_name="bob")].queue is queue
+    place.check()
+
+
+def test_a_number_that_makes_a_name_unique_is_told_to_nobody(place: World) -> None:
+    """It would say that somebody else has a subscription of the name."""
+    bob, mallory = connect(place, "bob"), connect(place, "mallory")
+    place.attach(bob, "pay.x", durable_name="d")
+    place.settings(all={"max_delivery_attempts": 1, "dead_letter_address": "mall.dead"})
+    own = place.attach(mallory, "mall.x", durable_name="d")
+    assert place.state.consumers[own].queue.name != "dsub.d"
+    before = place.broker.lsn
+    sent = place.handle(c.Send(mallory, "mall.x", b"", b"hers"))
+    assert isinstance(sent, int)
+    assert place.broker.outcome(before, mallory) == Outcome(("dsub.d",))
+    place.turn()
+    place.nack(own, sent)
+    reader = place.attach(mallory, "mall.dead")
+    (dead,) = place.taken(reader)
+    assert b"_AMQ_ORIG_QUEUE:dsub.d\n" in dead.headers
+    assert b"_DAYBOOK_DEATH_QUEUE:dsub.d\n" in dead.headers
+    assert b"{1" not in dead.headers
+    assert b"{2" not in dead.headers
     place.check()
 
 

@@ -124,7 +124,7 @@ def test_a_name_is_free_as_soon_as_its_queue_is_deleted(world: World) -> None:
     for number in range(300):
         world.send("q", b"%d" % number)
     until_done(world, c.DeleteQueue("q", force=True))
-    assert world.refused(c.DeleteQueue("q", force=True)).text == "there is no queue 'q'"
+    assert world.refused(c.DeleteQueue("q", force=True)).text.startswith("there is no queue 'q'")
     world.send("q", b"new")
     assert world.bodies("q") == [b"new"]
     assert go_on(world) > 1
