@@ -72,14 +72,16 @@ def counted(before: tuple[Death, ...], newest: Death) -> tuple[Death, ...]:
     return (msgspec.structs.replace(newest, count=count), *others)[:DEATHS_MAX]
 
 
+def _as_known(death: Death) -> Death:
+    """Return a death with the name by which clients know the queue."""
+    return msgspec.structs.replace(death, queue=unnumbered(death.queue))
+
+
 def listed(deaths: tuple[Death, ...]) -> dict[str, Value]:
     """Return the property that lists all deaths, none if there are none."""
     if not deaths:
         return {}
-    rows = [
-        {name: getattr(each, name) for name in _FIELDS} | {"queue": unnumbered(each.queue)}
-        for each in deaths
-    ]
+    rows = [{name: getattr(each, name) for name in _FIELDS} for each in map(_as_known, deaths)]
     return {DEATHS: msgspec.json.encode(rows).decode()}
 
 
@@ -87,11 +89,11 @@ def shown(deaths: tuple[Death, ...]) -> dict[str, Value]:
     """Return the properties that show the newest death, and list all."""
     if not deaths:
         return {}
-    newest = deaths[0]
+    newest = _as_known(deaths[0])
     found: dict[str, Value] = {
         DEATH_REASON: newest.reason,
         DEATH_ADDRESS: newest.address,
-        DEATH_QUEUE: unnumbered(newest.queue),
+        DEATH_QUEUE: newest.queue,
         DEATH_COUNT: newest.count,
         DEATH_TIME: newest.time,
         DEATH_ATTEMPTS: newest.attempts,

@@ -177,11 +177,16 @@ def _show_accounts(accounts: list[Account]) -> None:
     headings += ["by restarts", "after", "difference"]
     busiest = sorted(moved, key=lambda each: -each.before - sum(each.entered.values()))
     named = {each.queue_id for each in busiest[:QUEUES_SHOWN]}
-    shown = [each for each in moved if each.difference or each.queue_id in named]
-    rows = [(printable(each.queue), *_counts(each, kinds)) for each in shown]
-    others = [each for each in moved if not (each.difference or each.queue_id in named)]
+    rows: list[tuple[str | int, ...]] = []
+    others = []
+    for each in moved:
+        counts = _counts(each, kinds)
+        if each.difference or each.queue_id in named:
+            rows.append((printable(each.queue), *counts))
+        else:
+            others.append(counts)
     if others:
-        sums = map(sum, zip(*(_counts(each, kinds) for each in others), strict=True))
+        sums = map(sum, zip(*others, strict=True))
         rows.append((f"({len(others):,} more: --json)", *sums))
     if rows:
         show_table(headings, rows, "")

@@ -209,8 +209,8 @@ def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
     if as_json:
         show_json_pretty(rows)
     elif rows:
-        told = [row | {"hosts": row["hosts"] or ["all"]} for row in rows]
-        show_table(USER_COLUMNS, [[_cell(row[column]) for column in USER_COLUMNS] for row in told])
+        told = [[_cell(column, row[column]) for column in USER_COLUMNS] for row in rows]
+        show_table(USER_COLUMNS, told)
     else:
         click.echo("there are no users; guest may log in from this machine", err=True)
 
@@ -229,7 +229,9 @@ def user_row(users: "Users", login: str) -> dict[str, Any]:
     }
 
 
-def _cell(value: Any) -> Any:
+def _cell(name: str, value: Any) -> Any:
+    if name == "hosts" and not value:
+        return "all"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list) else value
@@ -343,8 +345,7 @@ def user_show(
         show_json_pretty(known | {key: answer[key] for key in ("address", "queue", "permissions")})
         return
     for name, value in known.items():
-        nothing = "all" if name == "hosts" else "-"
-        click.echo(f"{name + ':':<10}{_cell(value) or nothing}")
+        click.echo(f"{name + ':':<10}{_cell(name, value) or '-'}")
     if set(answer["roles"]) != set(known.get("roles", ())):
         click.echo("the running broker has other roles: send it SIGHUP", err=True)
     if not answer["has_rules"]:
@@ -358,7 +359,7 @@ def user_show(
         [
             (
                 row["permission"],
-                _cell(row["allowed"]),
+                _cell("allowed", row["allowed"]),
                 row["by"],
                 _rules(row),
                 ", ".join(row["granted_to"]) or "nobody",

@@ -166,9 +166,10 @@ def address_deleted(scene: Scene, row: Row) -> Wrong | None:
 
 def _goes_with_its_queue(scene: Scene, row: Row) -> bool:
     """Whether the last queue of an address was deleted just before, for the same connection."""
-    if not scene.at:
+    previous = scene.previous
+    if previous is None:
         return False
-    _, before, _, _, _ = scene.events[scene.at - 1]
+    _, before, _, _, _ = previous
     return before[KIND] == events.QUEUE_DELETED and all(
         before[column] == row[column] for column in (ADDRESS, CONNECTION)
     )

@@ -10,9 +10,9 @@ from tests.meta import tree
 
 MAY: Final = ("paging/checked.py", "paging/tables.py", "paging/upgrading.py")
 """Who may know LMDB: whoever imports it could read rows that nobody proved."""
-
-
-WORDS: Final = re.compile(r"lmdb|_txn|_env|as_stored|dbi")
+PRIVATE: Final = ("_txn", "_env", "as_stored", "dbi")
+"""Attributes behind which rows are without their proofs."""
+WORDS: Final = re.compile("|".join(("lmdb", *PRIVATE)))
 
 
 def around(name: str, source: str) -> list[str]:
@@ -25,7 +25,7 @@ def around(name: str, source: str) -> list[str]:
             found.append(f"{name}:{node.lineno} imports lmdb")
         if isinstance(node, ast.ImportFrom) and node.module == "lmdb":
             found.append(f"{name}:{node.lineno} imports from lmdb")
-        if isinstance(node, ast.Attribute) and node.attr in ("_txn", "_env", "as_stored", "dbi"):
+        if isinstance(node, ast.Attribute) and node.attr in PRIVATE:
             owner = node.value
             if not (isinstance(owner, ast.Name) and owner.id == "self"):
                 found.append(f"{name}:{node.lineno} uses .{node.attr}")

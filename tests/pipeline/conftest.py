@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 NO_JAVA = "no Java: Spark tests are skipped; install a JRE 17"
 
 
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For what runs once: a compiler that thinks less is done sooner."""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for what runs once: a compiler that thinks less is done sooner."""
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": QUICK}
 NEEDING_JAVA = {"java", "spark"}
 
 
@@ -58,8 +59,7 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Spar
     from daybook.pipeline.spark.session import session  # noqa: PLC0415
 
     settings = {
-        # A compiler that thinks less is done sooner with what runs once.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",
     }

@@ -251,7 +251,7 @@ def test_a_session_says_nothing_of_its_own(java: str, tmp_path: Path) -> None:
     )
     program = subprocess.Popen(
         [sys.executable, "-c", code],
-        env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        env={**os.environ, **QUICK_JAVA},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

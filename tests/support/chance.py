@@ -9,10 +9,10 @@ import hashlib
 import os
 import random
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.meta import tree
+
 VARIABLE: Final = "DAYBOOK_SEED"
 FRESH: Final = "fresh"
 _BITS: Final = 32
@@ -27,9 +27,8 @@ def beginning() -> str:
     if asked:
         return asked
     digest = hashlib.sha256()
-    for path in sorted([*ROOT.glob("*/**/*.py")]):
-        if not path.relative_to(ROOT).parts[0].startswith((".", "build", "dist")):
-            digest.update(path.read_bytes())
+    for path in tree.sources(tree.ROOT, *tree.rooms(), "bench", "release", "tests"):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

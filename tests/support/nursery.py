@@ -44,17 +44,18 @@ CHANGES_ALWAYS: Final = "PYTEST_CURRENT_TEST"
 
 
 class Nursling:
-    """A command that a nursery runs: what tests use of `subprocess.Popen`."""
+    """A forked process, with what is used of `subprocess.Popen`; `ask` says how it ended, if it
+    has."""
 
-    def __init__(self, nursery: "Nursery", pid: int) -> None:
-        self._nursery = nursery
+    def __init__(self, pid: int, ask: Callable[[], int | None]) -> None:
+        self._ask: Final = ask
         self.pid: Final = pid
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
         """Return how it ended as Popen does: the exit code, or the signal as a negative number."""
         if self.returncode is None:
-            self.returncode = self._nursery.ask({"pid": self.pid})
+            self.returncode = self._ask()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -127,7 +128,7 @@ class Nursery:
             files = [file.fileno() for file in (stdin or nothing, stdout, stderr)]
             pid = self.ask(request, files)
         assert pid is not None
-        return Nursling(self, pid)
+        return Nursling(pid, lambda: self.ask({"pid": pid}))
 
     def ask(self, request: dict[str, Any], files: Sequence[int] = ()) -> int | None:
         """Send a request and return the answer to it."""
@@ -245,57 +246,19 @@ def _serve(door: socket.socket) -> None:
 
 
 FORKED_NAME: Final = "forked-indexer"
-"""The name of a forked child for the kernel: its command line is that of the broker."""
+"""The name of a forked indexer for the kernel: its command line is that of the broker."""
 
 
-class ForkedChild:
-    """A child process of a broker, forked instead of started: what `paging.process` uses of
-    `subprocess.Popen`."""
-
-    def __init__(self, command: Sequence[str], *, pass_fds: Sequence[int], **how: Any) -> None:
-        assert how.keys() == {"stdin", "stdout", "start_new_session"}, how
-        module, *words = command[5:]
-        self.returncode: int | None = None
-        self.pid: Final = os.fork()
-        if self.pid == 0:
-            _run_child(importlib.import_module(module).main, words, pass_fds)
-
-    def poll(self) -> int | None:
-        """Return how it ended, None if it runs."""
-        if self.returncode is None:
-            self.returncode = _ended(self.pid)
-        return self.returncode
-
-    def wait(self, timeout: float) -> int:
-        """Wait for its end; raises TimeoutExpired."""
-        if self.poll() is None:
-            descriptor = os.pidfd_open(self.pid)
-            try:
-                select.select([descriptor], [], [], timeout)
-            finally:
-                os.close(descriptor)
-            if self.poll() is None:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
-        assert self.returncode is not None
-        return self.returncode
-
-    def kill(self) -> None:
-        """Send SIGKILL, unless it is known to have ended."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-
-_started: Final[list[int]] = []
-
-
-def start_child(command: Sequence[str], **how: Any) -> "ForkedChild | subprocess.Popen[bytes]":
-    """Start a child process of a broker: the first one by a fork. By the time of a second one the
-    broker has the index open, which a fork would take along."""
-    if _started:
-        return subprocess.Popen(command, **how)
-    child = ForkedChild(command, **how)
-    _started.append(child.pid)
-    return child
+def fork_first(command: Sequence[str], *, pass_fds: Sequence[int], **how: Any) -> Nursling:
+    """Fork the first child process of a broker, as `paging.process` starts it. Later ones are
+    started: by then the broker has the index open, which a fork would take along."""
+    assert how.keys() == {"stdin", "stdout", "start_new_session"}, how
+    sys.modules["daybook.paging.process"].subprocess = subprocess  # type: ignore[attr-defined]
+    module, *words = command[5:]
+    pid = os.fork()
+    if pid == 0:
+        _run_child(importlib.import_module(module).main, words, pass_fds)
+    return Nursling(pid, lambda: _ended(pid))
 
 
 def _run_child(run: Callable[[list[str]], int], words: list[str], kept: Sequence[int]) -> NoReturn:
@@ -342,7 +305,7 @@ def main() -> None:
 
     _load(daybook.__path__)
     sys.modules["daybook.paging.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
-        Popen=start_child, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
+        Popen=fork_first, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
     )
     # Neither at the end nor in between does a collection look at, and so copy, what all share.
     gc.collect()

@@ -4,7 +4,7 @@ import pytest
 
 from daybook.engine.definitions import ANYCAST
 from daybook.engine.queue_names import find_queue, split
-from daybook.engine.refusals import Code, Refusal, no_queue
+from daybook.engine.refusals import Code, Refusal
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -21,13 +21,13 @@ def test_a_queue_is_found(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "refusal"),
+    ("name", "text"),
     [
-        ("p", no_queue("p")),
-        ("a::p", no_queue("p")),
-        ("b::q", Refusal(Code.NOT_FOUND, "queue 'q' is on address 'a', not on 'b'")),
+        ("p", "there is no queue 'p'; check the name, or create the queue"),
+        ("a::p", "there is no queue 'p'; check the name, or create the queue"),
+        ("b::q", "queue 'q' is on address 'a', not on 'b'"),
     ],
 )
-def test_a_queue_is_not_found(world: World, name: str, refusal: Refusal) -> None:
+def test_a_queue_is_not_found(world: World, name: str, text: str) -> None:
     world.ok(create_queue("q", "a", ANYCAST))
-    assert find_queue(world.state, name) == refusal
+    assert find_queue(world.state, name) == Refusal(Code.NOT_FOUND, text)

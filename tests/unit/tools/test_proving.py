@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
-from typing import cast
 
 import msgspec
 import pytest
@@ -17,7 +16,7 @@ from daybook.engine import details, events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start, Stop
 from daybook.engine.core import Options
-from daybook.engine.events import KIND, Row
+from daybook.engine.events import KIND
 from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
 from daybook.journal.reader import read_blocks
@@ -29,6 +28,7 @@ from daybook.recovery.statements import change_message
 from daybook.server.notary import Notary
 from daybook.server.notary_messages import Answer, Configure, Refused, Sign, Signed
 from daybook.tools.journal_cli import cli
+from tests.support.faults import changed
 from tests.support.full_disk import no_file_above
 from tests.support.signed import SignedJournal, is_signature, rewrite, swap_blocks, with_body
 from tests.support.world import Event
@@ -121,9 +121,7 @@ def test_a_time_that_was_moved_a_little_is_found_only_by_what_was_signed(scene: 
     def change(event: Event) -> Event:
         if event.body != b"body of message 2":
             return event
-        row = list(event.row)
-        row[events.TIME] += 1
-        return event._replace(row=cast("Row", tuple(row)))
+        return event._replace(row=changed(event.row, time=event.row[events.TIME] + 1))
 
     rewrite(scene.data, change)
     assert scene.verify().exit_code == 0
@@ -521,8 +519,8 @@ def test_an_unsigned_anchor_proves_the_block_beside_a_key(scene: Scene) -> None:
     assert json.loads(scene.verify("--json", *words).stdout)["proven"]["anchors_unsigned"] == 1
     said = json.loads(printed.stdout)
     # A key without its signature is no honest anchor, nor is another hash.
-    for changed in (said | {"key": "ab" * 8}, said | {"block_hash": "00" * 16}):
-        scene.anchors.write_text(json.dumps(changed))
+    for wrong in (said | {"key": "ab" * 8}, said | {"block_hash": "00" * 16}):
+        scene.anchors.write_text(json.dumps(wrong))
         found = scene.verify(*words)
         assert found.exit_code == 1
         assert "WRONG the anchor of event" in found.output
