@@ -13,9 +13,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.interop.test_browsing import of
 from tests.interop.using import arrived, connected, sent
 from tests.interop.wire import Wire
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -51,6 +52,8 @@ def test_it_gets_a_copy_of_all_while_the_client_is_offline(
             if how == "DISCONNECT":
                 client.send("DISCONNECT", receipt="d")
                 client.expect("RECEIPT")
+        # What is sent before the broker has noticed is delivered to a client that is not there.
+        wait_for(lambda: not of(shared_broker, "dsub.offline")["consumers"], "its end")
         for body in (b"1", b"2", b"3"):
             sent(sender, "/topic/offline", body)
         with connected(shared_broker) as client:
