@@ -116,7 +116,10 @@ class BrokerProcess:
         for setting in self.settings:
             command += ["--set", setting]
         self.ports = []
-        with self.output.open("wb") as output, self.log.open("ab") as log:
+        with self.output.open("wb") as output, self.log.open("ab", buffering=0) as log:
+            # A kill tears a line over the end of a page: nobody writes on behind it.
+            if log.tell() and not self.log_text().endswith("\n"):
+                log.write(b"\n")
             place = nursery() if self._may_be_forked() else None
             if place is not None:
                 self._process = place.start(command, stdout=output, stderr=log, cwd=self.folder)
@@ -227,11 +230,11 @@ class BrokerProcess:
         return self.log.read_text("utf-8", errors="replace") if self.log.exists() else ""
 
     def lines(self) -> list[dict[str, Any]]:
-        """The log as records."""
+        """The log as records, without what a kill tore."""
         return [
             msgspec.json.decode(line, type=dict[str, Any])
             for line in self.log_text().splitlines()
-            if line.startswith("{")
+            if line.startswith("{") and line.endswith("}")
         ]
 
     def rss_bytes(self) -> int:
