@@ -47,6 +47,7 @@ class FanOut(Scenario):
 
     subscriptions = 500
     messages = 900
+    header = ""
 
     def prepare(self) -> None:
         """Subscribe; a credit of one byte is used up by the first message."""
@@ -60,8 +61,8 @@ class FanOut(Scenario):
     def attack(self) -> None:
         """At once, from another connection."""
         other = Peer(self.port)
-        other.put(sends("/topic/wide", self.messages * self.scale))
-        other.do(f"SEND\ndestination:/topic/wide\n\n{BODY}")
+        other.put(sends("/topic/wide", self.messages * self.scale, self.header))
+        other.do(f"SEND\ndestination:/topic/wide\n{self.header}\n{BODY}")
 
 
 class WidestFanOut(FanOut):
@@ -69,6 +70,17 @@ class WidestFanOut(FanOut):
 
     subscriptions = 10_000
     messages = 40
+
+
+class ScheduledFanOut(WidestFanOut):
+    """SENDs to 10,000 subscribers, all to be delivered a second later"""
+
+    header = "AMQ_SCHEDULED_DELAY:1000\n"
+
+    def attack(self) -> None:
+        """Send, and wait until they are due."""
+        super().attack()
+        time.sleep(3)
 
 
 class Drip(Scenario):
@@ -373,6 +385,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "old-acks": OldAcks,
     "fan-out": FanOut,
     "widest-fan-out": WidestFanOut,
+    "scheduled-fan-out": ScheduledFanOut,
     "drip": Drip,
     "transacted-acks": TransactedAcks,
     "temporary-queue": TemporaryQueue,

@@ -61,6 +61,7 @@ from daybook.engine.message import (
     SCHEDULED_LEVEL,
     Entry,
     Message,
+    Scheduled,
 )
 from daybook.engine.misfit import MisfitError
 from daybook.engine.origins import journaled
@@ -92,27 +93,32 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
         queues = [state.queues[queue_id] for queue_id in decoded.queues]
         if state.defers:
             on_their_way = state.arrivals.setdefault(message.address_id, deque())
-            on_their_way.append(Arrival(lsn, message, queues))
+            on_their_way.append(Arrival(lsn, message, queues, decoded.due))
         else:
             for queue in queues:
-                enter(state, lsn, queue, message)
+                enter(state, lsn, queue, message, decoded.due)
     else:
-        enter(state, lsn, state.queues[row[QUEUE]], message)
+        enter(state, lsn, state.queues[row[QUEUE]], message, decoded.due)
     if row[REASON] != SENT:
         message.origin = journaled(row, decoded, headers)
     for queue_id, value in decoded.last_values.items():
         state.queues[queue_id].note_latest(key_of(value), message.id, lsn)
 
 
-def enter(state: State, lsn: int, queue: Queue, message: Message) -> None:
-    """Apply Routed to one queue: add a new entry, behind all others of its priority."""
-    entry = Entry(message)
+def enter(state: State, lsn: int, queue: Queue, message: Message, due: int = 0) -> None:
+    """Apply Routed to one queue: add a new entry, behind all others of its priority; or set it
+    aside until a time, in milliseconds since 1970, if that is not 0."""
+    entry = Scheduled(message, due) if due else Entry(message)
     queue.added += 1
     queue.newest = message.id
     queue.entries[message.id] = entry
     queue.bytes += message.size
     queue.weight += message.weight
-    queue.put(entry)
+    if due:
+        queue.set_aside(entry)
+        state.is_due(due, message, queue)
+    else:
+        queue.put(entry)
     if not message.flags & PERSISTENT:
         queue.transient_count += 1
     if message.expires:
@@ -216,10 +222,16 @@ def held(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: 
 
 
 def scheduled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """A ready entry is set aside in its queue until a time."""
+    """A ready entry is set aside in its queue until a time.
+
+    Brokers of levels before 7 repeat what Routed says: its entry is set aside until then already.
+    """
     decoded = cast(details.ScheduledDetail, events.decode_detail(events.SCHEDULED, detail))
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
+    if entry.due == decoded.due > 0:
+        entry.changed = lsn
+        return
     if entry.state != READY or entry.level >= PRIORITIES:
         raise MisfitError(f"event {lsn}: message {entry.message.id} scheduled while not ready")
     _set_aside(queue, entry, entry.moved_to(SCHEDULED_LEVEL, lsn, decoded.due))

@@ -108,6 +108,6 @@ def _arrive(core: "Core", limit: int) -> None:
 
 
 def _enter(core: "Core", arrival: Arrival, queue: Queue) -> None:
-    enter(core.state, arrival.lsn, queue, arrival.message)
+    enter(core.state, arrival.lsn, queue, arrival.message, arrival.due)
     core.touch(queue)
     core.budget.spent += 1

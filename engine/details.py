@@ -267,9 +267,9 @@ class RoutedDetail(Detail, frozen=True):
     one before) and the length of its body. `last_values` are the last value keys of the message, by
     the ids of the queues that compare them. `unrouted_at` is the id of the address that it was sent
     to, if no queue there took it. `origin` is where it was before, if it is a copy. `due` is the
-    time, in milliseconds since 1970, before which its sender does not want it delivered; it is
-    scheduled at once then. `named` says that its sender named the queue, where that decides whether
-    others get it.
+    time, in milliseconds since 1970, before which its sender does not want it delivered: it is set
+    aside in its queues until then. `named` says that its sender named the queue, where that decides
+    whether others get it.
     """
 
     queues: tuple[int, ...] = ()

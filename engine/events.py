@@ -322,9 +322,9 @@ EVENT_TYPES: Final = (
               "Address settings in force from here on.",
               reasons=ASKED),
     EventType(ROUTED, "Routed", (*_ENTRY, "connection", "related"), RoutedDetail,
-              "A message was taken and put into these queues. `related` is the message that it "
-              "was made from "
-              "(dead letter, expiry, divert).",
+              "A message was taken and put into these queues, where it is set aside until `due` if "
+              "its sender schedules it. `related` is the message that it was made from (dead "
+              "letter, expiry, divert).",
               life=life.ENTERS, counter="added",
               reasons=SENDING),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",

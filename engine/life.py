@@ -45,7 +45,7 @@ IS_TAKEN: Final = Life("is taken", (READY,), IN_FLIGHT)
 RETURNS: Final = Life("returns", (IN_FLIGHT,), READY)
 IS_HELD: Final = Life("is held", (READY, ON_SCHEDULE), ON_HOLD)
 IS_RELEASED: Final = Life("becomes ready again", (ON_HOLD,), READY)
-IS_SCHEDULED: Final = Life("is scheduled", (READY,), ON_SCHEDULE)
+IS_SCHEDULED: Final = Life("is scheduled", (READY, ON_SCHEDULE), ON_SCHEDULE)
 IS_DUE: Final = Life("becomes ready again", (ON_SCHEDULE,), READY)
 
 

@@ -35,7 +35,7 @@ from daybook.engine.queues import ContentError, Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.retroactive import refuse_use
 from daybook.engine.scanning import behind
-from daybook.engine.scheduling import is_later, schedule_new
+from daybook.engine.scheduling import is_later
 from daybook.engine.state import NOTHING_PASSED
 from daybook.engine.topology import check_queue, require_queue
 
@@ -205,7 +205,6 @@ def _put(core: Core, copy: Message, target: Queue, due: int, related: int = 0) -
     """Put a copy into a queue, where it also waits until it is due."""
     waits_until = due if is_later(core, due) else 0
     route(core, copy, [target], reason=reasons.ADMINISTRATION, related=related, due=waits_until)
-    schedule_new(core, copy.id, [target], waits_until)
 
 
 def _copied(core: Core, queue: Queue, entry: Entry, target: Queue) -> Message:

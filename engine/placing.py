@@ -94,10 +94,10 @@ def route(
 ) -> int:
     """Put a message into the queues chosen, if there are any; return the LSN of Routed.
 
-    `due` is the time to come before which it is not delivered: it is to be set aside there at once.
-    `unrouted_at` is the id of the
-    address that it was sent to, if no queue there took it. `is_named` is as in RoutedDetail. If
-    there are many queues, it enters them `in_slices` where its sender can wait for that.
+    `due` is the time to come before which it is not delivered: it is set aside there until then.
+    `unrouted_at` is the id of the address that it was sent to, if no queue there took it.
+    `is_named` is as in RoutedDetail. If there are many queues, it enters them `in_slices` where its
+    sender can wait for that.
     """
     if not queues:
         return 0
@@ -114,7 +114,7 @@ def route(
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
     is_wide = in_slices and len(queues) > core.options.entered_at_once
-    is_wide = is_wide and not (keys or due or message.chunks)
+    is_wide = is_wide and not (keys or message.chunks)
     if state.arrivals:
         let_enter(core, queues, but=message.address_id if is_wide else 0)
     state.defers = is_wide

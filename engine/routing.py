@@ -44,7 +44,7 @@ from daybook.engine.message import Message
 from daybook.engine.placing import is_one_of_several, route, select, serves
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
-from daybook.engine.scheduling import is_later, schedule_new
+from daybook.engine.scheduling import is_later
 from daybook.engine.state import Address
 from daybook.engine.temporary_names import is_lost
 from daybook.engine.topology import (
@@ -455,7 +455,7 @@ def _send_with_detail(
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
-    return schedule_new(core, message.id, [queue], command.due) or lsn
+    return lsn
 
 
 def _message(core: Core, command: Send, address: Address | None, flags: int) -> Message:
@@ -540,7 +540,6 @@ def _send_to_each(
     if command.duplicate_id and (is_routed or command.transaction is not None):
         # What was dropped can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
-    lsn = schedule_new(core, message.id, [*queues, *histories], command.due) or lsn
     return lsn if flags & PERSISTENT else 0
 
 

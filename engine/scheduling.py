@@ -4,7 +4,6 @@ A scheduled entry is in a level of its own and delays no other entry. When it is
 again, in its place among those of its priority. Must never know why it had to wait.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 
 from daybook.engine import beginning, details, events, reasons
@@ -38,21 +37,6 @@ def make_due(core: Core, queue: Queue, entry: Entry, reason: int) -> int:
 def is_later(core: Core, due: int) -> bool:
     """Whether a time, in milliseconds since 1970, is to come."""
     return due * 1000 > core.now
-
-
-def schedule_new(core: Core, message_id: int, queues: Iterable[Queue], due: int) -> int:
-    """Set a message aside in the queues that it was just routed to, unless its time has come.
-
-    Return what `schedule` returns, 0 if the message is not scheduled.
-    """
-    if not is_later(core, due):
-        return 0
-    gate = 0
-    for queue in queues:
-        entry = queue.entries[message_id]
-        gate = schedule(core, queue, entry, due, reasons.DELIVERY_TIME)
-        core.budget.spent += 1
-    return gate
 
 
 def deliver_scheduled(core: Core, command: DeliverScheduled) -> int | Refusal:

@@ -148,7 +148,7 @@ def _entries_of(core: Core, command: Send) -> int:
     several = len(address.multicast) if address is not None else 0
     several += sum(len(each.multicast) for each in matching(core, command, address))
     reached = list(core.diverts.reached(core.diverts.of(command.address)))
-    if not (reached or command.chunks or command.due or core.state.keyed):
+    if not (reached or command.chunks or core.state.keyed):
         return 1 + (several >> RECIPIENTS_SHIFT)
     for name in reached:
         target = core.state.address_by_name.get(name)

@@ -39,6 +39,8 @@ END_KINDS: Final = _table(kinds.LEAVING)
 COUNTED_ENDS: Final = sorted(kinds.LEAVING.intersection(kinds.COUNTERS))
 KEYED: Final = b"last_values"
 """In the details of Routed that have last value keys, and hardly in any other."""
+DUE: Final = b"\xa3due"
+"""Likewise of those that are scheduled."""
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
@@ -202,8 +204,8 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
     # What enters by another kind is described by the detail, and its id is not that of the event.
     odd |= NEW_KINDS[kind] & (kind != events.ROUTED)
-    with_keys = _keyed(columns, start, kind) if keyed else np.zeros(len(kind), bool)
-    odd |= with_keys
+    noted = _noted(columns, start, kind, (KEYED, DUE) if keyed else (DUE,))
+    odd |= noted
     at = np.flatnonzero((message > 0) & ~SILENT_KINDS[kind])
     if not spread.any():
         return _Items(at, kind[at], message[at], queue[at], odd[at], spread)
@@ -215,17 +217,21 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     queues = np.concatenate((queue[at[: len(at) - len(queues)]], queues))
     order = np.argsort(at, kind="stable")
     at, queues = at[order], queues[order]
-    is_odd = odd[at] & (~spread[at] | ((flags[at] & events.LARGE) > 0) | with_keys[at])
+    is_odd = odd[at] & (~spread[at] | ((flags[at] & events.LARGE) > 0) | noted[at])
     return _Items(at, kind[at], message[at], queues, is_odd, spread)
 
 
-def _keyed(columns: Columns, start: int, kind: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Say of each event whether it is a Routed with last value keys, which `apply` notes."""
+def _noted(
+    columns: Columns, start: int, kind: NDArray[np.uint8], fields: tuple[bytes, ...]
+) -> NDArray[np.bool_]:
+    """Say of each event whether it is a Routed with one of these fields, which `apply` knows."""
     found = np.zeros(len(kind), bool)
     detail_bytes = columns.column(DETAIL_BYTES)[start : start + len(kind)]
-    detailed = np.flatnonzero((kind == events.ROUTED) & (detail_bytes > len(KEYED)))
+    detailed = np.flatnonzero((kind == events.ROUTED) & (detail_bytes > len(DUE)))
     if len(detailed):
-        found[detailed] = [KEYED in each for each in columns.details(start + detailed)]
+        found[detailed] = [
+            any(field in each for field in fields) for each in columns.details(start + detailed)
+        ]
     return found
 
 

@@ -50,11 +50,14 @@ _OF_ENTRIES: Final = names(OF_ENTRIES)
 _ENTERING: Final = names(ENTERING)
 _AFTER_ROUTED: Final = names(OF_ENTRIES - ENTERING)
 _ASIDE: Final = names(SETTING_ASIDE | FROM_ASIDE)
-_SET_ASIDE: Final = " ".join(
+_SET_ASIDE: Final = f"WHEN aside_kind = 'Routed' THEN '{life.ON_SCHEDULE}' " + " ".join(
     f"WHEN aside_kind = '{BY_NUMBER[kind].name}' THEN '{LIVES[kind].after}'"
     for kind in sorted(SETTING_ASIDE)
 )
 """Where an entry is that no event took out again."""
+HAS_DUE: Final = '%"due":%'
+"""Finds in the details of Routed what was set aside when it entered; no text in them has it, since
+quotes are escaped there."""
 _QUEUED: Final = (life.READY, *life.ASIDE, life.IN_FLIGHT)
 _MADE_INTO_OTHERS: Final = names(LEAVING & OF_TWO_MESSAGES)
 _QUEUE_NAMING: Final = names(changing({life.QUEUE}, {life.BEGINS, life.CHANGES}))
@@ -116,7 +119,7 @@ _MADE: Final = f"""made AS (
 
 def _entries(contents: bool) -> str:
     """Return SQL for one row for each message and queue; `contents` adds fields of Routed."""
-    touched = ", flags, body_bytes, headers_bytes, detail" if contents else ""
+    touched = ", flags, body_bytes, headers_bytes" if contents else ""
     gathered = _CONTENTS if contents else ""
     placed = ", headers_bytes, body_bytes, expires_at" if contents else ""
     return f"""
@@ -124,7 +127,7 @@ WITH {_RESTARTS},
 {_MADE},
 touched AS (
   SELECT lsn, time, kind, reason, address, message, consumer, connection, related, priority,
-    persistent, queue_id, unnest(queues) AS queue{touched}
+    persistent, queue_id, detail, unnest(queues) AS queue{touched}
   FROM events WHERE kind IN ({_listed(_OF_ENTRIES)})
 ),
 gathered AS (
@@ -143,7 +146,8 @@ gathered AS (
     max(time) FILTER (WHERE kind = 'Delivered') AS last_delivered_at,
     max(lsn) FILTER (WHERE kind = 'Delivered') AS delivered_lsn,
     max(lsn) FILTER (WHERE kind = 'Returned') AS returned_lsn,
-    max_by(kind, lsn) FILTER (WHERE kind IN ({_listed(_ASIDE)})) AS aside_kind,
+    coalesce(max_by(kind, lsn) FILTER (WHERE kind IN ({_listed(_ASIDE)})),
+      max(kind) FILTER (WHERE kind = 'Routed' AND detail LIKE '{HAS_DUE}')) AS aside_kind,
     min(kind) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_kind,
     min(reason) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_reason,
     min(lsn) FILTER (WHERE kind IN ({_listed(_SETTLING)})) AS end_lsn,
@@ -305,7 +309,7 @@ LEFT JOIN milestones ON milestones.lsn = gone_lsn"""
 
 _ENTRY_NEEDS: Final = (
     "lsn", "time", "kind", "reason", "address", "queues", "message", "consumer", "connection",
-    "related", "priority", "persistent", "queue_id",
+    "related", "priority", "persistent", "queue_id", "detail",
 )  # fmt: skip
 
 ENTRIES: Final = View(
@@ -366,7 +370,7 @@ removed               from how many queues it was removed, or moved to another
 dropped               from how many queues it was dropped at a restart
 """),
     (EVENTS, MILESTONES),
-    (*_ENTRY_NEEDS, "flags", "detail", "headers_bytes", "body_bytes"),
+    (*_ENTRY_NEEDS, "flags", "headers_bytes", "body_bytes"),
     _OF_ENTRIES,
 )
 DELIVERIES: Final = View(

@@ -42,7 +42,10 @@ BASIS: Final = Change(
     "no event said what the broker decided from: what a sender asked for, how full something was, "
     "the headers that a filter read",
 )
-CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS)
+ENTERS_ASIDE: Final = Change(
+    7, "schedule", "an event for each queue, behind Routed, set aside what its sender scheduled"
+)
+CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE)
 
 
 def level_of_start(detail: bytes) -> int:

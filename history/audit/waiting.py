@@ -12,7 +12,7 @@ from daybook.engine.kinds import ENTERING
 from daybook.engine.queues import Queue
 from daybook.engine.scheduling import is_later
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import BASIS
+from daybook.history.audit.deciders import BASIS, ENTERS_ASIDE
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene, routed_detail
 
@@ -20,11 +20,13 @@ from daybook.history.audit.scene import Scene, routed_detail
 def wrong_schedule(
     scene: Scene, row: Row, decoded: RoutedDetail, chosen: list[Queue]
 ) -> Wrong | None:
-    """Check that a message that is not to be delivered yet is set aside at once, in every queue."""
+    """Check that a delivery time is to come; of older brokers, that every queue obeyed it."""
     if not decoded.due:
         return None
     if not is_later(scene.core, decoded.due):
         return rules.SCHEDULE, f"its delivery time, {decoded.due}, had come", ()
+    if scene.has(ENTERS_ASIDE):
+        return None
     missing = {queue.id for queue in chosen}
     for _, other, detail, _, _ in scene.following:
         if other[KIND] == events.SCHEDULED and other[MESSAGE] == scene.lsn:
@@ -47,8 +49,12 @@ def wrong_delivery_time(scene: Scene, row: Row) -> Wrong | None:
     if entered is None:
         return rules.SCHEDULE, "it was in its queue before", (row[MESSAGE],)
     kind, encoded = entered
-    if kind != events.ROUTED or not scene.has(BASIS):
-        # A history knows its time, and brokers before did not say it.
+    if kind != events.ROUTED:
+        # A history knows its time.
+        return None
+    if scene.has(ENTERS_ASIDE):
+        return rules.SCHEDULE, "what its sender scheduled enters set aside", (row[MESSAGE],)
+    if not scene.has(BASIS):
         return None
     if routed_detail(encoded).due == detail.due:
         return None

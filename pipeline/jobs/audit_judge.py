@@ -32,7 +32,7 @@ NOT_THERE: Final = {(ON_HOLD,): "not-held", (ON_SCHEDULE,): "not-scheduled"}
 
 
 class EntryEvent(NamedTuple):
-    """An event of an entry."""
+    """An event of an entry; `scheduled` if it enters to be delivered later."""
 
     lsn: int
     kind: int
@@ -43,6 +43,7 @@ class EntryEvent(NamedTuple):
     connection: int
     delivery_count: int
     persistent: bool
+    scheduled: bool = False
 
 
 class Verdict(NamedTuple):
@@ -213,7 +214,7 @@ class _Judge:
             self.place = SETTLED
             self.left = f"{outcome(kind)} by event {event.lsn}"
             return
-        self.place = LIVES[kind].after
+        self.place = ON_SCHEDULE if event.scheduled else LIVES[kind].after
         if self.place == IN_FLIGHT:
             self.delivered = event.lsn
             self.consumer, self.connection = event.consumer, event.connection

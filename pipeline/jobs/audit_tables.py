@@ -8,6 +8,7 @@ from typing import Final
 
 from daybook.engine import events, reasons
 from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, TOPOLOGY
+from daybook.pipeline.views import HAS_DUE
 
 
 def listed(kinds: Iterable[int]) -> str:
@@ -58,7 +59,8 @@ WHERE kind_id IN ({listed(OF_ENTRIES)})
 
 ENTRY_EVENTS: Final = entry_events(
     "audited",
-    "lsn, kind_id, reason_id, message, consumer, connection, delivery_count, persistent",
+    "lsn, kind_id, reason_id, message, consumer, connection, delivery_count, persistent, "
+    f"kind_id = {events.ROUTED} AND coalesce(detail LIKE '{HAS_DUE}', false) AS scheduled",
 )
 
 GROUPS: Final = """
@@ -100,7 +102,8 @@ SELECT message, queue_id, count(*) AS events, min(lsn) AS first_lsn,
     min(CASE WHEN consumer <> 0 THEN consumer END) AS first_consumer,
     max(consumer) AS last_consumer,
     max(delivery_count) AS most, sum(delivery_count) AS all_counts,
-    min(CASE WHEN persistent THEN 1 ELSE 0 END) AS persistent
+    min(CASE WHEN persistent THEN 1 ELSE 0 END) AS persistent,
+    max(CASE WHEN scheduled THEN 1 ELSE 0 END) AS scheduled
 FROM entry_events GROUP BY message, queue_id
 """
 
@@ -108,10 +111,10 @@ FROM entry_events GROUP BY message, queue_id
 def classes(first_lsn: int, first_restart: int, last_restart: int) -> str:
     """Return SQL that classifies entries; only those of class `judged` need to be judged.
 
-    `done` were routed, delivered once and acknowledged by that consumer; `opening` are older than
-    the span and were delivered and acknowledged in it; `ready` were routed and have no other event.
-    Non-persistent entries belong to these classes only if no restart can have dropped them. The
-    restarts are LSNs, 0 for none.
+    `done` were routed to be delivered at once, delivered once and acknowledged by that consumer;
+    `opening` are older than the span and were delivered and acknowledged in it; `ready` were routed
+    and have no other event. Non-persistent entries belong to these classes only if no restart can
+    have dropped them. The restarts are LSNs, 0 for none.
     """
     undisturbed = "true"
     if first_restart:
@@ -127,7 +130,7 @@ def classes(first_lsn: int, first_restart: int, last_restart: int) -> str:
 SELECT e.message, e.queue_id,
     CASE
         WHEN e.events = 3 AND e.routed = 1 AND e.first_lsn = e.message AND e.most = 1
-            AND {acknowledged} AND {undisturbed} THEN 'done'
+            AND e.scheduled = 0 AND {acknowledged} AND {undisturbed} THEN 'done'
         WHEN e.events = 2 AND e.message < {first_lsn}
             AND {acknowledged} AND {undisturbed.replace("e.message", "0")} THEN 'opening'
         WHEN e.events = 1 AND e.routed = 1 AND e.first_lsn = e.message AND g.queue_id IS NULL
@@ -144,7 +147,7 @@ SELECT queue_id, class, count(*) AS entries FROM classes GROUP BY queue_id, clas
 
 SUSPECTS: Final = """
 SELECT e.lsn, e.kind_id, e.reason_id, e.message, e.queue_id, e.consumer, e.connection,
-    e.delivery_count, e.persistent
+    e.delivery_count, e.persistent, e.scheduled
 FROM entry_events AS e
 JOIN classes AS c ON e.message = c.message AND e.queue_id = c.queue_id
 WHERE c.class = 'judged'

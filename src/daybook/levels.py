@@ -179,12 +179,15 @@ FEATURES: Final = (
     Feature(5, "0.2.0", "stops without a digest", fields=("BrokerStoppedDetail.hurried",)),
     # Nothing of the data needs it: the brokers that have it say what they decided from.
     Feature(6, "0.2.0", "what decisions were made from"),
+    Feature(
+        7, "0.2.0", "scheduled messages that one event sets aside", fields=("RoutedDetail.due",)
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""
 
 HARMLESS: Final = (
-    "BrokerStartedDetail.level", "DroppedDetail.basis", "DivertedDetail.basis", "RoutedDetail.due",
+    "BrokerStartedDetail.level", "DroppedDetail.basis", "DivertedDetail.basis",
     "RoutedDetail.named",
 )  # fmt: skip
 """Fields that releases without them may ignore: the state and its digest are the same."""

@@ -144,7 +144,10 @@ class Shadow(Peers):
             queue = self.queues[queue_id]
             entry = Entry(row[events.PRIORITY], persistent)
             queue.entries[message] = entry
-            queue.put(message, entry)
+            if detail.due:
+                entry.is_aside = True
+            else:
+                queue.put(message, entry)
 
     def _tag_in(self, detail: Any, body: bytes) -> int:
         """The tag in the body of a message, 0 if the journal has no body."""

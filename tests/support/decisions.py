@@ -8,13 +8,16 @@ end.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from daybook.engine import commands as c
 from daybook.engine import details, events, reasons
 from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
+from daybook.history.audit.deciders import ENTERS_ASIDE
 from tests.support.auditing import DoorWorld
-from tests.support.faults import changed, replaced, without
+from tests.support.faults import changed, decided_by, replaced, without
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event
 
@@ -54,6 +57,14 @@ def _instead(history: Sequence[Event], event: Event, reason: int, **basis: Any) 
         body=b"",
     )  # fmt: skip
     return [dropped if each.lsn == event.lsn else each for each in history]
+
+
+def _saying(world: DoorWorld, event: Event, detail: Any) -> list[Event]:
+    """The history with another detail of an event."""
+    encoded = events.encode_detail(detail)
+    return [
+        each._replace(detail=encoded) if each.lsn == event.lsn else each for each in world.journal
+    ]
 
 
 def dropped_without_a_filter() -> Planted:
@@ -142,14 +153,36 @@ def taken_by_no_exclusive_divert() -> Planted:
 
 
 def schedule_ignored() -> Planted:
-    """A message was to be delivered later, and was ready at once."""
+    """A broker before level 7 was asked to deliver a message later, and it was ready at once."""
     world, connection = _world()
     world.ok(create_queue("mails", "mails"))
     due = world.now // 1000 + 60_000
     world.ok(c.Send(connection, "mails", b"", b"a", due=due))
     event = _named(world, "Routed")
-    history = without(world.journal, _named(world, "Scheduled"))
+    history = decided_by(world.journal, ENTERS_ASIDE.level - 1)
     return Planted(history, world.ends, "schedule", event.lsn)
+
+
+def scheduled_for_the_past() -> Planted:
+    """A message was set aside for a time that had come."""
+    world, connection = _world()
+    world.ok(create_queue("mails", "mails"))
+    world.ok(c.Send(connection, "mails", b"", b"a", due=world.now // 1000 + 60_000))
+    event = _named(world, "Routed")
+    detail = msgspec.structs.replace(event.decoded, due=event.row[events.TIME] // 1000)
+    return Planted(_saying(world, event, detail), world.ends, "schedule", event.lsn)
+
+
+def due_before_its_time() -> Planted:
+    """A message was set aside for longer than it stayed there."""
+    world, connection = _world()
+    world.ok(create_queue("mails", "mails"))
+    world.ok(c.Send(connection, "mails", b"", b"a", due=world.now // 1000 + 1000))
+    world.now += 2 * SECOND
+    world.ok(c.DeliverDue())
+    event = _named(world, "Routed")
+    later = msgspec.structs.replace(event.decoded, due=event.decoded.due + 60_000)
+    return Planted(_saying(world, event, later), world.ends, "due", _named(world, "Due").lsn)
 
 
 def wrong_one_replaced() -> Planted:
@@ -210,17 +243,14 @@ def nothing_of_what_was_asked() -> Planted:
     world.ok(c.DeliverScheduled("mails", 10))
     event = _named(world, "Administered")
     detail = details.AdministeredDetail(by="joe", request='{"do":"purge-queue"}')
-    encoded = events.encode_detail(detail)
-    history = [
-        each._replace(detail=encoded) if each.lsn == event.lsn else each for each in world.journal
-    ]
-    return Planted(history, world.ends, "requested", event.lsn)
+    return Planted(_saying(world, event, detail), world.ends, "requested", event.lsn)
 
 
 DECISIONS: tuple[Planter, ...] = (
     dropped_without_a_filter, dropped_although_it_passes, dropped_by_a_limit_that_was_not_reached,
     dropped_as_a_duplicate_of_nothing, duplicate_routed, copy_of_a_divert_missing,
-    taken_by_no_exclusive_divert, schedule_ignored, wrong_one_replaced, newest_pushed_out,
+    taken_by_no_exclusive_divert, schedule_ignored, scheduled_for_the_past, due_before_its_time,
+    wrong_one_replaced, newest_pushed_out,
     given_to_another_consumer, ended_for_two_reasons, nothing_of_what_was_asked,
 )  # fmt: skip
 """What an audit by re-execution must find of decisions."""

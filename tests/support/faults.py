@@ -56,6 +56,15 @@ def replaced(history: Sequence[Event], event: Event, row: Row) -> list[Event]:
     return [each._replace(row=row) if each.lsn == event.lsn else each for each in history]
 
 
+def decided_by(history: Sequence[Event], level: int) -> list[Event]:
+    """The same events as of a broker that knew this level."""
+    start = events.encode_detail(details.BrokerStartedDetail(version="0.1.0", level=level))
+    return [
+        each._replace(detail=start) if each.row[events.KIND] == events.BROKER_STARTED else each
+        for each in history
+    ]
+
+
 def without(history: Sequence[Event], event: Event) -> list[Event]:
     """Return the history with one event replaced by one without meaning."""
     nothing = events.row(events.CONNECTION_REFUSED, time=event.row[TIME])

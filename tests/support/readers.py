@@ -36,6 +36,8 @@ class Readers:
         match event.name:
             case "Routed":
                 self.priorities[row[events.MESSAGE]] = row[events.PRIORITY]
+                if event.decoded.due:
+                    self.aside.add(row[events.MESSAGE])
             case "Scheduled" | "Held":
                 self.aside.add(row[events.MESSAGE])
             case "BrokerStarted":

@@ -292,6 +292,9 @@ class Referee:
             item = Item(message, bool(flags & events.PERSISTENT), detail.expires, group, closes)
             item.key = detail.last_values.get(number)
             item.not_before = self.moved.pop(message, due)
+            if detail.due:
+                self.expect(detail.due * 1000 > self.now, "is scheduled for the past", event)
+                item.where, item.due = SCHEDULED, detail.due
             # What an administrator chose stays there.
             shelf.must_empty = shelf.must_empty and not chosen
             shelf.items[message] = item
@@ -306,6 +309,8 @@ class Referee:
         settings = self.settings.resolve(self.names[event.row[events.ADDRESS]])
         wanted = expires_by(settings, expires, self.now // 1000)
         self.expect(detail.expires == wanted, f"expires not at {wanted}, sent {expires}", event)
+        wanted = due if due * 1000 > self.now else 0
+        self.expect(detail.due == wanted, f"is due at {detail.due}, sent {due}", event)
         return due
 
     def _diverted(self, event: Event) -> None:

@@ -180,21 +180,53 @@ def test_what_administrators_and_timers_do_waits_for_nothing(
     assert not world.state.arrivals
 
 
-def test_what_is_due_later_or_large_is_not_divided() -> None:
+def test_what_is_large_is_not_divided() -> None:
     world, _ = crowd()
-    for more in ({"due": 1 << 50}, {"chunks": (1,), "body_bytes": 1}):
-        begin(world, publication(**more))
-        assert not world.state.arrivals
+    begin(world, publication(chunks=(1,), body_bytes=1))
+    assert not world.state.arrivals
+
+
+def test_what_is_due_later_is_set_aside_slice_by_slice() -> None:
+    world, consumers = crowd()
+    before = len(world.journal)
+    assert begin(world, publication(due=world.now // 1000 + 1000)) <= 5 * SLICE
+    assert left(world) == SUBSCRIBERS
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert [each.name for each in world.journal[before:]] == ["Routed"]
+    assert world.taken() == []
+    world.sleep(2)
+    world.ok(c.DeliverDue(SUBSCRIBERS + 1))
+    world.check()
+    assert [each.consumer for each in world.taken()] == consumers
+
+
+def test_what_is_due_before_it_has_arrived_is_delivered(
+    on_its_way: tuple[World, list[int]],
+) -> None:
+    world, consumers = on_its_way
+    world.broker.budget.limit = NO_LIMIT
+    world.broker.go_on(world.now)
+    begin(world, publication(due=world.now // 1000 + 1000))
+    world.sleep(2)
+    world.broker.budget.allow(SLICE)
+    world.broker.go_on(world.now)
+    assert 0 < left(world) < SUBSCRIBERS
+    world.broker.budget.limit = NO_LIMIT
+    assert world.broker.wakes(world.now)
+    world.ok(c.DeliverDue(SUBSCRIBERS + 1))
+    world.check()
+    assert len(world.taken()) == 2 * len(consumers)
 
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("publish"), st.sampled_from(["news", "other"])),
+        st.tuples(st.sampled_from(["publish", "later"]), st.sampled_from(["news", "other"])),
         st.tuples(st.just("send"), st.sampled_from(["q", "news"])),
         st.tuples(st.sampled_from(["attach", "filtered"]), st.sampled_from(["news", "other", "#"])),
         st.tuples(st.sampled_from(["detach", "ack", "nack", "credit"]), st.integers(0, 7)),
         st.tuples(st.sampled_from(["close", "commit"]), st.integers(0, 2)),
-        st.tuples(st.sampled_from(["purge", "expire", "dispatch", "go on"]), st.just(0)),
+        st.tuples(st.sampled_from(["purge", "expire", "dispatch", "go on", "due"]), st.just(0)),
     ),
     max_size=40,
 )
@@ -222,6 +254,12 @@ def _carry_out(world: World, peers: list[int], step: str, what: Any) -> None:
     chosen = consumers[what % len(consumers)] if consumers and isinstance(what, int) else None
     if step == "publish":
         _until_done(world, publication(what, b"%d" % len(world.journal), expires=1 << 50))
+    elif step == "later":
+        due = world.now // 1000 + len(world.journal) % 5
+        _until_done(world, publication(what, b"later", due=due))
+    elif step == "due":
+        world.sleep(0.003)
+        world.handle(c.DeliverDue(2))
     elif step == "send":
         _until_done(world, c.Send(peers[0], what, b"", b"s"))
     elif step in ("attach", "filtered"):

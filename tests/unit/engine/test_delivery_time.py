@@ -11,6 +11,8 @@ from daybook.engine.commands import (
     PurgeQueue,
     Send,
 )
+from daybook.engine.definitions import MULTICAST
+from daybook.engine.details import ScheduledDetail
 from daybook.engine.routing import EXPIRES_MAX
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -72,16 +74,17 @@ def test_a_time_that_has_come_is_no_time(world: World) -> None:
     for due in (0, 1, later(world, 0)):
         world.send("q", b"x", due=due)
     assert figures(world) == [3, 0]
-    assert world.events_named("Scheduled") == []
+    assert [event.decoded.due for event in world.events_named("Routed")] == [0, 0, 0]
 
 
 def test_each_queue_of_a_topic_waits(world: World) -> None:
     connection = world.connect()
     consumers = [world.attach(connection, "t", routing_type="multicast") for _ in range(3)]
     gate = world.send("t", b"x", due=later(world, 1))
-    scheduled = world.events_named("Scheduled")
-    assert [event.reason for event in scheduled] == [reasons.DELIVERY_TIME] * 3
-    assert gate == scheduled[-1].lsn
+    (routed,) = world.events_named("Routed")
+    assert routed.decoded.due == later(world, 1)
+    assert gate == routed.lsn
+    assert not world.events_named("Scheduled")
     wait(world, 1)
     assert {delivery.consumer for delivery in world.taken()} == set(consumers)
 
@@ -197,10 +200,29 @@ def test_many_cost_what_they_are(world: World) -> None:
         world.ok(Attach(connection, "t", routing_type="multicast"))
     spent = world.broker.budget.spent
     world.send("t", b"x", due=later(world, 1))
-    assert world.broker.budget.spent - spent >= 2 * 20
-    assert [event.row[events.QUEUE] for event in world.events_named("Scheduled")] == sorted(
-        queue.id for queue in world.state.queues.values()
-    )
+    assert world.broker.budget.spent - spent >= 20
+    assert [queue.scheduled_count for queue in world.state.queues.values()] == [1] * 20
+
+
+def test_a_journal_of_an_older_broker_says_it_of_each_queue(world: World) -> None:
+    """Those before level 7 emitted Scheduled behind Routed: the same state."""
+    for name in ("q", "p"):
+        world.ok(create_queue(name, "t", MULTICAST))
+    due = later(world, 1)
+    world.send("t", b"x", routing_type=MULTICAST, due=due)
+    message = world.events_named("Routed")[-1].lsn
+    detail = events.encode_detail(ScheduledDetail(due=due))
+    for name in ("q", "p"):
+        row = events.row(
+            events.SCHEDULED, reason=reasons.DELIVERY_TIME, message=message,
+            queue=world.queue(name).id, address=world.queue(name).address.id, priority=4, flags=1,
+        )  # fmt: skip
+        world.broker.emit(row, detail)
+    world.restart()
+    assert figures(world, "q") == figures(world, "p") == [1, 1]
+    wait(world, 1)
+    assert figures(world, "q") == figures(world, "p") == [1, 0]
+    world.check()
 
 
 def test_a_ring_at_five_past_twelve(world: World) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daybook.engine import events
-from daybook.engine.details import BrokerStartedDetail, RoutedDetail
+from daybook.engine import commands as c
+from daybook.engine import events, reasons
+from daybook.engine.details import RoutedDetail, ScheduledDetail
 from daybook.history.audit import running
 from daybook.history.audit.deciders import (
     CHANGES,
+    ENTERS_ASIDE,
     ORIGINS,
     RETURNED_FLAG,
     UNKNOWN,
@@ -23,8 +25,9 @@ from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.levels import LEVEL
 from tests.support.auditing import DoorWorld, judged
-from tests.support.faults import changed, of_kind
+from tests.support.faults import changed, decided_by, of_kind
 from tests.support.histories import write_history
+from tests.support.topology import create_queue
 from tests.support.world import Event
 
 
@@ -39,15 +42,6 @@ def dead_letter() -> DoorWorld:
         world.nack(consumer, world.taken(consumer)[-1].message)
         world.turn()
     return world
-
-
-def decided_by(journal: list[Event], level: int) -> list[Event]:
-    """The same events as of a broker that knew this level."""
-    start = events.encode_detail(BrokerStartedDetail(version="0.1.0", level=level))
-    return [
-        each._replace(detail=start) if each.row[events.KIND] == events.BROKER_STARTED else each
-        for each in journal
-    ]
 
 
 def without_origin(journal: list[Event]) -> list[Event]:
@@ -93,6 +87,31 @@ def test_what_an_older_broker_decided_stays_allowed(
         found = judged(decided_by(story, level), world.ends)
         assert found
         assert {each.rule for each in found} == {change.rule}
+
+
+def test_brokers_before_level_7_set_each_entry_aside_by_an_event_of_its_own() -> None:
+    world = DoorWorld()
+    connection = world.connect()
+    world.ok(create_queue("orders", "orders"))
+    due = world.now // 1000 + 60_000
+    message = world.ok(c.Send(connection, "orders", b"", b"a", due=due))
+    plain = list(world.journal), list(world.ends)
+    # In the block of Routed.
+    world.ends.pop()
+    queue = world.queue("orders")
+    world.broker.emit_of_entry(
+        queue, queue.entries[message], events.SCHEDULED, reasons.DELIVERY_TIME,
+        detail=events.encode_detail(ScheduledDetail(due=due)),
+    )  # fmt: skip
+    world.turn()
+    for level, story, is_right in (
+        (ENTERS_ASIDE.level - 1, (world.journal, world.ends), True),
+        (ENTERS_ASIDE.level - 1, plain, False),
+        (LEVEL, plain, True),
+        (LEVEL, (world.journal, world.ends), False),
+    ):
+        found = judged(decided_by(story[0], level), story[1])
+        assert {each.rule for each in found} == (set() if is_right else {"schedule"})
 
 
 def test_a_piece_begins_with_the_rules_of_the_broker_before_it(tmp_path: Path) -> None:
