@@ -96,7 +96,8 @@ def test_the_table_is_sound(event: events.EventType) -> None:
     if event.life is not None:
         assert {*event.life.before} <= {NOWHERE, READY, IN_FLIGHT, *ASIDE}
         assert event.life.after in {READY, IN_FLIGHT, *ASIDE, GONE}
-        assert event.life.after not in event.life.before
+        # Brokers before level 7 repeat with Scheduled what Routed says.
+        assert event.life.after not in event.life.before or event.number == events.SCHEDULED
         assert not event.subject
         assert {"queue", "message"} <= set(event.columns)
         assert APPLY[event.number] is not nothing
