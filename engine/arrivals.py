@@ -3,8 +3,8 @@
 Routed lists all queues, and every fold puts the message into all of them at once. The live broker
 puts it into some of them in each turn, because everybody would wait for one step of ten thousand
 queues. In between the live state differs from the fold, but only in queues that nobody has looked
-at since: a command about other queues passes, a command about one queue lets the message enter that
-queue first, and every other command waits until the messages are everywhere.
+at since: a command about other queues passes, one about a queue, or a scan that comes to it, lets
+the message enter that queue first, and every other command waits until the messages are everywhere.
 
 Must never know why a message goes to these queues.
 """
@@ -23,7 +23,10 @@ from daybook.engine.commands import (
     Command,
     Commit,
     Credit,
+    DeleteUnused,
+    DeliverDue,
     Detach,
+    ExpireDue,
     OpenConnection,
     RecordDenial,
     RefuseConnection,
@@ -37,8 +40,13 @@ from daybook.engine.queues import Queue
 if TYPE_CHECKING:
     from daybook.engine.core import Core
 
+LOOK_SHIFT: Final = 6
+"""Looking whether messages are on their way to a queue costs one unit for 2 to this power."""
+
 _PASS: Final = frozenset((Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room))
 """Commands that look at no queue."""
+_SCANS: Final = frozenset((DeleteUnused, DeliverDue, ExpireDue))
+"""Commands that look at one queue after another, and let messages enter it first."""
 _WAIT: Final = frozenset((Attach, AttachAll, Commit, Credit, Detach, Send, SendToAll, Settle))
 """Commands that a session gives again when they are answered UNFINISHED."""
 
@@ -47,7 +55,11 @@ def may_pass(core: "Core", command: Command) -> bool:
     """Whether a command may be carried out while messages are on their way: it does not notice, or
     they have arrived everywhere now. Otherwise it must be given again."""
     kind = type(command)
-    if kind in _PASS or (isinstance(command, Send) and _goes_elsewhere(core, command)):
+    if (
+        kind in _PASS
+        or kind in _SCANS
+        or (isinstance(command, Send) and _goes_elsewhere(core, command))
+    ):
         return True
     if isinstance(command, Credit | Detach | Settle):
         consumer = core.state.consumers.get(command.consumer)
@@ -77,6 +89,7 @@ def let_enter(core: "Core", queues: Iterable[Queue], but: int = 0) -> None:
     ways = [each for address, each in core.state.arrivals.items() if address != but]
     for queue in queues if ways else ():
         for arrivals in ways:
+            core.budget.spent += len(arrivals) >> LOOK_SHIFT
             for arrival in arrivals:
                 if arrival.left.pop(queue.id, None) is not None:
                     _enter(core, arrival, queue)

@@ -7,6 +7,7 @@ again, in its place among those of its priority. Must never know why it had to w
 from itertools import islice
 
 from daybook.engine import beginning, details, events, reasons
+from daybook.engine.arrivals import let_enter
 from daybook.engine.commands import DeliverScheduled
 from daybook.engine.core import Core
 from daybook.engine.last_values import become_value, still_there
@@ -72,6 +73,8 @@ def deliver_due(core: Core, limit: int) -> bool:
     for due, message_id, queue_id in state.scheduled.due(state.store, now_ms):
         core.budget.spent += 1
         queue = state.queues.get(queue_id)
+        if queue is not None and state.arrivals:
+            let_enter(core, (queue,))
         entry = queue.find(message_id) if queue is not None and not queue.deleting else None
         # It may have been removed since, or scheduled again; then it has a later timer, whose turn
         # comes in order.

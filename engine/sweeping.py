@@ -8,6 +8,7 @@ before the broker ends is looked at by the first scan of the next one.
 from typing import Final
 
 from daybook.engine import reasons, retaining
+from daybook.engine.arrivals import let_enter
 from daybook.engine.commands import DeleteUnused
 from daybook.engine.core import Core
 from daybook.engine.lifetime import is_address_over, is_over
@@ -44,6 +45,8 @@ def _look_at_queue(core: Core, number: int) -> None:
     queue = core.state.queues.get(number)
     if queue is None:
         return
+    if core.state.arrivals:
+        let_enter(core, (queue,))
     settings = core.state.settings.resolve(queue.address.name)
     if is_over(queue, settings, core.now):
         core.budget.spent += DELETE_UNITS
@@ -54,6 +57,11 @@ def _look_at_address(core: Core, number: int) -> None:
     address = core.state.addresses.get(number)
     if address is None or not is_unused(core, address):
         return
+    if core.state.arrivals:
+        if number in core.state.arrivals:
+            # It is used, and what it keeps for queues to come may be on its way.
+            return
+        let_enter(core, address.histories.values())
     settings = core.state.settings.resolve(address.name)
     if not is_address_over(address, settings, core.now):
         return

@@ -24,8 +24,6 @@ from daybook.server.turn_lengths import TurnLengths
 NAMES: Final = -1
 """The scan for unused names, beside the reasons of timers."""
 
-SCAN_WAITS_US: Final = 1_000_000
-"""How long a scan waits for messages that are on their way: it would end their slices."""
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
 
@@ -56,7 +54,6 @@ class Turns:
         self.scans: Final[set[int]] = set()
         self.next_expiry = 0
         self.next_name_scan = 0
-        self._scan_by = 0
         # Whether the index is so far behind that what nobody waits for must not add much to it.
         self.is_pressed = False
         self._may_go_on = True
@@ -148,7 +145,7 @@ class Turns:
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
-        if self.scans and not (broker.state.arrivals and now < self._scan_by):
+        if self.scans:
             self._scan(now)
         if broker.pages_out:
             self.allow(self.lengths.turn)
@@ -159,8 +156,6 @@ class Turns:
         likewise for unused names."""
         self._may_go_on = True
         self.lengths.tick(now)
-        if not self.scans:
-            self._scan_by = now + SCAN_WAITS_US
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
             self.scans.add(EXPIRY)

@@ -18,6 +18,7 @@ from daybook.engine.commands import (
     Attach,
     CreateAddress,
     CreateDivert,
+    DeliverDue,
     OpenConnection,
     Send,
     Settle,
@@ -105,6 +106,19 @@ def test_long_stories_are_accounted_for(seed: int) -> None:
     ]
     play(world, story)
     assert audit_of(world.journal).faults == []
+
+
+def test_what_its_sender_schedules_is_not_delivered_before_it_is_due() -> None:
+    world = World()
+    consumer = world.attach(world.connect(), "orders", credit_messages=9)
+    message = world.send("orders", b"a", due=world.now // 1000 + 1000)
+    world.sleep(2)
+    world.ok(DeliverDue())
+    world.taken(consumer)
+    world.ack(consumer, message)
+    assert audit_of(world.journal).faults == []
+    early = without(world.journal, world.events_named("Due")[-1])
+    assert "not-ready" in {fault.kind for fault in audit_of(early).faults}
 
 
 def test_a_copy_of_a_divert_needs_its_original() -> None:

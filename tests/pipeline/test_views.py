@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel
 
 from daybook.engine import commands as c
 from daybook.engine import details, events
+from daybook.engine.commands import DeliverDue
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
@@ -103,6 +104,28 @@ def test_what_came_in_is_what_went_out_and_what_is_there(seed: int) -> None:
     for row in messages:
         assert len(row["queues"]) == row["queued"] + sum(row[way] for way in ways)
     assert entries == [{"n": sum(row["routed"] for row in queues), "delivered": deliveries[0]["n"]}]
+
+
+def test_what_its_sender_schedules_is_not_ready_before_it_is_due() -> None:
+    world = World()
+    for name in ("a", "b"):
+        world.ok(create_queue(name, "t", MULTICAST))
+    for minutes in (1, 2):
+        due = world.now // 1000 + minutes * 60_000
+        world.send("t", b"x", routing_type=MULTICAST, due=due)
+    world.sleep(90)
+    world.ok(DeliverDue())
+    queues, entries, messages = asked(
+        world.journal,
+        "SELECT queue, ready, scheduled FROM queues ORDER BY queue",
+        "SELECT state FROM entries ORDER BY message, queue",
+        "SELECT state, queued FROM messages ORDER BY message",
+    )
+    assert queues == [{"queue": name, "ready": 1, "scheduled": 1} for name in ("a", "b")]
+    assert [row["state"] for row in entries] == ["ready", "ready", "scheduled", "scheduled"]
+    assert messages == [
+        {"state": "ready", "queued": 2}, {"state": "scheduled", "queued": 2},
+    ]  # fmt: skip
 
 
 def test_messages_have_the_length_of_their_bodies_and_their_end() -> None:

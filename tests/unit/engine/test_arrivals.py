@@ -170,14 +170,40 @@ def test_a_command_of_a_consumer_meets_the_message(
 
 @pytest.mark.parametrize(
     "command",
-    [c.PauseQueue("news"), c.ExpireDue(10), c.DeleteAddress("news", True), c.CreateAddress("a")],
+    [
+        c.PauseQueue("news"),
+        c.PurgeQueue("news"),
+        c.DeleteAddress("news", True),
+        c.CreateAddress("a"),
+    ],
 )
-def test_what_administrators_and_timers_do_waits_for_nothing(
+def test_what_administrators_do_waits_for_nothing(
     on_its_way: tuple[World, list[int]], command: c.Command
 ) -> None:
     world, _ = on_its_way
     assert world.handle(command) is not UNFINISHED
     assert not world.state.arrivals
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [(c.DeliverDue(9), {"due": 1000}), (c.ExpireDue(9), {"expires": 1}), (c.DeleteUnused(), {})],
+)
+def test_a_scan_meets_what_is_on_its_way_to_the_queues_that_it_looks_at(
+    command: c.Command, more: dict[str, int]
+) -> None:
+    world, _ = crowd()
+    world.ok(create_queue("keep", "news", MULTICAST))
+    timed = {name: world.now // 1000 + time for name, time in more.items()}
+    world.send("news", queue="keep", **timed)
+    world.sleep(2)
+    begin(world, publication())
+    before = left(world)
+    world.broker.budget.limit = NO_LIMIT
+    assert world.handle(command) is not UNFINISHED
+    looked = SUBSCRIBERS + 1 if isinstance(command, c.DeleteUnused) else 1
+    assert left(world) == before - looked
+    world.check()
 
 
 def test_what_is_large_is_not_divided() -> None:
@@ -213,8 +239,12 @@ def test_what_is_due_before_it_has_arrived_is_delivered(
     world.broker.go_on(world.now)
     assert 0 < left(world) < SUBSCRIBERS
     world.broker.budget.limit = NO_LIMIT
-    assert world.broker.wakes(world.now)
-    world.ok(c.DeliverDue(SUBSCRIBERS + 1))
+    for _ in range(2):
+        # What arrives later wakes the broker again.
+        assert world.broker.wakes(world.now)
+        world.ok(c.DeliverDue(SUBSCRIBERS + 1))
+        world.broker.go_on(world.now)
+    assert not world.broker.wakes(world.now)
     world.check()
     assert len(world.taken()) == 2 * len(consumers)
 
@@ -226,7 +256,9 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(["attach", "filtered"]), st.sampled_from(["news", "other", "#"])),
         st.tuples(st.sampled_from(["detach", "ack", "nack", "credit"]), st.integers(0, 7)),
         st.tuples(st.sampled_from(["close", "commit"]), st.integers(0, 2)),
-        st.tuples(st.sampled_from(["purge", "expire", "dispatch", "go on", "due"]), st.just(0)),
+        st.tuples(
+            st.sampled_from(["purge", "expire", "dispatch", "go on", "due", "unused"]), st.just(0)
+        ),
     ),
     max_size=40,
 )
@@ -257,6 +289,8 @@ def _carry_out(world: World, peers: list[int], step: str, what: Any) -> None:
     elif step == "later":
         due = world.now // 1000 + len(world.journal) % 5
         _until_done(world, publication(what, b"later", due=due))
+    elif step == "unused":
+        world.handle(c.DeleteUnused())
     elif step == "due":
         world.sleep(0.003)
         world.handle(c.DeliverDue(2))

@@ -169,6 +169,16 @@ def test_several_queues_are_left_to_apply_if_one_is_odd() -> None:
     assert odd not in run.newest.tolist()
 
 
+def test_what_its_sender_schedules_is_not_plain() -> None:
+    world = World()
+    later = world.send("orders", due=world.now // 1000 + 500)
+    plain_one = world.send("orders", expires=world.now // 1000 + 500)
+    run, rest = run_of(world)
+    assert [name for name in rest if name not in TOPOLOGY] == ["Routed"]
+    assert run.appended.rows.message.tolist() == [plain_one]
+    assert later not in run.newest.tolist()
+
+
 def test_details_are_read_for_what_stays() -> None:
     world = World()
     connection = world.connect()
