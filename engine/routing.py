@@ -520,7 +520,7 @@ def _send_to_each(
         connection=command.connection, transaction=command.transaction,
         related=command.copied_from,
         due=command.due if is_later(core, command.due) else 0,
-        in_slices=not (command.diverts or command.copied_from),
+        in_slices=True,
     )  # fmt: skip
     if not queues and command.diverts and not histories:
         return _divert(core, command, address, full)

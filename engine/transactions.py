@@ -147,13 +147,13 @@ def _entries_of(core: Core, command: Send) -> int:
     address = core.state.address_by_name.get(command.address)
     several = len(address.multicast) if address is not None else 0
     several += sum(len(each.multicast) for each in matching(core, command, address))
-    reached = list(core.diverts.reached(core.diverts.of(command.address)))
-    if not (reached or command.chunks or core.state.keyed):
-        return 1 + (several >> RECIPIENTS_SHIFT)
-    for name in reached:
+    messages = 1
+    for name in core.diverts.reached(core.diverts.of(command.address)):
+        messages += 1
         target = core.state.address_by_name.get(name)
-        several += 1 + (len(target.multicast) if target is not None else 0)
-    return 1 + several
+        several += len(target.multicast) if target is not None else 0
+    is_divided = not (command.chunks or core.state.keyed)
+    return messages + (several >> RECIPIENTS_SHIFT if is_divided else several)
 
 
 def _too_many(core: Core, transaction: Transaction) -> Refusal:

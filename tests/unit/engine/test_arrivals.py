@@ -1,5 +1,6 @@
 """A message to very many queues enters them in slices, and nobody can tell."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine.budget import NO_LIMIT
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.refusals import UNFINISHED
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -206,6 +207,27 @@ def test_a_scan_meets_what_is_on_its_way_to_the_queues_that_it_looks_at(
     world.check()
 
 
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_message_and_the_copies_that_diverts_make_are_on_their_way(exclusive: bool) -> None:
+    world, consumers = crowd()
+    peer = world.connect()
+    world.attach(peer, "#", routing_type=MULTICAST)
+    for number in range(2):
+        definition = DivertDefinition(
+            name=f"d{number}", address="news", forwarding_addresses=("copies",),
+            exclusive=exclusive,
+        )  # fmt: skip
+        world.ok(c.CreateDivert(definition))
+    copied = [world.attach(peer, "copies", routing_type=MULTICAST) for _ in range(300)]
+    assert begin(world, publication()) <= 10 * SLICE
+    assert left(world) >= 2 * 300
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    taken = Counter(each.consumer for each in world.taken())
+    assert [taken[each] for each in copied] == [2] * 300
+    assert [taken[each] for each in consumers] == [0 if exclusive else 1] * SUBSCRIBERS
+
+
 def test_what_is_large_is_not_divided() -> None:
     world, _ = crowd()
     begin(world, publication(chunks=(1,), body_bytes=1))
@@ -271,7 +293,7 @@ def test_whatever_comes_between(steps: list[tuple[str, Any]], slices: int) -> No
     world = World(entered_at_once=1)
     world.settings(all={"default_address_routing_type": "MULTICAST"})
     peers = [world.connect() for _ in range(3)]
-    for address in ("news", "news", "other", "news", "other"):
+    for address in ("news", "news", "other", "news", "other", "copies", "copies", "#"):
         world.attach(peers[2], address, routing_type=MULTICAST)
     for step, what in steps:
         world.broker.budget.allow(slices)
@@ -289,6 +311,11 @@ def _carry_out(world: World, peers: list[int], step: str, what: Any) -> None:
     elif step == "later":
         due = world.now // 1000 + len(world.journal) % 5
         _until_done(world, publication(what, b"later", due=due))
+    elif step == "divert":
+        definition = DivertDefinition(
+            name=what, address=what, forwarding_addresses=("copies", "q"), exclusive=what == "news"
+        )
+        world.handle(c.CreateDivert(definition))
     elif step == "unused":
         world.handle(c.DeleteUnused())
     elif step == "due":
