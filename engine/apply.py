@@ -101,8 +101,10 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
         enter(state, lsn, state.queues[row[QUEUE]], message, decoded.due)
     if row[REASON] != SENT:
         message.origin = journaled(row, decoded, headers)
-    for queue_id, value in decoded.last_values.items():
-        state.queues[queue_id].note_latest(key_of(value), message.id, lsn)
+    if decoded.last_values:
+        hashed = {value: key_of(value) for value in set(decoded.last_values.values())}
+        for queue_id, value in decoded.last_values.items():
+            state.queues[queue_id].note_latest(hashed[value], message.id, lsn)
 
 
 def enter(state: State, lsn: int, queue: Queue, message: Message, due: int = 0) -> None:

@@ -26,14 +26,18 @@ def keys_of(message: Message, queues: list[Queue]) -> dict[int, str]:
     """Return the last value keys of a message with content, by the ids of the queues that compare
     them."""
     found = {}
+    by_name: dict[str, str | None] = {"": None}
     for queue in queues:
         if queue.definition.retains:
             found[queue.id] = key_of_address(message.address_id)
             continue
         name = queue.definition.keyed_by
-        value = view_of(message).get(name) if name else None
-        if value is not None:
-            found[queue.id] = text_of(value)
+        if name not in by_name:
+            value = view_of(message).get(name)
+            by_name[name] = text_of(value) if value is not None else None
+        text = by_name[name]
+        if text is not None:
+            found[queue.id] = text
     return found
 
 
@@ -45,10 +49,11 @@ def key_of_address(address: int) -> str:
 def older_ones(core: Core, keys: dict[int, str]) -> list[tuple[Queue, int]]:
     """Return the messages that a new one with these keys will replace, each with its queue."""
     found = []
+    hashed = {text: key_of(text) for text in set(keys.values())}
     for queue_id, text in keys.items():
         queue = core.state.queues[queue_id]
         queue.prune_latest()
-        message_id = queue.latest_with(key_of(text))
+        message_id = queue.latest_with(hashed[text])
         if message_id:
             found.append((queue, message_id))
     core.budget.spent += FIND_UNITS * len(keys)
