@@ -408,7 +408,8 @@ def _is_below(value: int, limit: int) -> bool:
 
 def _stop_what_fits(core: Core) -> None:
     """End paging of addresses that this turn did not change, the smallest first."""
-    paging = [(size_of(a), a.id) for a in core.state.addresses.values() if a.paging]
+    of = core.sizes.of_paging
+    paging = [(of(each), each.id) for each in core.state.addresses.values() if each.paging]
     for _, number in sorted(paging):
         _stop_if_low(core, core.state.addresses[number])
 

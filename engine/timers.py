@@ -38,13 +38,15 @@ class Timers:
     at once takes long.
     """
 
-    __slots__ = ("_kept", "_most", "_old", "_reason", "asked", "heap")
+    __slots__ = ("_dropped", "_kept", "_most", "_old", "_reason", "asked", "heap")
 
     def __init__(self, reason: int) -> None:
         self.heap: list[Due] = []
         self._old: list[Due] = []
         # What went back. An entry that comes back from a consumer gets the same timer once more.
         self._kept: set[Due] = set()
+        # The same of times before: to give all of it back at once may take a tenth of a second.
+        self._dropped: set[Due] = set()
         self.asked: Due = NOTHING
         self._reason: Final = reason
         self._most = PRUNE_MIN
@@ -56,9 +58,11 @@ class Timers:
         """
         if len(self.heap) >= self._most and not self._old:
             self.heap, self._old = self._old, self.heap
-            self._kept = set()
+            self._drop()
         if self._old:
             self._sift(queues)
+        for _ in range(min(SIFTED, len(self._dropped))):
+            self._dropped.pop()
         heappush(self.heap, (time, message_id, queue_id))
 
     def put_back(self, item: Due) -> None:
@@ -83,8 +87,14 @@ class Timers:
                 self._kept.add(item)
                 heappush(self.heap, item)
         if not self._old:
-            self._kept.clear()
+            self._drop()
             self._most = max(PRUNE_MIN, 2 * len(self.heap))
+
+    def _drop(self) -> None:
+        """Forget what went back; one of the sets is small, unless many timers came meanwhile."""
+        few, many = sorted((self._kept, self._dropped), key=len)
+        many |= few
+        self._kept, self._dropped = set(), many
 
     def _first(self) -> list[Due]:
         """Return the heap that has the soonest timer in memory, or one that is empty."""

@@ -119,14 +119,20 @@ class Turns:
             self.waiting
             or broker.pages_out
             or self.unfinished
-            or self.scans
+            or (self.scans and self._may_add)
             or (self._continues and broker.has_more)
         )
 
     @property
+    def _may_add(self) -> bool:
+        """Whether work without commands may add events: a slice for each tick while the index is
+        far behind."""
+        return self._may_go_on or not self.is_pressed
+
+    @property
     def _continues(self) -> bool:
         """Whether work without commands may continue. A message on its way adds no events."""
-        return self._may_go_on or not self.is_pressed or bool(self._broker.state.arrivals)
+        return self._may_add or bool(self._broker.state.arrivals)
 
     def go_on(
         self,
@@ -138,14 +144,15 @@ class Turns:
         broker = self._broker
         if self.waiting:
             self._let_proceed(proceed, now)
+        may_add = self._may_add
         if self._continues and broker.has_more:
-            # While the index is far behind: a slice for each tick.
             self._may_go_on = False
             self.allow(self.lengths.turn)
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
-        if self.scans:
+        if self.scans and may_add:
+            self._may_go_on = False
             self._scan(now)
         if broker.pages_out:
             self.allow(self.lengths.turn)

@@ -1,6 +1,7 @@
 """Timers: merging memory and store, each given once, and heaps that do not grow for ever."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from daybook.engine import timers as module
 from daybook.engine.message import READY
 from daybook.engine.queues import Due
-from daybook.engine.timers import AT_A_TIME, EXPIRY, NEVER, PRUNE_MIN, Timers
+from daybook.engine.timers import AT_A_TIME, EXPIRY, NEVER, PRUNE_MIN, SIFTED, Timers
 from tests.support.compiled import replaces_parts
 
 
@@ -69,6 +70,19 @@ def test_timers_of_what_is_gone_are_pruned() -> None:
     for number in range(3 * PRUNE_MIN):
         found.add(1000, number + 1, 1, {})
     assert len(found.heap) <= PRUNE_MIN + 1
+
+
+def test_what_went_back_is_forgotten_a_part_at_a_time() -> None:
+    found = Timers(EXPIRY)
+    queues = Queues()
+    sizes = [0]
+    for number in range(12 * PRUNE_MIN):
+        queues.add(number)
+        found.add(1000, number, 1, queues)
+        sizes.append(len(found._dropped))
+    assert max(sizes) > PRUNE_MIN
+    assert all(before - after <= SIFTED for before, after in pairwise(sizes))
+    assert 0 in sizes[sizes.index(max(sizes)) :]
 
 
 class Queues(dict[int, Any]):

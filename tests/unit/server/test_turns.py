@@ -1,5 +1,7 @@
 """Turns of the hub: nobody waits long for others, and nothing is forgotten."""
 
+from itertools import pairwise
+
 from daybook.engine.timers import DELIVERY, EXPIRY
 from daybook.server.turn_lengths import SLICE_LEAST, SLICE_UNITS, TURN_UNITS
 from daybook.server.turns import MINUTE_US
@@ -178,3 +180,29 @@ def test_scans_go_on_while_messages_are_on_their_way() -> None:
     assert 0 < sum(len(each.left) for way in arrivals.values() for each in way) < before
     bench.run()
     assert not arrivals
+
+
+def test_scans_do_a_slice_a_tick_while_the_index_is_far_behind() -> None:
+    """Each makes as many events as are due, and senders would wait for the index for them."""
+    bench = Bench()
+    client = bench.connect()
+    count = SLICE_UNITS * 4
+    client.send(b"SEND\ndestination:/queue/q\nAMQ_SCHEDULED_DELAY:1000\n\n\0" * count)
+    bench.run()
+    hub = bench.hub
+    queue = hub.broker.state.queue_by_name["q"]
+    assert queue.scheduled_count == count
+    bench.now += 2_000_000
+    left = [count]
+    for _ in range(3):
+        hub.turns.tick(bench.now, hub.options)
+        for _ in range(3):
+            hub.turns.is_pressed = True
+            assert hub.turns.has_work == (queue.scheduled_count == left[-1])
+            hub.turns.go_on(bench.now, lambda peer: None, lambda command, answer: None)
+        left.append(queue.scheduled_count)
+    assert all(before > after > 0 for before, after in pairwise(left))
+    hub.turns.is_pressed = False
+    hub.tick()
+    bench.run()
+    assert not queue.scheduled_count
