@@ -5,7 +5,6 @@ deliverable, `take` returns the events decided since the last `take`, to be writ
 See ADR 2.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -53,11 +52,8 @@ from daybook.engine.outcomes import Outcome, outcome_of
 from daybook.engine.pending import Pending
 from daybook.engine.permissions import ROLES_NONE, Permissions
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.engine.residency import relieve
-from daybook.engine.state import Address, Consumer, State
-
-EVICT_LEAST: Final = 100
-"""The least number of entries that leave memory in each slice of `page_out`."""
+from daybook.engine.residency import Relief
+from daybook.engine.state import Consumer, State
 
 REQUEST_CHARACTERS_MAX: Final = 2000
 """How much of the request of an administrator is recorded."""
@@ -228,7 +224,7 @@ class Broker(Core):
     def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
         self.sizes.count_all(state, self.options.hosts)
-        self._to_relieve: deque[Address] = deque()
+        self._relief: Final = Relief()
         # The roles of users, also where there are no rules.
         self._roles: Permissions | None = None
 
@@ -355,31 +351,17 @@ class Broker(Core):
         No event and no decision: what is delivered does not depend on it. What is left when the
         turn's budget is spent is done by `page_out_more`.
         """
-        self._to_relieve = deque(each for each in self.state.addresses.values() if each.paging)
+        self._relief.begin(self.state)
         return self.page_out_more()
 
     def page_out_more(self) -> int:
         """Continue `page_out`; return how many entries left memory."""
-        store = self.state.store
-        evicted = 0
-        while store is not None and self._to_relieve:
-            address = self._to_relieve[0]
-            most = max(self.budget.left, EVICT_LEAST)
-            count = relieve(self.state, address, store.indexed_lsn, most) if address.paging else 0
-            evicted += count
-            if count:
-                self.sizes.count_address(address)
-            if count < most:
-                self._to_relieve.popleft()
-            self.budget.spent += count + 1
-            if self.budget.is_spent:
-                break
-        return evicted
+        return self._relief.go_on(self.state, self.sizes, self.budget)
 
     @property
     def pages_out(self) -> bool:
         """Whether `page_out` has left something to do."""
-        return bool(self._to_relieve)
+        return self._relief.is_left
 
     def take(self) -> Pending | None:
         """Close the open batch and return it; None if it has no events."""

@@ -1,15 +1,18 @@
 """Deciding what leaves memory; residency never changes what is delivered (ADR 7).
 
-`page_out` is called when the index advanced. From queues that page it takes entries at the front of
-their tails, and at the end of their heads beyond a window, and leaves them to the store. Must never
-know what the store is.
+When the index advanced, `Relief` looks at each queue that pages once, in slices. `page_out` takes
+entries of a queue at the front of its tails, and at the end of its heads beyond a window, and
+leaves them to the store. Must never know what the store is.
 """
 
+from collections import deque
 from typing import Final
 
+from daybook.engine.budget import Budget
 from daybook.engine.level import Level
 from daybook.engine.message import LEVELS, PRIORITIES
 from daybook.engine.queues import Queue
+from daybook.engine.sizes import Sizes
 from daybook.engine.state import Address, State
 from daybook.engine.window import Window
 
@@ -18,6 +21,11 @@ WINDOW_BYTES_MIN: Final = 32 * 1024
 WINDOW_BYTES_MAX: Final = 1024 * 1024
 WINDOWS_BYTES: Final = 32 * 1024 * 1024
 """The bytes that the windows of all queues with consumers share; each gets at least the minimum."""
+
+EVICT_LEAST: Final = 100
+"""The least number of entries that leave memory in each slice."""
+LOOK_SHIFT: Final = 4
+"""Looking at queues costs one unit of the budget for 2 to this power."""
 
 
 def share_windows(state: State) -> None:
@@ -36,22 +44,66 @@ def set_window(state: State, queue: Queue) -> None:
         queue.window = Window(min(messages, shared.messages), min(size, WINDOW_BYTES_MAX))
 
 
-def relieve(state: State, address: Address, indexed_lsn: int, most: int) -> int:
-    """Page out entries of an address that pages, up to about `most`; return how many left memory.
+class Relief:
+    """What is left of moving to the store what need not be in memory: addresses that page, and the
+    queues of one of them.
 
     A queue without consumers keeps nothing, one with consumers keeps what they take next.
     """
-    evicted = 0
-    messages, size = state.settings.resolve(address.name).kept_at_head()
-    size = min(size, 2 * state.window.bytes)
-    for queue in address.queues():
-        if queue.entries and queue.consumers:
-            evicted += page_out(queue, indexed_lsn, messages, size, most - evicted)
-        elif queue.entries:
-            evicted += page_out(queue, indexed_lsn, 0, 0, most - evicted)
-        if evicted >= most:
-            break
-    return evicted
+
+    __slots__ = ("_addresses", "_keeps", "_queues")
+
+    def __init__(self) -> None:
+        self._addresses: deque[Address] = deque()
+        self._queues: deque[Queue] = deque()
+        # How many messages, and of how many bytes, the queues with consumers keep.
+        self._keeps = (0, 0)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether `go_on` has something to do."""
+        return bool(self._addresses or self._queues)
+
+    def begin(self, state: State) -> None:
+        """Begin with all addresses that page."""
+        self._addresses = deque(each for each in state.addresses.values() if each.paging)
+        self._queues.clear()
+
+    def go_on(self, state: State, sizes: Sizes, budget: Budget) -> int:
+        """Do a slice; return how many entries left memory."""
+        store = state.store
+        evicted = looked = 0
+        while store is not None and self.is_left:
+            if not self._queues:
+                self._begin_address(state, budget)
+                continue
+            queue = self._queues[0]
+            most = max(budget.left, EVICT_LEAST)
+            count = self._relieve(state, queue, store.indexed_lsn, most)
+            if count:
+                sizes.count(queue)
+            if count < most:
+                self._queues.popleft()
+            evicted += count
+            looked += 1
+            budget.spent += count + (not looked & ((1 << LOOK_SHIFT) - 1))
+            if budget.is_spent:
+                break
+        return evicted
+
+    def _begin_address(self, state: State, budget: Budget) -> None:
+        address = self._addresses.popleft()
+        if address.paging:
+            self._queues.extend(address.queues())
+            budget.spent += 1 + (len(self._queues) >> 2 * LOOK_SHIFT)
+            messages, size = state.settings.resolve(address.name).kept_at_head()
+            self._keeps = messages, min(size, 2 * state.window.bytes)
+
+    def _relieve(self, state: State, queue: Queue, indexed_lsn: int, most: int) -> int:
+        if not (queue.entries and queue.address.paging and queue.id in state.queues):
+            return 0
+        messages, size = self._keeps if queue.consumers else (0, 0)
+        return page_out(queue, indexed_lsn, messages, size, most)
 
 
 def page_out(

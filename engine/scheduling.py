@@ -5,6 +5,7 @@ again, in its place among those of its priority. Must never know why it had to w
 """
 
 from itertools import islice
+from typing import Final
 
 from daybook.engine import beginning, details, events, reasons
 from daybook.engine.arrivals import let_enter
@@ -16,6 +17,11 @@ from daybook.engine.queue_names import find_queue
 from daybook.engine.queues import Queue
 from daybook.engine.refusals import Refusal
 from daybook.engine.rings import note_returned
+
+FIND_UNITS: Final = 5
+"""What finding an entry in the store costs, in units of the budget."""
+READY_UNITS: Final = 2
+"""What making an entry ready costs."""
 
 
 def schedule(core: Core, queue: Queue, entry: Entry, due: int, reason: int) -> int:
@@ -75,12 +81,15 @@ def deliver_due(core: Core, limit: int) -> bool:
         queue = state.queues.get(queue_id)
         if queue is not None and state.arrivals:
             let_enter(core, (queue,))
+        if queue is not None and message_id not in queue.entries:
+            core.budget.spent += FIND_UNITS
         entry = queue.find(message_id) if queue is not None and not queue.deleting else None
         # It may have been removed since, or scheduled again; then it has a later timer, whose turn
         # comes in order.
         if queue is not None and entry is not None and entry.due == due:
             assert entry.state == READY
             make_due(core, queue, entry, reasons.NO_REASON)
+            core.budget.spent += READY_UNITS
             delivered += 1
         if delivered == limit or core.budget.is_spent:
             return True

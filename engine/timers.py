@@ -22,7 +22,7 @@ REASONS: Final = (EXPIRY, DELIVERY)
 PRUNE_MIN: Final = 1024
 SIFTED: Final = 4
 """Of how many timers each new one finds out whether they outlived their entries."""
-AT_A_TIME: Final = 1000
+AT_A_TIME: Final = 100
 """How many due entries are read from the store at once."""
 NOTHING: Final[Due] = (0, 0, 0)
 NEVER: Final = (1 << 55) - 1
