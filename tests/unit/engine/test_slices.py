@@ -1,6 +1,7 @@
 """Long work in slices: what goes at once, what goes on, and that nothing of it gets lost."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -13,8 +14,10 @@ from daybook.engine.invariants import check
 from daybook.engine.names import temporary_name
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.settlements import ACCEPTED, FAILED
+from daybook.engine.sizes import Sizes
 from daybook.engine.topology import CREATE_UNITS
 from daybook.engine.transactions import RECIPIENTS_SHIFT
+from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World, fold
@@ -455,6 +458,30 @@ def test_what_leaves_memory_leaves_in_slices() -> None:
     assert max(evicted) <= 100
     assert queue.gap_count == 1000
     assert world.ready("q") == [b"%d" % number for number in range(1000)]
+
+
+@replaces_parts
+def test_of_many_queues_each_is_looked_at_once_when_messages_leave_memory() -> None:
+    world = PagedWorld(window=1000, lag=0)
+    world.settings(all={"max_size_bytes": 1, "address_full_policy": "PAGE"})
+    count = 500
+    for number in range(count):
+        world.ok(create_queue(f"q{number}", "news", MULTICAST))
+    for _ in range(2):
+        world.send("news", b"n", routing_type=MULTICAST)
+    world.store.advance(len(world.journal))
+    counted = []
+    with patch.object(Sizes, "count", lambda _, queue: counted.append(queue.id)):
+        world.broker.budget.allow(UNITS)
+        evicted = [world.broker.page_out()]
+        while world.broker.pages_out:
+            world.broker.budget.allow(UNITS)
+            evicted.append(world.broker.page_out_more())
+    world.broker.budget.limit = NO_LIMIT
+    assert sum(evicted) == 2 * count
+    assert max(evicted) <= 100
+    assert sorted(counted) == sorted(queue.id for queue in world.state.queues.values())
+    world.check()
 
 
 def test_temporary_destinations_end_in_slices(world: World) -> None:
