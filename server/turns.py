@@ -9,6 +9,7 @@ work is served at once.
 Must never know sockets.
 """
 
+import gc
 from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -23,6 +24,12 @@ from daybook.server.turn_lengths import TurnLengths
 
 NAMES: Final = -1
 """The scan for unused names, beside the reasons of timers."""
+
+SCANS_A_TICK: Final = 8
+"""So many slices of a scan are done in each tick while the index is far behind."""
+COLLECT_UNITS: Final = 4000
+"""After so much work the collector looks at new objects. By itself it waits until so many more came
+than went, so beside a backlog that neither grows nor shrinks it would find a hundred thousand."""
 
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
@@ -57,6 +64,8 @@ class Turns:
         # Whether the index is so far behind that what nobody waits for must not add much to it.
         self.is_pressed = False
         self._may_go_on = True
+        self._scans_left = SCANS_A_TICK
+        self._collected = broker.budget.spent
         self._broker: Final = broker
         self._budget: Final = broker.budget
         budget = broker.budget
@@ -108,8 +117,12 @@ class Turns:
 
     def next_turn(self, *, is_left_over: bool) -> None:
         """End the turn: new input may be processed again, beside what is left over."""
+        spent = self._budget.spent
+        if spent - self._collected >= COLLECT_UNITS:
+            self._collected = spent
+            gc.collect(0)
         self._is_left_over = is_left_over
-        self._input_limit = self._budget.spent + self.lengths.turn
+        self._input_limit = spent + self.lengths.turn
 
     @property
     def has_work(self) -> bool:
@@ -119,20 +132,19 @@ class Turns:
             self.waiting
             or broker.pages_out
             or self.unfinished
-            or (self.scans and self._may_add)
+            or (self.scans and self._may_scan)
             or (self._continues and broker.has_more)
         )
 
     @property
-    def _may_add(self) -> bool:
-        """Whether work without commands may add events: a slice for each tick while the index is
-        far behind."""
-        return self._may_go_on or not self.is_pressed
+    def _may_scan(self) -> bool:
+        """Whether a scan may go on, which adds events."""
+        return self._scans_left > 0 or not self.is_pressed
 
     @property
     def _continues(self) -> bool:
         """Whether work without commands may continue. A message on its way adds no events."""
-        return self._may_add or bool(self._broker.state.arrivals)
+        return self._may_go_on or not self.is_pressed or bool(self._broker.state.arrivals)
 
     def go_on(
         self,
@@ -144,15 +156,15 @@ class Turns:
         broker = self._broker
         if self.waiting:
             self._let_proceed(proceed, now)
-        may_add = self._may_add
         if self._continues and broker.has_more:
+            # While the index is far behind: a slice for each tick.
             self._may_go_on = False
             self.allow(self.lengths.turn)
             broker.go_on(now)
         if self.unfinished:
             request(*self.unfinished.popleft())
-        if self.scans and may_add:
-            self._may_go_on = False
+        if self.scans and self._may_scan:
+            self._scans_left -= 1
             self._scan(now)
         if broker.pages_out:
             self.allow(self.lengths.turn)
@@ -162,6 +174,7 @@ class Turns:
         """Begin searches for due entries, for expired ones once a period, if it is positive; and
         likewise for unused names."""
         self._may_go_on = True
+        self._scans_left = SCANS_A_TICK
         self.lengths.tick(now)
         if options.expiry_scan_us > 0 and now >= self.next_expiry:
             self.next_expiry = now + options.expiry_scan_us
