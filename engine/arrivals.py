@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 LOOK_SHIFT: Final = 6
 """Looking whether messages are on their way to a queue costs one unit for 2 to this power."""
 
+DUE_UNITS: Final = 3
+"""What it costs that a message enters a queue set aside, with a timer."""
+
 _PASS: Final = frozenset((Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room))
 """Commands that look at no queue."""
 _SCANS: Final = frozenset((DeleteUnused, DeliverDue, ExpireDue))
@@ -123,4 +126,4 @@ def _arrive(core: "Core", limit: int) -> None:
 def _enter(core: "Core", arrival: Arrival, queue: Queue) -> None:
     enter(core.state, arrival.lsn, queue, arrival.message, arrival.due)
     core.touch(queue)
-    core.budget.spent += 1
+    core.budget.spent += DUE_UNITS if arrival.due else 1
