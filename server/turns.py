@@ -138,7 +138,7 @@ class Turns:
 
     @property
     def _may_scan(self) -> bool:
-        """Whether a scan may go on, which adds events."""
+        """Whether a scan may continue; it adds events."""
         return self._scans_left > 0 or not self.is_pressed
 
     @property
