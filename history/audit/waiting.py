@@ -25,7 +25,8 @@ def wrong_schedule(
         return None
     if not is_later(scene.core, decoded.due):
         return rules.SCHEDULE, f"its delivery time, {decoded.due}, had come", ()
-    if scene.has(ENTERS_ASIDE):
+    if scene.has(ENTERS_ASIDE) or not scene.has(BASIS):
+        # Brokers before that did not say the time, so the broker of this event is not known.
         return None
     missing = {queue.id for queue in chosen}
     for _, other, detail, _, _ in scene.following:

@@ -90,7 +90,8 @@ def of_level_5(event: Event) -> Event:
         event = event._replace(headers=b"")
         detail = msgspec.structs.replace(event.decoded, basis=None)
     elif event.name == "Routed" and event.detail:
-        detail = msgspec.structs.replace(event.decoded, due=0, named=False)
+        # That `due` sets aside is told apart: older brokers said it of each queue as well.
+        detail = msgspec.structs.replace(event.decoded, named=False)
     else:
         return event
     return event._replace(detail=events.encode_detail(detail))
