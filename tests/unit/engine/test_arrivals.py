@@ -273,7 +273,9 @@ def test_what_is_due_before_it_has_arrived_is_delivered(
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["publish", "later"]), st.sampled_from(["news", "other"])),
+        st.tuples(
+            st.sampled_from(["publish", "later", "divert"]), st.sampled_from(["news", "other"])
+        ),
         st.tuples(st.just("send"), st.sampled_from(["q", "news"])),
         st.tuples(st.sampled_from(["attach", "filtered"]), st.sampled_from(["news", "other", "#"])),
         st.tuples(st.sampled_from(["detach", "ack", "nack", "credit"]), st.integers(0, 7)),
