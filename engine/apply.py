@@ -50,7 +50,7 @@ from daybook.engine.events import (
     REDELIVERED,
     Row,
 )
-from daybook.engine.id_cache import IdCache, key_of
+from daybook.engine.id_cache import IdCache, key_of, keys_by_text
 from daybook.engine.kinds import COUNTERS_BY_REASON
 from daybook.engine.message import (
     GONE,
@@ -102,9 +102,9 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     if row[REASON] != SENT:
         message.origin = journaled(row, decoded, headers)
     if decoded.last_values:
-        hashed = {value: key_of(value) for value in set(decoded.last_values.values())}
+        keys = keys_by_text(decoded.last_values.values())
         for queue_id, value in decoded.last_values.items():
-            state.queues[queue_id].note_latest(hashed[value], message.id, lsn)
+            state.queues[queue_id].note_latest(keys[value], message.id, lsn)
 
 
 def enter(state: State, lsn: int, queue: Queue, message: Message, due: int = 0) -> None:

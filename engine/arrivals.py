@@ -46,10 +46,11 @@ LOOK_SHIFT: Final = 6
 DUE_UNITS: Final = 3
 """What it costs that a message enters a queue set aside, with a timer."""
 
-_PASS: Final = frozenset((Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room))
-"""Commands that look at no queue."""
-_SCANS: Final = frozenset((DeleteUnused, DeliverDue, ExpireDue))
-"""Commands that look at one queue after another, and let messages enter it first."""
+_PASS: Final = frozenset((
+    Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room,
+    DeleteUnused, DeliverDue, ExpireDue,
+))  # fmt: skip
+"""Commands that look at no queue; and scans, which let messages enter a queue first (`scanned`)."""
 _WAIT: Final = frozenset((Attach, AttachAll, Commit, Credit, Detach, Send, SendToAll, Settle))
 """Commands that a session gives again when they are answered UNFINISHED."""
 
@@ -58,11 +59,7 @@ def may_pass(core: "Core", command: Command) -> bool:
     """Whether a command may be carried out while messages are on their way: it does not notice, or
     they have arrived everywhere now. Otherwise it must be given again."""
     kind = type(command)
-    if (
-        kind in _PASS
-        or kind in _SCANS
-        or (isinstance(command, Send) and _goes_elsewhere(core, command))
-    ):
+    if kind in _PASS or (isinstance(command, Send) and _goes_elsewhere(core, command)):
         return True
     if isinstance(command, Credit | Detach | Settle):
         consumer = core.state.consumers.get(command.consumer)
@@ -96,6 +93,15 @@ def let_enter(core: "Core", queues: Iterable[Queue], but: int = 0) -> None:
             for arrival in arrivals:
                 if arrival.left.pop(queue.id, None) is not None:
                     _enter(core, arrival, queue)
+
+
+def scanned(core: "Core", number: int) -> Queue | None:
+    """Return the queue with an id that a scan comes to, with what is on its way to it; None if it
+    is gone."""
+    queue = core.state.queues.get(number)
+    if queue is not None and core.state.arrivals:
+        let_enter(core, (queue,))
+    return queue
 
 
 def go_on(core: "Core") -> None:

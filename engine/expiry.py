@@ -4,7 +4,7 @@
 itself do not expire, or they could circulate for ever; held messages are left to `engine.holding`.
 """
 
-from daybook.engine.arrivals import let_enter
+from daybook.engine.arrivals import scanned
 from daybook.engine.core import Core
 from daybook.engine.departing import expire, expiry_address
 from daybook.engine.message import IN_FLIGHT, READY, Entry
@@ -50,9 +50,7 @@ def _expire_due(core: Core, limit: int, unread: list[Due]) -> bool:
 def _expire_one(core: Core, item: Due, unread: list[Due]) -> bool:
     """Expire an entry that is due; return whether that was done."""
     _, message_id, queue_id = item
-    queue = core.state.queues.get(queue_id)
-    if queue is not None and core.state.arrivals:
-        let_enter(core, (queue,))
+    queue = scanned(core, queue_id)
     entry = queue.find(message_id) if queue is not None and not queue.deleting else None
     if queue is None or entry is None or entry.state == IN_FLIGHT or entry.held:
         # A message in flight or held returns to the heap when it becomes ready again.

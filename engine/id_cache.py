@@ -7,6 +7,7 @@ stored elsewhere piece by piece. Must never know what an id is for, or who sent 
 """
 
 from collections import deque
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import islice
 from typing import Final
@@ -17,6 +18,11 @@ KEY_BYTES: Final = 16
 def key_of(duplicate_id: str) -> bytes:
     """Return the key of an id."""
     return sha256(duplicate_id.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES]
+
+
+def keys_by_text(texts: Iterable[str]) -> dict[str, bytes]:
+    """Return the key of each of these texts, computed once where many are the same."""
+    return {text: key_of(text) for text in set(texts)}
 
 
 class IdCache:

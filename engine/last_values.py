@@ -13,7 +13,7 @@ needs no content. Must never know where entries are.
 from daybook.engine import details, events
 from daybook.engine.content import text_of, view_of
 from daybook.engine.core import Core
-from daybook.engine.id_cache import key_of
+from daybook.engine.id_cache import key_of, keys_by_text
 from daybook.engine.message import READY, Entry, Message
 from daybook.engine.queues import ContentError, Queue
 from daybook.engine.reasons import REPLACED
@@ -49,7 +49,7 @@ def key_of_address(address: int) -> str:
 def older_ones(core: Core, keys: dict[int, str]) -> list[tuple[Queue, int]]:
     """Return the messages that a new one with these keys will replace, each with its queue."""
     found = []
-    hashed = {text: key_of(text) for text in set(keys.values())}
+    hashed = keys_by_text(keys.values())
     for queue_id, text in keys.items():
         queue = core.state.queues[queue_id]
         queue.prune_latest()

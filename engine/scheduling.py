@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from daybook.engine import beginning, details, events, reasons
-from daybook.engine.arrivals import let_enter
+from daybook.engine.arrivals import scanned
 from daybook.engine.commands import DeliverScheduled
 from daybook.engine.core import Core
 from daybook.engine.last_values import become_value, still_there
@@ -78,9 +78,7 @@ def deliver_due(core: Core, limit: int) -> bool:
         beginning.begin_due(core)
     for due, message_id, queue_id in state.scheduled.due(state.store, now_ms):
         core.budget.spent += 1
-        queue = state.queues.get(queue_id)
-        if queue is not None and state.arrivals:
-            let_enter(core, (queue,))
+        queue = scanned(core, queue_id)
         if queue is not None and message_id not in queue.entries:
             core.budget.spent += FIND_UNITS
         entry = queue.find(message_id) if queue is not None and not queue.deleting else None

@@ -8,7 +8,7 @@ before the broker ends is looked at by the first scan of the next one.
 from typing import Final
 
 from daybook.engine import reasons, retaining
-from daybook.engine.arrivals import let_enter
+from daybook.engine.arrivals import let_enter, scanned
 from daybook.engine.commands import DeleteUnused
 from daybook.engine.core import Core
 from daybook.engine.lifetime import is_address_over, is_over
@@ -42,11 +42,9 @@ def delete_unused(core: Core, command: DeleteUnused) -> int:
 
 
 def _look_at_queue(core: Core, number: int) -> None:
-    queue = core.state.queues.get(number)
+    queue = scanned(core, number)
     if queue is None:
         return
-    if core.state.arrivals:
-        let_enter(core, (queue,))
     settings = core.state.settings.resolve(queue.address.name)
     if is_over(queue, settings, core.now):
         core.budget.spent += DELETE_UNITS

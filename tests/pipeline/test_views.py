@@ -14,7 +14,6 @@ from sqlglot.errors import ErrorLevel
 
 from daybook.engine import commands as c
 from daybook.engine import details, events
-from daybook.engine.commands import DeliverDue
 from daybook.engine.definitions import MULTICAST
 from daybook.engine.queues import Queue
 from daybook.engine.state import State
@@ -114,7 +113,7 @@ def test_what_its_sender_schedules_is_not_ready_before_it_is_due() -> None:
         due = world.now // 1000 + minutes * 60_000
         world.send("t", b"x", routing_type=MULTICAST, due=due)
     world.sleep(90)
-    world.ok(DeliverDue())
+    world.ok(c.DeliverDue())
     queues, entries, messages = asked(
         world.journal,
         "SELECT queue, ready, scheduled FROM queues ORDER BY queue",

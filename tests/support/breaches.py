@@ -14,7 +14,7 @@ from daybook.engine import events, reasons
 from daybook.engine.definitions import MULTICAST
 from tests.support.auditing import DoorWorld
 from tests.support.decisions import DECISIONS, Planted, Planter
-from tests.support.faults import appended, changed, inserted, replaced, without
+from tests.support.faults import appended, changed, inserted, replaced, retold, without
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
 
@@ -56,9 +56,7 @@ def _fan_out(world: DoorWorld, connection: int) -> Event:
 
 def _with_queues(world: DoorWorld, event: Event, queues: tuple[int, ...]) -> list[Event]:
     detail = events.encode_detail(msgspec.structs.replace(event.decoded, queues=queues))
-    return [
-        each._replace(detail=detail) if each.lsn == event.lsn else each for each in world.journal
-    ]
+    return retold(world.journal, event, detail)
 
 
 def queue_left_out() -> Planted:
@@ -147,9 +145,7 @@ def expired_without_expiry() -> Planted:
     world.sleep(1)
     world.ok(c.ExpireDue())
     routed = next(each for each in world.events_named("Routed") if each.body == b"a")
-    blank = [
-        each._replace(detail=b"") if each.lsn == routed.lsn else each for each in world.journal
-    ]
+    blank = retold(world.journal, routed, b"")
     return _planted(world, blank, "expired", _named(world, "Expired").lsn)
 
 
@@ -163,9 +159,7 @@ def dead_lettered_too_early() -> Planted:
     settings = next(each for each in world.journal if each.name == "SettingsChanged")
     more = {"#": {**settings.decoded.settings["#"], "max-delivery-attempts": 5}}
     detail = events.encode_detail(msgspec.structs.replace(settings.decoded, settings=more))
-    history = [
-        each._replace(detail=detail) if each.lsn == settings.lsn else each for each in world.journal
-    ]
+    history = retold(world.journal, settings, detail)
     return _planted(world, history, "too-early", _named(world, "DeadLettered").lsn)
 
 
@@ -377,10 +371,7 @@ def duplicate_taken_twice() -> Planted:
     world.ok(c.Send(connection, "mails", b"", b"b", duplicate_id="8"))
     event = _named(world, "DuplicateIdRecorded")
     first = _named(world, "DuplicateIdRecorded", 0)
-    history = [
-        each._replace(detail=first.detail) if each.lsn == event.lsn else each
-        for each in world.journal
-    ]
+    history = retold(world.journal, event, first.detail)
     return _planted(world, history, "fits", event.lsn)
 
 

@@ -17,7 +17,7 @@ from daybook.engine.events import GROUPED
 from daybook.engine.headers import build
 from daybook.history.audit.deciders import ENTERS_ASIDE
 from tests.support.auditing import DoorWorld
-from tests.support.faults import changed, decided_by, replaced, without
+from tests.support.faults import changed, decided_by, replaced, retold, without
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event
 
@@ -61,10 +61,7 @@ def _instead(history: Sequence[Event], event: Event, reason: int, **basis: Any) 
 
 def _saying(world: DoorWorld, event: Event, detail: Any) -> list[Event]:
     """The history with another detail of an event."""
-    encoded = events.encode_detail(detail)
-    return [
-        each._replace(detail=encoded) if each.lsn == event.lsn else each for each in world.journal
-    ]
+    return retold(world.journal, event, events.encode_detail(detail))
 
 
 def dropped_without_a_filter() -> Planted:
@@ -106,11 +103,7 @@ def dropped_as_a_duplicate_of_nothing() -> Planted:
         world.ok(c.Send(connection, "mails", b"", body, duplicate_id="7"))
     event = _named(world, "Dropped")
     detail = details.DroppedDetail(duplicate_id="8", basis=details.Basis(body_bytes=1))
-    encoded = events.encode_detail(detail)
-    history = [
-        each._replace(detail=encoded) if each.lsn == event.lsn else each for each in world.journal
-    ]
-    return Planted(history, world.ends, "dropped", event.lsn)
+    return Planted(_saying(world, event, detail), world.ends, "dropped", event.lsn)
 
 
 def duplicate_routed() -> Planted:

@@ -56,6 +56,11 @@ def replaced(history: Sequence[Event], event: Event, row: Row) -> list[Event]:
     return [each._replace(row=row) if each.lsn == event.lsn else each for each in history]
 
 
+def retold(history: Sequence[Event], event: Event, detail: bytes) -> list[Event]:
+    """Return the history with another detail, encoded, for one event."""
+    return [each._replace(detail=detail) if each.lsn == event.lsn else each for each in history]
+
+
 def decided_by(history: Sequence[Event], level: int) -> list[Event]:
     """The same events as of a broker that knew this level."""
     start = events.encode_detail(details.BrokerStartedDetail(version="0.1.0", level=level))
@@ -290,10 +295,7 @@ def commit_misses(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     detail = msgspec.structs.replace(event.decoded, first=event.decoded.first - 1)
-    told = [
-        each._replace(detail=events.encode_detail(detail)) if each.lsn == event.lsn else each
-        for each in history
-    ]
+    told = retold(history, event, events.encode_detail(detail))
     return Planted(told, [("transaction", event.lsn, 0)])
 
 

@@ -441,6 +441,17 @@ def test_expiry_ends_when_others_are_to_have_their_turn() -> None:
     assert world.bodies("q") == []
 
 
+def paged_out(world: PagedWorld) -> list[int]:
+    """Let all leave memory that may; return how many entries did in each slice."""
+    world.broker.budget.allow(UNITS)
+    evicted = [world.broker.page_out()]
+    while world.broker.pages_out:
+        world.broker.budget.allow(UNITS)
+        evicted.append(world.broker.page_out_more())
+    world.broker.budget.limit = NO_LIMIT
+    return evicted
+
+
 def test_what_leaves_memory_leaves_in_slices() -> None:
     world = PagedWorld(window=1000, lag=0)
     world.settings(all={"max_size_bytes": 1, "address_full_policy": "PAGE"})
@@ -448,12 +459,7 @@ def test_what_leaves_memory_leaves_in_slices() -> None:
         world.send("q", b"%d" % number)
     world.store.advance(len(world.journal))
     queue = world.queue("q")
-    world.broker.budget.allow(UNITS)
-    evicted = [world.broker.page_out()]
-    while world.broker.pages_out:
-        world.broker.budget.allow(UNITS)
-        evicted.append(world.broker.page_out_more())
-    world.broker.budget.limit = NO_LIMIT
+    evicted = paged_out(world)
     assert sum(evicted) == 1000
     assert max(evicted) <= 100
     assert queue.gap_count == 1000
@@ -472,12 +478,7 @@ def test_of_many_queues_each_is_looked_at_once_when_messages_leave_memory() -> N
     world.store.advance(len(world.journal))
     counted = []
     with patch.object(Sizes, "count", lambda _, queue: counted.append(queue.id)):
-        world.broker.budget.allow(UNITS)
-        evicted = [world.broker.page_out()]
-        while world.broker.pages_out:
-            world.broker.budget.allow(UNITS)
-            evicted.append(world.broker.page_out_more())
-    world.broker.budget.limit = NO_LIMIT
+        evicted = paged_out(world)
     assert sum(evicted) == 2 * count
     assert max(evicted) <= 100
     assert sorted(counted) == sorted(queue.id for queue in world.state.queues.values())

@@ -167,8 +167,12 @@ def test_scans_go_on_while_messages_are_on_their_way() -> None:
     hub = bench.hub
     sender = bench.connect()
     arrivals = hub.broker.state.arrivals
+
+    def left() -> int:
+        return sum(len(each.left) for way in arrivals.values() for each in way)
+
     sender.send(b"SEND\ndestination:/topic/t\n\n\0")
-    before = sum(len(each.left) for way in arrivals.values() for each in way)
+    before = left()
     for scan in (EXPIRY, DELIVERY):
         hub.turns.scans.add(scan)
     hub.turns.is_pressed = True
@@ -176,14 +180,14 @@ def test_scans_go_on_while_messages_are_on_their_way() -> None:
     hub.turns.allow(1)
     while hub.turns.scans:
         hub.turns._scan(bench.now)
-    assert sum(len(each.left) for way in arrivals.values() for each in way) == before
+    assert left() == before
     hub.turns.go_on(bench.now, lambda peer: None, lambda command, answer: None)
-    assert 0 < sum(len(each.left) for way in arrivals.values() for each in way) < before
+    assert 0 < left() < before
     bench.run()
     assert not arrivals
 
 
-def test_scans_do_a_slice_a_tick_while_the_index_is_far_behind() -> None:
+def test_scans_do_a_few_slices_a_tick_while_the_index_is_far_behind() -> None:
     """Each makes as many events as are due, and senders would wait for the index for them."""
     bench = Bench()
     client = bench.connect()
