@@ -178,12 +178,12 @@ $(COMPILED_TEST): $(LOCKED) $(COMPILED_BROKER)
 venv: $(LINT) ## make the virtual environment .venv with everything below
 
 demo: $(DEMO) ## kill a broker twice under load and prove that nothing was lost
-	$(BIN)/python -P -m daybook.tools.demo $(ARGS)
+	$(BIN)/python -P -m daybook.tools.demos.demo $(ARGS)
 
 sql: $(SQL) ## install what `journal sql` and the jobs of `daybook pipeline` need
 
 pipeline-demo: $(PIPELINE) ## ask the history of a broker that was killed with SQL, jobs and Spark
-	$(BIN)/python -P -m daybook.tools.pipeline_demo $(ARGS)
+	$(BIN)/python -P -m daybook.tools.demos.pipeline_demo $(ARGS)
 
 serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.0.0.1:61613"; COMPILE=1 for the compiled build)
 	$(RUNNING)/bin/daybook serve $(ARGS)

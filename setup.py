@@ -23,24 +23,24 @@ HOT = (
     "journal/**/*.py",
     "paging/**/*.py",
     "protocols/stomp/**/*.py",
-    "server/hub.py",
-    "server/blocked.py",
-    "server/deadlines.py",
-    "server/memory.py",
-    "server/outbox.py",
-    "server/peer.py",
-    "server/refusals.py",
-    "server/slow_consumers.py",
-    "server/turns.py",
+    "server/hub/hub.py",
+    "server/hub/blocked.py",
+    "server/hub/deadlines.py",
+    "server/hub/memory.py",
+    "server/hub/outbox.py",
+    "server/hub/peer.py",
+    "server/users/login_refusals.py",
+    "server/hub/slow_consumers.py",
+    "server/hub/turns.py",
 )
 COLD = {
     # Tests, benchmarks and modules that are not compiled subclass what these define, which compiled
     # classes do not allow; what they do is wait for the operating system.
     "journal/disk.py",
     "journal/read_only.py",
-    "paging/indexers.py",
-    "paging/process.py",
-    "paging/thread.py",
+    "paging/indexer/indexers.py",
+    "paging/indexer/process.py",
+    "paging/indexer/thread.py",
     # Its classes are found and called by the parser's library, once for each filter.
     "engine/filters/grammar.py",
 }

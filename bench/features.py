@@ -29,13 +29,13 @@ from daybook.engine.commands import (
     Send,
     Settle,
 )
-from daybook.engine.definitions import MULTICAST, DivertDefinition, QueueDefinition
-from daybook.engine.events import GROUPED
+from daybook.engine.facts.definitions import MULTICAST, DivertDefinition, QueueDefinition
+from daybook.engine.facts.events import GROUPED
 from daybook.engine.filters.compiling import compile_filter
-from daybook.engine.headers import build
+from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
-from daybook.engine.setting_keys import Matches
-from daybook.engine.state import State
+from daybook.engine.settings.setting_keys import Matches
+from daybook.engine.state.state import State
 
 GATE: Final = 1.05
 """How much longer a message of a plain queue may take beside everything else."""

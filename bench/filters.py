@@ -10,10 +10,10 @@ from typing import Final
 
 import click
 
-from daybook.engine.events import PERSISTENT
+from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.filters.compiling import CompiledFilter, compile_filter
-from daybook.engine.headers import build
-from daybook.engine.message import Message
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.message import Message
 
 GATE_US: Final = 2.0
 """How long one condition may take."""

@@ -18,10 +18,10 @@ from bench.frames import LoadError
 from bench.load import Plan, measure
 from bench.running import TargetError
 from bench.targets import DaybookTarget
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.errors import JournalError
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.fold import FoldError, fold
 from daybook.recovery.readonly import journal_disk
 

@@ -15,13 +15,13 @@ from typing import Final, Protocol
 from bench.frames import LoadError, make_body
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
+from daybook.engine.facts.settlements import FAILED
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import FAILED
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk, RealFile
 from daybook.journal.journal import Journal
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 
 HISTORY_ID: Final = b"bench of history"
 QUEUES: Final = 200

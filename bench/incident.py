@@ -20,10 +20,10 @@ from bench.frames import LoadError, make_body
 from bench.history import MANY, write_history
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
-from daybook.engine.definitions import QueueDefinition
+from daybook.engine.facts.definitions import QueueDefinition
+from daybook.engine.facts.settlements import FAILED
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import FAILED
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.journal import Journal
 
 QUEUES: Final = 200

@@ -21,13 +21,13 @@ from bench.frames import LoadError
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Attach, Command, OpenConnection, Send, Settle
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
 
 DATA_ID: Final = bytes(16)
 TURN_MESSAGES: Final = 250

@@ -46,7 +46,7 @@ class Memory:
 
 def process_name(folder: Path, before: Mapping[str, object]) -> str:
     """What a process is; the broker comes first, because it started the others."""
-    is_indexer = "daybook.paging.indexer" in _read(folder / "cmdline")
+    is_indexer = "daybook.paging.indexer.indexer" in _read(folder / "cmdline")
     return "indexer" if is_indexer else ("writer" if "broker" in before else "broker")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.frames import LoadError
-from daybook.journal.lifeline import end_with
+from daybook.journal.writing.lifeline import end_with
 
 _FORK: Final = multiprocessing.get_context("fork")
 _READY_S: Final = 30.0

@@ -19,23 +19,23 @@ import click
 import msgspec
 
 from bench.frames import make_body
-from daybook.engine import details, events, reasons
-from daybook.engine.events import ROW_STRUCT, Row, encode_detail
-from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.queues import PAST_ALL, Queue, StoreError
-from daybook.engine.residency import WINDOW_BYTES_MIN
-from daybook.engine.state import State
-from daybook.engine.window import Window
-from daybook.journal.batch import Batch
+from daybook.engine.core.residency import WINDOW_BYTES_MIN
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import ROW_STRUCT, Row, encode_detail
+from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.engine.queues.queue import PAST_ALL, Queue, StoreError
+from daybook.engine.queues.window import Window
+from daybook.engine.state.state import State
+from daybook.journal.blocks.batch import Batch
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import IndexDamaged, IndexUnwritable, open_for_reading
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable, open_for_reading
 
 DATA_ID: Final = bytes(range(16))
 NOW: Final = 1_700_000_000_000_000

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from bench.child import environment
 from bench.frames import LoadError
 from bench.history import DONE, make_history
-from daybook.engine.kinds import ENTERING, LEAVING
+from daybook.engine.facts.kinds import ENTERING, LEAVING
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError
 from daybook.pipeline.decoding import read_plan

@@ -20,12 +20,12 @@ import click
 
 from bench.frames import LoadError
 from bench.incident import BEGIN_US
-from daybook.engine.events import TIME
+from daybook.engine.facts.events import TIME
 from daybook.history.moments import last_lsn
 from daybook.history.scan import event_at
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import first_lsn_of
+from daybook.journal.segments.segment import first_lsn_of
 
 PAGE: Final = Path(__file__).absolute().parent.parent / "docs" / "forensics.md"
 SECTION: Final = "## Questions of an incident"

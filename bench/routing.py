@@ -19,10 +19,10 @@ import msgspec
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import ChangeSettings, Command, CreateQueue, Send
-from daybook.engine.definitions import MULTICAST, QueueDefinition
+from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
 from daybook.engine.refusals import Refusal
-from daybook.engine.setting_keys import Matches
-from daybook.engine.state import State
+from daybook.engine.settings.setting_keys import Matches
+from daybook.engine.state.state import State
 
 FEW: Final = 10
 NOW: Final = 1_000_000

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from bench.frames import LoadError
 from bench.honest import percentile
-from daybook.engine.events import KIND, MESSAGE, ROUTED
-from daybook.engine.headers import first
+from daybook.engine.facts.events import KIND, MESSAGE, ROUTED
+from daybook.engine.messages.headers import first
 from daybook.history.moments import last_lsn
 from daybook.history.scan import event_at
 from daybook.journal.data_directory import JOURNAL

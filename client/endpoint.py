@@ -9,7 +9,7 @@ import ssl
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from daybook.engine.names import HOST
+from daybook.engine.names.names import HOST
 from daybook.errors import DaybookError
 
 DEFAULT_URL: Final = "stomp://127.0.0.1:61613"

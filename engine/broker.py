@@ -8,52 +8,43 @@ See ADR 2.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from daybook.engine import (
+from daybook.engine import commands
+from daybook.engine.administration import (
     administration,
-    arrivals,
-    bundling,
-    carrying,
-    changing_settings,
-    chunks,
-    commands,
+    carried_content,
+    group_resets,
+    message_moves,
+    retention_commands,
+    settings_changes,
+    signatures,
+    unlisted,
+    updates,
+)
+from daybook.engine.consumers import (
+    bundle_subscriptions,
     composite,
     connections,
-    delivery,
-    details,
-    duplicates,
-    durable_subscriptions,
-    events,
-    expiry,
-    forwarding,
-    holding,
-    limits,
-    moving,
-    permitting,
-    regrouping,
-    retaining,
-    retention_commands,
-    retroactive,
-    routing,
-    scheduling,
-    settling,
-    signing,
     slices,
     subscriptions,
-    sweeping,
     transactions,
-    unlisted,
-    unreadable,
-    updating,
 )
-from daybook.engine.core import Core, Options
-from daybook.engine.feature_levels import level_of
-from daybook.engine.message import PRIORITIES
-from daybook.engine.outcomes import Outcome, outcome_of
-from daybook.engine.pending import Pending
-from daybook.engine.permissions import ROLES_NONE, Permissions
+from daybook.engine.core import capacity, permission_checks, unreadable
+from daybook.engine.core.core import Core, Options
+from daybook.engine.core.residency import Relief
+from daybook.engine.dispatch import dispatch
+from daybook.engine.entries import arrivals, retained_messages, retroactive, schedules
+from daybook.engine.facts import details, events
+from daybook.engine.facts.pending import Pending
+from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.consumer import Consumer
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.engine.residency import Relief
-from daybook.engine.state import Consumer, State
+from daybook.engine.routing import chunks, divert_decisions, duplicates, expiry, routing
+from daybook.engine.routing.send_outcome import Outcome, outcome_of
+from daybook.engine.settings.permissions import ROLES_NONE, Permissions
+from daybook.engine.settling import held_messages, settlement
+from daybook.engine.state.feature_levels import level_of
+from daybook.engine.state.state import State
+from daybook.engine.topology import durable_subscriptions, sweep
 
 REQUEST_CHARACTERS_MAX: Final = 2000
 """How much of the request of an administrator is recorded."""
@@ -65,7 +56,7 @@ Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
     if core.permissions is not None:
-        refused = permitting.check_send(core, command)
+        refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
     if command.transaction is not None:
@@ -85,7 +76,7 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     send = command.send
     if not command.previous and core.permissions is not None:
-        refused = permitting.check_send(core, send)
+        refused = permission_checks.check_send(core, send)
         if refused is not None:
             return refused
     if not command.previous and send.transaction is not None:
@@ -101,7 +92,7 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
 def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
     if core.permissions is not None:
         for send in command.sends:
-            refused = permitting.check_send(core, send)
+            refused = permission_checks.check_send(core, send)
             if refused is not None:
                 return refused
     return composite.send_to_all(core, command)
@@ -110,19 +101,19 @@ def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
-    return settling.settle(core, command)
+    return settlement.settle(core, command)
 
 
 def _detach(core: Core, command: commands.Detach) -> int | Refusal:
     bundle = core.bundles.get(command.consumer)
     if bundle is not None:
-        return bundling.detach_all(core, command, bundle)
+        return bundle_subscriptions.detach_all(core, command, bundle)
     return subscriptions.detach(core, command)
 
 
 def _credit(core: Core, command: commands.Credit) -> int | Refusal:
     if command.consumer in core.bundles:
-        return bundling.credit(core, command)
+        return bundle_subscriptions.credit(core, command)
     return subscriptions.credit(core, command)
 
 
@@ -133,7 +124,7 @@ def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
 
 
 def _deliver_due(core: Core, command: commands.DeliverDue) -> int | Refusal:
-    core.more_scheduled = scheduling.deliver_due(core, command.limit)
+    core.more_scheduled = schedules.deliver_due(core, command.limit)
     return 0
 
 
@@ -163,13 +154,13 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.SendToAll: _send_to_all,
     commands.Chunk: _chunk,
     commands.Settle: _settle,
-    commands.Withhold: settling.withhold,
+    commands.Withhold: settlement.withhold,
     commands.OpenConnection: connections.open_connection,
     commands.RefuseConnection: connections.refuse_connection,
-    commands.RecordDenial: permitting.record,
+    commands.RecordDenial: permission_checks.record,
     commands.CloseConnection: connections.close_connection,
     commands.Attach: subscriptions.attach,
-    commands.AttachAll: bundling.attach_all,
+    commands.AttachAll: bundle_subscriptions.attach_all,
     commands.Detach: _detach,
     commands.DeleteSubscription: durable_subscriptions.delete,
     commands.Credit: _credit,
@@ -180,40 +171,40 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
     commands.DeliverDue: _deliver_due,
-    commands.DeleteUnused: sweeping.delete_unused,
-    commands.RetryHeld: holding.retry,
-    commands.ReleaseHeld: holding.release,
-    commands.DeliverScheduled: scheduling.deliver_scheduled,
+    commands.DeleteUnused: sweep.delete_unused,
+    commands.RetryHeld: held_messages.retry,
+    commands.ReleaseHeld: held_messages.release,
+    commands.DeliverScheduled: schedules.deliver_scheduled,
     commands.CreateAddress: administration.create_address,
     commands.DeleteAddress: administration.delete_address,
     commands.CreateQueue: administration.create_queue_by_command,
     commands.DeleteQueue: administration.delete_queue,
-    commands.CreateDivert: forwarding.create_divert,
-    commands.DeleteDivert: forwarding.delete_divert,
+    commands.CreateDivert: divert_decisions.create_divert,
+    commands.DeleteDivert: divert_decisions.delete_divert,
     commands.DropUnlisted: unlisted.drop_unlisted,
     commands.ClearDuplicateIds: duplicates.clear,
-    commands.ForgetRetained: retaining.forget_by_command,
-    commands.ResetGroups: regrouping.reset_groups,
+    commands.ForgetRetained: retained_messages.forget_by_command,
+    commands.ResetGroups: group_resets.reset_groups,
     commands.PauseQueue: administration.pause_queue,
     commands.ResumeQueue: administration.resume_queue,
     commands.PurgeQueue: administration.purge_queue,
-    commands.ActOnMessages: moving.act,
-    commands.UpdateQueue: updating.update_queue,
-    commands.UpdateAddress: updating.update_address,
-    commands.PauseAddress: updating.pause_address,
-    commands.ResumeAddress: updating.resume_address,
+    commands.ActOnMessages: message_moves.act,
+    commands.UpdateQueue: updates.update_queue,
+    commands.UpdateAddress: updates.update_address,
+    commands.PauseAddress: updates.pause_address,
+    commands.ResumeAddress: updates.resume_address,
     commands.Administer: _administer,
     commands.RecordRequest: _record_request,
-    commands.ChangeSettings: changing_settings.change_settings,
-    commands.SetSettings: changing_settings.set_settings,
-    commands.RemoveSettings: changing_settings.remove_settings,
+    commands.ChangeSettings: settings_changes.change_settings,
+    commands.SetSettings: settings_changes.set_settings,
+    commands.RemoveSettings: settings_changes.remove_settings,
     commands.Start: connections.start,
     commands.Checkpoint: connections.checkpoint,
-    signing.RecordSignature: signing.record_signature,
-    signing.RecordKeyChange: signing.record_key_change,
-    retention_commands.Carry: carrying.carry,
-    retention_commands.CarryChunk: carrying.carry_chunk,
-    retention_commands.NoteSegmentsRemoved: carrying.note_segments_removed,
+    signatures.RecordSignature: signatures.record_signature,
+    signatures.RecordKeyChange: signatures.record_key_change,
+    retention_commands.Carry: carried_content.carry,
+    retention_commands.CarryChunk: carried_content.carry_chunk,
+    retention_commands.NoteSegmentsRemoved: carried_content.note_segments_removed,
     commands.Stop: connections.stop,
 }
 
@@ -231,18 +222,18 @@ class Broker(Core):
     def configure(self, options: Options) -> None:
         """Put new options in force."""
         self.options = options
-        self.filters.forget()
-        limits.guard_all(self)
+        self.filters.replace_compiler(options.compile_filter)
+        capacity.guard_all(self)
         self.review_due = True
 
     def permit(self, permissions: Permissions | None) -> None:
         """Put other rules of permissions in force; without rules users may do everything."""
         self._roles = permissions
-        permitting.put_in_force(self, permissions)
+        permission_checks.put_in_force(self, permissions)
 
     def let_wildcards_follow(self) -> None:
         """Let subscriptions with wildcards follow the permissions in force, in later turns."""
-        permitting.let_wildcards_follow(self)
+        permission_checks.let_wildcards_follow(self)
 
     def roles_of(self, user: str) -> frozenset[str]:
         """Return the roles that a user has now."""
@@ -252,13 +243,13 @@ class Broker(Core):
         """Note that the disk is full, with the text that clients are to see; an empty text: it is
         not."""
         self.disk_full = text
-        limits.guard_all(self)
+        capacity.guard_all(self)
 
     def report_memory(self, text: str) -> None:
         """Note that memory is full, with the text that clients are to see; an empty text: it is
         not."""
         self.memory_full = text
-        limits.guard_all(self)
+        capacity.guard_all(self)
 
     def report_objects(self, full: str, over: str) -> None:
         """Note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
@@ -280,7 +271,7 @@ class Broker(Core):
         self.held = text
         self.held_policy = policy
         self.held_least = least
-        limits.guard_all(self)
+        capacity.guard_all(self)
 
     def has_topics(self, least: int) -> bool:
         """Whether an address has at least so many multicast queues; it takes a look at each."""
@@ -327,7 +318,7 @@ class Broker(Core):
         """Deliver what can be delivered; deliveries are appended to `effects`."""
         self.now = now
         if self.is_touched or self.resized or self.review_due or self.refilled:
-            delivery.dispatch(self)
+            dispatch.dispatch(self)
 
     def look_again(self, now: int) -> None:
         """Make the next dispatch try again the queues that could not be read some time ago."""
@@ -341,7 +332,7 @@ class Broker(Core):
         return slices.has_more(self)
 
     def go_on(self, now: int) -> None:
-        """Do a slice of the work that needs no command (`engine.slices`)."""
+        """Do a slice of the work that needs no command (`engine.consumers.slices`)."""
         self.now = now
         slices.go_on(self)
 
@@ -382,7 +373,10 @@ class Broker(Core):
         sender = self.state.connections.get(connection)
         user = sender.user if sender is not None else ""
         return outcome_of(
-            self.state, self.pending, since, lambda queue: permitting.may_know(self, user, queue)
+            self.state,
+            self.pending,
+            since,
+            lambda queue: permission_checks.may_know(self, user, queue),
         )
 
     @property

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.definitions import ANYCAST, DivertDefinition, QueueDefinition
-from daybook.engine.details import Origin
-from daybook.engine.formats import LINES
-from daybook.engine.permissions import Actor
-from daybook.engine.settlements import ACCEPTED, BY_SETTLEMENT
+from daybook.engine.facts.definitions import ANYCAST, DivertDefinition, QueueDefinition
+from daybook.engine.facts.details import Origin
+from daybook.engine.facts.formats import LINES
+from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT
+from daybook.engine.settings.permissions import Actor
 from daybook.levels import LEVEL_MIN
 
 NO_HISTORY: Final = (1 << 63) - 1
@@ -98,12 +98,12 @@ class Attach(Command, gc=True):
     queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
     (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
     Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
-    positive; `credit_policy` says how it returns (`engine.settlements`); `Credit` always gives
-    more. Consumers with a lower `priority` get what those with a higher one cannot take. A
-    subscription with `no_local` gets no messages of its own connection (`engine.no_local`). The
-    first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence` it
-    gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes
-    none (`engine.browsing`), and ends when it has read all, unless it `listens` for more.
+    positive; `credit_policy` says how it returns (`engine.facts.settlements`); `Credit` always
+    gives more. Consumers with a lower `priority` get what those with a higher one cannot take. A
+    subscription with `no_local` gets no messages of its own connection (`engine.state.no_local`).
+    The first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence`
+    it gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes
+    none (`engine.dispatch.browsers`), and ends when it has read all, unless it `listens` for more.
     `receiver` is handed back in effects and means nothing to the engine. A queue that this creates
     gets, from the history of the address, only what came after the event `after` and since the time
     `since`, in milliseconds since 1970; `NO_HISTORY` as `after` is for none.
@@ -169,16 +169,17 @@ class Send(Command):
 
     `routing_type` None means any. `expires` is milliseconds since 1970, 0 for never. `transaction`
     is the name of one that is open on the connection, or None. `headers` are in the format that
-    `format` names, as flags do (`engine.formats`, with `events.GROUPED` if they name a group). The
-    body of a large message came by `Chunk` before: `chunks` are the answers to those, in order,
-    `body_bytes` its whole length, and `body` is empty. `duplicate_id` is the id by which its sender
-    wants duplicates detected, or empty; chunks whose answer was 0 were not stored, because the
-    address had the message before. `due` is the time before which the message is not delivered, in
-    milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for a message with
-    the routing type MULTICAST, or 0 (`engine.retaining`). A copy that diverts made has
-    `copied_from`, the id of the message; `diverts` are names of those that take this one, `origin`
-    is where a copy was before. Clients set none of these. A command that is answered UNFINISHED
-    keeps what was done of it in `judged` (`engine.judging`): the same one must be given again.
+    `format` names, as flags do (`engine.facts.formats`, with `events.GROUPED` if they name a
+    group). The body of a large message came by `Chunk` before: `chunks` are the answers to those,
+    in order, `body_bytes` its whole length, and `body` is empty. `duplicate_id` is the id by which
+    its sender wants duplicates detected, or empty; chunks whose answer was 0 were not stored,
+    because the address had the message before. `due` is the time before which the message is not
+    delivered, in milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for
+    a message with the routing type MULTICAST, or 0 (`engine.entries.retained_messages`). A copy
+    that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
+    take this one, `origin` is where a copy was before. Clients set none of these. A command that is
+    answered UNFINISHED keeps what was done of it in `judged` (`engine.routing.filter_questions`):
+    the same one must be given again.
     """
 
     connection: int
@@ -227,9 +228,9 @@ class Chunk(Command):
 
 
 class Settle(Command):
-    """End a delivery with an outcome (`engine.settlements`); `cumulative` also all deliveries of
-    the consumer before it. In a transaction the outcome waits for the commit. `error` is what the
-    consumer says of its failure."""
+    """End a delivery with an outcome (`engine.facts.settlements`); `cumulative` also all deliveries
+    of the consumer before it. In a transaction the outcome waits for the commit. `error` is what
+    the consumer says of its failure."""
 
     consumer: int
     message: int
@@ -470,12 +471,12 @@ class PurgeQueue(Command):
 class ActOnMessages(Command, gc=True):
     """Do something with messages of a queue that are not in flight, a part at a time.
 
-    `action` is one of `engine.moving.ACTIONS`; `filter` chooses messages, `message` a single one.
-    `target` is the queue to move or copy to, `priority` the new one. Messages that came after
-    `through` (LSN, 0 for no limit) are left alone. `actor` is whose rights limit it, None for the
-    operator of this machine. The other attributes say how far it is, and are set by the engine:
-    `acted` counts messages, `whys` those that stayed by their reason, and `is_done` says that none
-    is left.
+    `action` is one of `engine.administration.message_moves.ACTIONS`; `filter` chooses messages,
+    `message` a single one. `target` is the queue to move or copy to, `priority` the new one.
+    Messages that came after `through` (LSN, 0 for no limit) are left alone. `actor` is whose rights
+    limit it, None for the operator of this machine. The other attributes say how far it is, and are
+    set by the engine: `acted` counts messages, `whys` those that stayed by their reason, and
+    `is_done` says that none is left.
     """
 
     queue: str
@@ -515,9 +516,10 @@ class DeliverScheduled(Command):
 
 
 class ChangeSettings(Command, gc=True):
-    """Put these address settings in force: match to key to value, checked by `engine.settings`.
+    """Put these address settings in force: match to key to value, checked by
+    `engine.settings.settings`.
 
-    `syntax` is that of the matches, and of the names of new addresses (`engine.syntax`).
+    `syntax` is that of the matches, and of the names of new addresses (`engine.names.syntax`).
     """
 
     settings: dict[str, dict[str, str | int | bool | float]]

@@ -13,21 +13,22 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import details, events, reasons
-from daybook.engine.definitions import Detail
-from daybook.engine.events import KIND, REASON
-from daybook.engine.message import Entry
-from daybook.engine.state import Consumer, State
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import Detail
+from daybook.engine.facts.events import KIND, REASON
+from daybook.engine.queues.consumer import Consumer
+from daybook.engine.queues.entry import Entry
+from daybook.engine.state.state import State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
-from daybook.journal.format import FIRST_LSN
-from daybook.journal.segment import data_id_of, first_lsn_of, has_fork
-from daybook.paging.base import describe, restore
-from daybook.paging.snapshots import restore_nearest
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import open_for_reading
-from daybook.recovery.export_proof import range_of
+from daybook.journal.segments.segment import data_id_of, first_lsn_of, has_fork
+from daybook.paging.content.store import IndexStore
+from daybook.paging.snapshots.base import describe, restore
+from daybook.paging.snapshots.snapshots import restore_nearest
+from daybook.paging.tables.tables import open_for_reading
+from daybook.recovery.signing.export_proof import range_of
 
 
 class Beginning(NamedTuple):

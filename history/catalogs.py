@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from daybook.history.scan import wanted_blocks
-from daybook.journal.block import Block
-from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
-from daybook.journal.disk import Disk
-from daybook.journal.errors import JournalError
-from daybook.journal.format import (
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     TRAILER_BYTES,
     Damage,
@@ -26,10 +23,13 @@ from daybook.journal.format import (
     segment_name,
     unpack_block_header,
 )
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Segment, open_segment, segment_names
-from daybook.paging.catalog_file import SUFFIX, CatalogFile, Description
-from daybook.paging.layout import LAYOUT
+from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
+from daybook.journal.disk import Disk
+from daybook.journal.errors import JournalError
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import Segment, open_segment, segment_names
+from daybook.paging.catalogs.catalog_file import SUFFIX, CatalogFile, Description
+from daybook.paging.tables.layout import LAYOUT
 
 NOTES_MAX: Final = 5
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from daybook.engine import events
-from daybook.engine.kinds import LEAVING, outcome
+from daybook.engine.facts import events
+from daybook.engine.facts.kinds import LEAVING, outcome
 
 REPLAY_OF: Final = "x-daybook-replay-of"
 """Header of a message that was replayed: the id of the original, `@`, and its data id."""

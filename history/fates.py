@@ -14,12 +14,12 @@ from typing import Final, cast
 
 import msgspec
 
-from daybook.engine import details, events, reasons
-from daybook.engine.content import UnknownFormat
-from daybook.engine.events import ADDRESS, FLAGS, KIND, MESSAGE, PRIORITY, QUEUE, REASON, Row
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import ADDRESS, FLAGS, KIND, MESSAGE, PRIORITY, QUEUE, REASON, Row
+from daybook.engine.facts.kinds import LEAVING, outcome
 from daybook.engine.filters.compiling import CompiledFilter, compile_filter
-from daybook.engine.kinds import LEAVING, outcome
-from daybook.engine.message import Message
+from daybook.engine.messages.content import UnknownFormat
+from daybook.engine.messages.message import Message
 from daybook.history.beginning import beginning
 from daybook.history.fate_words import (
     ACKNOWLEDGED,
@@ -30,8 +30,8 @@ from daybook.history.fate_words import (
 from daybook.history.names import LEARNED, Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.disk import Disk
-from daybook.recovery.export_proof import redacted_in
-from daybook.recovery.redaction import Redaction
+from daybook.recovery.signing.export_proof import redacted_in
+from daybook.recovery.signing.redaction import Redaction
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -10,17 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol, cast
 
-from daybook.engine import details, events
-from daybook.engine.events import BODY_OMITTED, FLAGS, FORMAT, KIND, LARGE, MESSAGE
-from daybook.engine.kinds import WITH_CHUNKS
-from daybook.engine.queues import StoreError
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import BODY_OMITTED, FLAGS, FORMAT, KIND, LARGE, MESSAGE
+from daybook.engine.facts.kinds import WITH_CHUNKS
+from daybook.engine.queues.queue import StoreError
 from daybook.history.catalogs import Catalogs, NotCatalogued
 from daybook.history.scan import Event, Picker, kinds_mask
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import FooterEntry
 from daybook.journal.disk import Disk
-from daybook.journal.format import FooterEntry
-from daybook.paging.catalog_file import CatalogFile
-from daybook.paging.catalog_keys import BODIES, body_key, has_header, header_key
+from daybook.paging.catalogs.catalog_file import CatalogFile
+from daybook.paging.catalogs.catalog_keys import BODIES, body_key, has_header, header_key
 
 PIECE_BYTES: Final = 1 << 20
 _MASK: Final = kinds_mask(WITH_CHUNKS)
@@ -103,9 +103,9 @@ class WithBody:
 
     def _large(self, event: Event) -> bytes:
         # Slow to import, and rarely needed.
-        from daybook.paging.cataloging import chunks_of  # noqa: PLC0415
-        from daybook.paging.content import ContentReader  # noqa: PLC0415
-        from daybook.paging.layout import LAYOUT  # noqa: PLC0415
+        from daybook.paging.catalogs.catalog_making import chunks_of  # noqa: PLC0415
+        from daybook.paging.content.content import ContentReader  # noqa: PLC0415
+        from daybook.paging.tables.layout import LAYOUT  # noqa: PLC0415
 
         digest = hashlib.sha256()
         content = ContentReader(self._disk, LAYOUT, cache_bytes=PIECE_BYTES)

@@ -8,12 +8,12 @@ another. Must never know what a state is.
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from daybook.engine.events import TIME
+from daybook.engine.facts.events import TIME
+from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
-from daybook.journal.format import Damage, segment_first_lsn
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of, open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of, open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 
 
 def last_lsn(disk: Disk, *, proven: bool = False) -> int:

@@ -6,9 +6,9 @@ Connections and consumers are forgotten when they end, so memory follows what is
 
 from typing import Final, cast
 
-from daybook.engine import details, events, life
-from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
-from daybook.engine.kinds import NAMING, changing
+from daybook.engine.facts import details, events, life
+from daybook.engine.facts.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, Row
+from daybook.engine.facts.kinds import NAMING, changing
 
 LEARNED: Final = NAMING | changing({life.CONNECTION, life.CONSUMER}, {life.BEGINS})
 """Kinds from which names are learned."""

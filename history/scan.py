@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from daybook.engine.events import KIND, MESSAGE, RELATED, Row
-from daybook.journal.block import Block, BlockCodec, kind_bit
+from daybook.engine.facts.events import KIND, MESSAGE, RELATED, Row
+from daybook.journal.blocks.block import Block, BlockCodec, kind_bit
+from daybook.journal.blocks.format import Damage, FooterEntry, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
-from daybook.journal.format import Damage, FooterEntry, segment_first_lsn
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Segment, open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import Segment, open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 
 
 class Event(NamedTuple):

@@ -8,23 +8,15 @@ from its base. Reads only what it is asked for. Must never know what the answer 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, cast
 
-from daybook.engine import details, events, life
-from daybook.engine.events import (
-    ADDRESS,
-    BY_NUMBER,
-    CONNECTION,
-    CONSUMER,
-    KIND,
-    QUEUE,
-    Row,
-)
-from daybook.engine.kinds import ENTERING, changing
+from daybook.engine.facts import details, events, life
+from daybook.engine.facts.events import ADDRESS, BY_NUMBER, CONNECTION, CONSUMER, KIND, QUEUE, Row
+from daybook.engine.facts.kinds import ENTERING, changing
 from daybook.history.catalogs import Catalogs, Span
 from daybook.history.names import Names
 from daybook.history.scan import Event, Picker, event_at, kinds_mask, wanted_blocks
-from daybook.journal.block import Block
-from daybook.journal.format import Damage
-from daybook.paging.catalog_keys import SUBJECT_COLUMNS, subject_of
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import Damage
+from daybook.paging.catalogs.catalog_keys import SUBJECT_COLUMNS, subject_of
 
 if TYPE_CHECKING:
     # Slow to import, and rarely needed.

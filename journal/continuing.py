@@ -5,17 +5,17 @@ Here an empty one is added, which carries the hash of the last block. Must never
 means.
 """
 
-from daybook.journal.disk import Disk, write_all
-from daybook.journal.errors import Corruption
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     RESERVE_NAME,
     Damage,
     pack_segment_header,
     segment_header_bytes,
     segment_name,
 )
+from daybook.journal.disk import Disk, write_all
+from daybook.journal.errors import Corruption
 from daybook.journal.journal import SEGMENT_BYTES
-from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.segments.segment import open_segment, segment_names
 
 
 def continue_journal(disk: Disk, segment_bytes: int = SEGMENT_BYTES) -> int:

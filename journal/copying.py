@@ -8,17 +8,17 @@ copy that was cut short must be thrown away. Must never know what a column means
 import os
 from pathlib import Path
 
-from daybook.journal.block import Block, EncodedBlock, Summary
-from daybook.journal.disk import RealDisk, RealFile, sync_directory
-from daybook.journal.format import (
+from daybook.journal.blocks.block import Block, EncodedBlock, Summary
+from daybook.journal.blocks.format import (
     FIRST_LSN,
     FLAG_FORK,
     NO_HASH,
     block_hash,
     pack_block_header,
 )
+from daybook.journal.blocks.layout import RowLayout
+from daybook.journal.disk import RealDisk, RealFile, sync_directory
 from daybook.journal.journal import SEGMENT_BYTES, SEGMENT_BYTES_MIN, Journal, no_clock
-from daybook.journal.layout import RowLayout
 from daybook.levels import LEVEL_MIN
 
 

@@ -1,8 +1,8 @@
 """The journal: appending blocks to the newest segment, and rolling over to the next one.
 
-Synchronous: `append` returns when the block is durable; `journal.process_writer` runs it in another
-process. Only one thread at a time may change the journal; `next_lsn` and `durable_lsn` may be read
-from any thread.
+Synchronous: `append` returns when the block is durable; `journal.writing.process_writer` runs it in
+another process. Only one thread at a time may change the journal; `next_lsn` and `durable_lsn` may
+be read from any thread.
 
 Fault model: an error of a write or sync is fatal and never retried, because it is unknown what
 reached the disk. A full disk can only appear when space for a segment is reserved, before anything
@@ -16,11 +16,9 @@ import errno
 from collections.abc import Callable
 from typing import Final
 
-from daybook.journal.batch import BatchLike
-from daybook.journal.block import BlockCodec, EncodedBlock, no_padding
-from daybook.journal.disk import Disk, File, write_all
-from daybook.journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
-from daybook.journal.format import (
+from daybook.journal.blocks.batch import BatchLike
+from daybook.journal.blocks.block import BlockCodec, EncodedBlock, no_padding
+from daybook.journal.blocks.format import (
     DEVICE_BLOCKS,
     FIRST_LSN,
     FOOTER_ENTRY_BYTES,
@@ -35,18 +33,20 @@ from daybook.journal.format import (
     segment_header_bytes,
     segment_name,
 )
-from daybook.journal.layout import RowLayout, check_layout
-from daybook.journal.repair import Repair, Tail, find_tail, footer_entry
-from daybook.journal.segment import (
+from daybook.journal.blocks.layout import RowLayout, check_layout
+from daybook.journal.blocks.written import Written
+from daybook.journal.disk import Disk, File, write_all
+from daybook.journal.errors import Corruption, DiskFull, JournalError, JournalFailed, NoJournal
+from daybook.journal.segments.repair import Repair, Tail, find_tail, footer_entry
+from daybook.journal.segments.segment import (
     NEXT_IS_MISSING,
     Segment,
     check_segment,
     reserve_is_begun,
     segment_names,
 )
+from daybook.journal.segments.succession import check_succession
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
-from daybook.journal.succession import check_succession
-from daybook.journal.written import Written
 from daybook.levels import LEVEL_MIN
 
 SEGMENT_BYTES: Final = 64 << 20

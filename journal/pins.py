@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from daybook.journal.blocks.format import FIRST_LSN, NAME_DIGITS
 from daybook.journal.data_directory import LOCK, PINS
-from daybook.journal.format import FIRST_LSN, NAME_DIGITS
 from daybook.journal.pin_folder import PinFolder
 
 PIN_SUFFIX: Final = ".pin"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
-from daybook.journal.format import Damage, segment_first_lsn
 from daybook.journal.pins import holding_off_pins
-from daybook.journal.repair import summary_of
-from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.journal.segments.repair import summary_of
+from daybook.journal.segments.segment import Segment, open_segment, segment_names
 
 
 class Limits(msgspec.Struct, frozen=True):

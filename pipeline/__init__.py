@@ -22,7 +22,7 @@ Modules:
   segments.
 - `publishing`: Publishes into a broker exactly once, with transactions that can be retried.
 - `reading`: Reads history in this process, protected from retention.
-- `schema`: The columns of `events` for SQL, derived from the table in `engine.events`.
+- `schema`: The columns of `events` for SQL, derived from the table in `engine.facts.events`.
 - `selection`: Selections of events, and how to write them as options.
 - `spark`: The pipeline on Spark: the only package that imports PySpark.
 - `sql`: SQL queries over history in this process.

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from daybook.engine import details, events, reasons
-from daybook.engine.events import HEAPS, PERSISTENT, QUEUE
-from daybook.journal.block import Block, Buffer
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import HEAPS, PERSISTENT, QUEUE
+from daybook.journal.blocks.block import Block, Buffer
+from daybook.journal.blocks.format import Damage
+from daybook.journal.blocks.leading_rows import leading_rows
 from daybook.journal.errors import Corruption
-from daybook.journal.format import Damage
-from daybook.journal.leading_rows import leading_rows
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.header_maps import header_maps
 from daybook.pipeline.naming import NameTables, encoded
 from daybook.pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE

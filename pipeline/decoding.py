@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from daybook.engine import events
-from daybook.engine.kinds import OF_TWO_MESSAGES
-from daybook.journal.block import Block, BlockCodec
+from daybook.engine.facts import events
+from daybook.engine.facts.kinds import OF_TWO_MESSAGES
+from daybook.journal.blocks.block import Block, BlockCodec
+from daybook.journal.blocks.format import Damage
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
-from daybook.journal.format import Damage
-from daybook.journal.segment import Segment
+from daybook.journal.segments.segment import Segment
 from daybook.pipeline.ahead import in_order
 from daybook.pipeline.arrays import Part, Parts, column, load, load_heaps, positions_of
 from daybook.pipeline.naming import NameTables

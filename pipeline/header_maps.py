@@ -1,8 +1,9 @@
 """Headers of many messages as one Arrow map array.
 
-Header lines (`engine.headers`) are cut into names and values by Arrow as a whole, where nothing but
-colons is escaped and no name is repeated, which is nearly always; otherwise one message at a time.
-Headers of other formats are made header lines before. Must never know where headers come from.
+Header lines (`engine.messages.headers`) are cut into names and values by Arrow as a whole, where
+nothing but colons is escaped and no name is repeated, which is nearly always; otherwise one message
+at a time. Headers of other formats are made header lines before. Must never know where headers come
+from.
 """
 
 from itertools import accumulate
@@ -12,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from daybook.engine.content import View, is_known
-from daybook.engine.events import FORMAT
-from daybook.engine.formats import LINES
-from daybook.engine.headers import as_dict
+from daybook.engine.facts.events import FORMAT
+from daybook.engine.facts.formats import LINES
+from daybook.engine.messages.content import View, is_known
+from daybook.engine.messages.headers import as_dict
 
 _LINE_FEED = 10
 

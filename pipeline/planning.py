@@ -18,32 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.client.control import is_running
-from daybook.engine import events, kinds
-from daybook.engine.events import KIND, MESSAGE, TIME, Row
+from daybook.engine.facts import events, kinds
+from daybook.engine.facts.events import KIND, MESSAGE, TIME, Row
 from daybook.history.beginning import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, kinds_mask
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.disk import JoinedDisk
 from daybook.journal.archive.ranges import RangedDisk
-from daybook.journal.block import Block, kind_bit, queue_bit
-from daybook.journal.disk import Disk
-from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
-from daybook.journal.format import (
+from daybook.journal.blocks.block import Block, kind_bit, queue_bit
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     FOOTER_ENTRY_FIELDS,
     Damage,
     segment_first_lsn,
 )
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import (
+from daybook.journal.disk import Disk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import (
     Segment,
     first_lsn_of,
     left_meanwhile,
     open_segment,
     segment_names,
 )
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.arrays import Part
 from daybook.pipeline.naming import NO_NAMES, NameTables
 from daybook.pipeline.selection import Selection, SelectionError

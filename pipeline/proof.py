@@ -21,11 +21,10 @@ import pyarrow as pa
 import zstandard
 from numpy.typing import NDArray
 
-from daybook.engine.events import HEAPS
-from daybook.journal import rows_frame
-from daybook.journal.block import COMPRESSION_LEVEL, Block, BlockCodec, RawBlock
-from daybook.journal.errors import Corruption
-from daybook.journal.format import (
+from daybook.engine.facts.events import HEAPS
+from daybook.journal.blocks import rows_frame
+from daybook.journal.blocks.block import COMPRESSION_LEVEL, Block, BlockCodec, RawBlock
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     HASH_BYTES,
     PADDING_BYTES_MIN,
@@ -42,9 +41,10 @@ from daybook.journal.format import (
     unpack_footer,
     unpack_segment_header,
 )
-from daybook.journal.rows_frame import Order
-from daybook.journal.segment import CHUNK_BYTES, Segment
-from daybook.paging.layout import LAYOUT
+from daybook.journal.blocks.rows_frame import Order
+from daybook.journal.errors import Corruption
+from daybook.journal.segments.segment import CHUNK_BYTES, Segment
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.arrays import Part, column
 from daybook.pipeline.naming import NameTables
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 
 from daybook.journal.archive.manifest import describe, encode_manifest
 from daybook.journal.archive.store import LocalStore, Store
+from daybook.journal.blocks.format import Damage, SegmentHeader, manifest_name
+from daybook.journal.blocks.trust import too_large
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import ArchiveError, JournalError
-from daybook.journal.format import Damage, SegmentHeader, manifest_name
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.trust import too_large
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.naming import NameTables
 from daybook.pipeline.parquet.archive import (
     ABOUT,

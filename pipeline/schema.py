@@ -1,4 +1,4 @@
-"""The columns of `events` for SQL, derived from the table in `engine.events`.
+"""The columns of `events` for SQL, derived from the table in `engine.facts.events`.
 
 Integers are widened to signed types, which Spark needs. An id of "none" is 0, as in the journal,
 and its name is null. Must never know where events come from.
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.pipeline.selection import SelectionError
 
 LSN: Final = "lsn"

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.events import BY_NAME
+from daybook.engine.facts.events import BY_NAME
 from daybook.errors import DaybookError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 Each view scans `events` once. Events of whole queues, and restarts, come from a separate small
 table, `milestones`: a restart ends deliveries and messages without an event for each, so the views
-must apply it (`engine.apply.broker_started`). The views show only the history that exists: a
+must apply it (`engine.state.apply.broker_started`). The views show only the history that exists: a
 message whose `Routed` event left is missing, and events that a selection excludes do not count.
 Must never know which engine runs them.
 """
@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import life
-from daybook.engine.events import BY_NUMBER
-from daybook.engine.kinds import (
+from daybook.engine.facts import life
+from daybook.engine.facts.events import BY_NUMBER
+from daybook.engine.facts.kinds import (
     ENDING_A_DELIVERY,
     ENTERING,
     FROM_ASIDE,

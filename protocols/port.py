@@ -14,10 +14,10 @@ input of the peer makes a call of a session raise an exception. Must never know 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from daybook.engine.budget import Budget
 from daybook.engine.commands import Command
-from daybook.engine.outcomes import Outcome
+from daybook.engine.limits.budget import Budget
 from daybook.engine.refusals import Refusal
+from daybook.engine.routing.send_outcome import Outcome
 
 # ---- what messaging sessions need from the engine
 
@@ -60,8 +60,8 @@ class DeliveredMessage(Protocol):
     """What a delivery needs of a message.
 
     `flags` name the format of its headers. A session writes headers of formats that it takes as
-    they are, and makes its own of the view of all others (`engine.content`). A message that has
-    `chunks` is large: it has no body but these, of so many bytes together.
+    they are, and makes its own of the view of all others (`engine.messages.content`). A message
+    that has `chunks` is large: it has no body but these, of so many bytes together.
     """
 
     id: int
@@ -139,7 +139,7 @@ class MessagingSession(Session, Protocol):
       `connection` is the engine's id of the connection;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
-      connection's turn (`engine.line`);
+      connection's turn (`engine.limits.waiting_senders`);
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
     - sets `is_withheld` before `tick` if output waits for the disk, and sends the bytes of `urgent`
       before that output, between two of its frames;

@@ -12,22 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from daybook.engine import events
-from daybook.engine.events import KIND
-from daybook.engine.queues import PAST_ALL, StoreError
-from daybook.engine.state import State
+from daybook.engine.facts import events
+from daybook.engine.facts.events import KIND
+from daybook.engine.queues.queue import PAST_ALL, StoreError
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE, INDEX, TABLES
 from daybook.journal.disk import Disk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.paging.base import BaseDamaged, describe, restore
-from daybook.paging.indexers import Indexers
-from daybook.paging.judging import check_apart, judge, older_format
-from daybook.paging.layout import LAYOUT
-from daybook.paging.process import IndexerFailed, IndexerHandle, IndexerStuck
-from daybook.paging.store import IndexStore
-from daybook.paging.structure import check_structure
-from daybook.paging.tables import (
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.paging.checks.usability import check_apart, judge, older_format
+from daybook.paging.content.store import IndexStore
+from daybook.paging.indexer.indexers import Indexers
+from daybook.paging.indexer.process import IndexerFailed, IndexerHandle, IndexerStuck
+from daybook.paging.snapshots.base import BaseDamaged, describe, restore
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.structure import check_structure
+from daybook.paging.tables.tables import (
     BLOCKS,
     ID_KEY,
     IndexDamaged,

@@ -15,26 +15,26 @@ from pathlib import Path
 from time import monotonic, perf_counter, sleep
 from typing import Final, NamedTuple
 
-from daybook.engine.invariants import check
-from daybook.engine.queues import StoreError
-from daybook.engine.state import State
+from daybook.engine.queues.queue import StoreError
+from daybook.engine.state.invariants import check
+from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import Disk, RealDisk, sync_directory
 from daybook.journal.errors import Locked
 from daybook.journal.journal import SEGMENT_BYTES, Journal
 from daybook.journal.lock import DirectoryLock
-from daybook.journal.reader import read_blocks
-from daybook.journal.repair import Repair
-from daybook.journal.segment import segment_names
-from daybook.paging.base import BaseDamaged
-from daybook.paging.derived import remove_damaged
-from daybook.paging.indexers import Indexers, ProcessIndexers
-from daybook.paging.layout import LAYOUT
-from daybook.paging.ownership import owning_index
-from daybook.paging.process import IndexerFailed, IndexerHandle
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import IndexUnwritable
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.repair import Repair
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.content.store import IndexStore
+from daybook.paging.indexer.indexers import Indexers, ProcessIndexers
+from daybook.paging.indexer.ownership import owning_index
+from daybook.paging.indexer.process import IndexerFailed, IndexerHandle
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.snapshots.derived_files import remove_damaged
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexUnwritable
 from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.fold import FoldError, fold_block
 from daybook.recovery.last_words import LastWords, Watch, last_words

@@ -7,13 +7,13 @@ nothing.
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from daybook.engine.address_counts import COUNTED, count
-from daybook.engine.apply import APPLY
-from daybook.engine.events import BY_NUMBER, COLUMNS, Row
-from daybook.engine.misfit import MisfitError
-from daybook.engine.state import State
+from daybook.engine.facts.events import BY_NUMBER, COLUMNS, Row
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.state.address_counts import COUNTED, count
+from daybook.engine.state.apply import APPLY
+from daybook.engine.state.state import State
 from daybook.errors import DaybookError
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
 
 
 class FoldError(DaybookError):

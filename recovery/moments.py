@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from daybook.engine.state import State
-from daybook.journal.block import Block
+from daybook.engine.state.state import State
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
-from daybook.journal.format import FIRST_LSN
-from daybook.journal.segment import data_id_of, first_lsn_of
-from daybook.paging.base import describe, restore
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import restore_nearest
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import open_for_reading
-from daybook.recovery.export_proof import range_of
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots.base import describe, restore
+from daybook.paging.snapshots.snapshots import restore_nearest
+from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.fold import fold_block
+from daybook.recovery.signing.export_proof import range_of
 
 
 @contextmanager

@@ -6,16 +6,16 @@ Works while a broker runs on the directory: it reads the durable part of the jou
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import NoJournal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of, first_lsn_of
-from daybook.paging.base import restore
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import open_for_reading
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
+from daybook.paging.content.store import IndexStore
+from daybook.paging.snapshots.base import restore
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.fold import fold
 
 

@@ -6,11 +6,11 @@ process calls it.
 """
 
 from daybook.engine.commands import Start
-from daybook.engine.core import LSNS_RESERVED
-from daybook.engine.events import BROKER_STOPPED, KIND
+from daybook.engine.core.core import LSNS_RESERVED
+from daybook.engine.facts.events import BROKER_STOPPED, KIND
 from daybook.journal.disk import Disk
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import Recovered
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from daybook.journal.data_directory import CONFIG, INDEX_LOCK, JOURNAL, LAST_WORDS, LOCK, USERS
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 
 FIRST: Final = frozenset(
     {

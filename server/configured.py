@@ -13,7 +13,7 @@ from daybook.engine.commands import (
     CreateQueue,
     DropUnlisted,
 )
-from daybook.server.config import Config
+from daybook.server.configuration.config import Config
 
 
 def commands(config: Config) -> Iterator[Command]:

@@ -9,15 +9,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from daybook.engine import settings
 from daybook.engine.commands import Command
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings import settings
 from daybook.errors import DaybookError
-from daybook.server import logs
-from daybook.server.config import Config
+from daybook.server.configuration.config import Config
+from daybook.server.configuration.host_config import all_names
 from daybook.server.configured import commands
-from daybook.server.host_config import all_names
-from daybook.server.hub import Hub
+from daybook.server.hub.hub import Hub
+from daybook.server.process import logs
 
 LOOK_SECONDS: Final = 0.1
 """How often a command that is not durable yet looks for the end of the broker."""

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from daybook.engine.queues import StoreError
-from daybook.journal.process_writer import ProcessWriter
-from daybook.server import logs
-from daybook.server.guard import Guard
-from daybook.server.hub import Hub
-from daybook.server.indexing import Indexing
-from daybook.server.listeners import Acceptor
-from daybook.server.signing import Signing
+from daybook.engine.queues.queue import StoreError
+from daybook.journal.writing.process_writer import ProcessWriter
+from daybook.server.history.indexing import Indexing
+from daybook.server.history.signing import Signing
+from daybook.server.hub.hub import Hub
+from daybook.server.network.listeners import Acceptor
+from daybook.server.process import logs
+from daybook.server.process.guard import Guard
 
 STEP_SECONDS: Final = 0.1
 INDEX_SECONDS: Final = 2.0

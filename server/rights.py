@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from daybook.engine.permissions import Denial, Permissions, Rules
-from daybook.engine.permitting import refused_consumer, rules_place
-from daybook.engine.state import State
-from daybook.engine.syntax import Syntax
-from daybook.server.connections import closing
-from daybook.server.hub import Hub
-from daybook.server.in_turns import in_turns
-from daybook.server.logs import logger
-from daybook.server.users import Users
+from daybook.engine.core.permission_checks import refused_consumer, rules_place
+from daybook.engine.names.syntax import Syntax
+from daybook.engine.settings.permissions import Denial, Permissions, Rules
+from daybook.engine.state.state import State
+from daybook.server.administration.connections import closing
+from daybook.server.hub.hub import Hub
+from daybook.server.process.in_turns import in_turns
+from daybook.server.process.logs import logger
+from daybook.server.users.users import Users
 
 SLICE: Final = 500
 """How many consumers are looked at before others have their turn."""

@@ -19,56 +19,57 @@ from typing import Any, Final
 import uvloop
 
 from daybook.engine.broker import Broker
-from daybook.engine.core import Options
-from daybook.engine.permissions import Rules
-from daybook.engine.queues import ContentError, StoreError
-from daybook.engine.setting_keys import FAIL
-from daybook.engine.syntax import Syntax
+from daybook.engine.core.core import Options
+from daybook.engine.names.syntax import Syntax
+from daybook.engine.queues.queue import ContentError, StoreError
+from daybook.engine.settings.permissions import Rules
+from daybook.engine.settings.setting_keys import FAIL
+from daybook.journal.blocks.trust import limit_blocks
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
-from daybook.journal.trust import limit_blocks
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
+from daybook.paging.content.content import ContentReader
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.registry import OFFERS
 from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
-from daybook.server import filter_parser, logs
-from daybook.server.administrators import Administrators
-from daybook.server.config import Config, ConfigError, check_archive
-from daybook.server.config_changes import changes, effective
+from daybook.server.administration.control import ControlServer
+from daybook.server.configuration import filter_parser
+from daybook.server.configuration.config import Config, ConfigError, check_archive
+from daybook.server.configuration.config_changes import changes, effective
+from daybook.server.configuration.host_config import all_names, limits_of
+from daybook.server.configuration.options import STOP
+from daybook.server.configuration.signing_config import check_signing
 from daybook.server.configuring import Configuring, StartError
-from daybook.server.control import ControlServer
-from daybook.server.descriptors import TooFewDescriptors
-from daybook.server.disk_watch import DiskWatch
-from daybook.server.door import Door
 from daybook.server.ending import Ending
-from daybook.server.entrances import Entrances
 from daybook.server.foreign.taking_over import load_users
-from daybook.server.guard import Guard
-from daybook.server.heap import Heap, malloc_trim
-from daybook.server.host_config import all_names, limits_of
-from daybook.server.hub import Hub
-from daybook.server.hub_options import hub_options, session_options
-from daybook.server.indexing import Indexing, catalog_headers_of
-from daybook.server.journaling import Journaling, attach, look_at_lock
-from daybook.server.layers.certificates import TlsError
-from daybook.server.listeners import Acceptor
-from daybook.server.memory_limits import engine_options
-from daybook.server.notifying import READY, STOPPING, Notifier
-from daybook.server.onlookers import Onlookers
-from daybook.server.options import STOP
-from daybook.server.pulse import Pulse
-from daybook.server.retention import Retention
+from daybook.server.history.data_directory_session import Journaling, attach, look_at_lock
+from daybook.server.history.indexing import Indexing, catalog_headers_of
+from daybook.server.history.retention import Retention
+from daybook.server.history.signing import TICK_SECONDS, Signing
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.hub_options import hub_options, session_options
+from daybook.server.hub.memory_limits import engine_options
+from daybook.server.monitoring.disk_watch import DiskWatch
+from daybook.server.monitoring.status_view import BrokerSight, Phase
+from daybook.server.network.administrators import Administrators
+from daybook.server.network.connection_checks import Door
+from daybook.server.network.entrances import Entrances
+from daybook.server.network.layers.certificates import TlsError
+from daybook.server.network.listeners import Acceptor
+from daybook.server.network.onlookers import Onlookers
+from daybook.server.process import logs
+from daybook.server.process.descriptors import TooFewDescriptors
+from daybook.server.process.guard import Guard
+from daybook.server.process.heap import Heap, malloc_trim
+from daybook.server.process.pulse import Pulse
+from daybook.server.process.service_manager import READY, STOPPING, Notifier
+from daybook.server.process.supervision import Supervisor
+from daybook.server.process.version import VERSION
 from daybook.server.rights import Rights
-from daybook.server.sight import BrokerSight, Phase
-from daybook.server.signing import TICK_SECONDS, Signing
-from daybook.server.signing_config import check_signing
-from daybook.server.supervision import Supervisor
-from daybook.server.users import Users
-from daybook.server.users_file import User, UsersError
-from daybook.server.version import VERSION
+from daybook.server.users.users import Users
+from daybook.server.users.users_file import User, UsersError
 
 CLOCK_STEP_US: Final = 500_000
 """A clock that differs by more between two ticks was set, not slewed."""

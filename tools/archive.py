@@ -5,15 +5,15 @@ from typing import Any
 
 import click
 
-from daybook.tools.failures import Commands
-from daybook.tools.history_options import (
+from daybook.tools.terminal.failures import Commands
+from daybook.tools.terminal.history_options import (
     archive_option,
     config_option,
     data_argument,
     data_option,
     json_option,
 )
-from daybook.tools.paths import DIRECTORY, chosen
+from daybook.tools.terminal.paths import DIRECTORY, chosen
 
 
 @click.group("archive", cls=Commands)

@@ -13,19 +13,19 @@ import msgspec
 from daybook.journal.archive.archive import Archive, ArchiveFault, ArchiveReport
 from daybook.journal.archive.manifest import ArchiveEntry
 from daybook.journal.archive.snapshots import snapshots_in
+from daybook.journal.blocks.format import snapshot_name
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, JournalError
-from daybook.journal.format import snapshot_name
 from daybook.journal.pins import Pin
-from daybook.paging.archived import archived_lsns, restore_archived
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.restoring import restore_archive
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.failures import Failure
-from daybook.tools.opening import opened, opened_archive, used_bytes
-from daybook.tools.printing import adding_up, progress, show_json, show_table
-from daybook.tools.texts import moment
+from daybook.paging.snapshots.archived_snapshots import archived_lsns, restore_archived
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
+from daybook.recovery.salvage.restoring import restore_archive
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import opened, opened_archive, used_bytes
+from daybook.tools.terminal.printing import adding_up, progress, show_json, show_table
+from daybook.tools.terminal.texts import moment
 
 
 def list_segments(path: Path, flags: dict[str, Any], *, with_live: bool) -> None:

@@ -11,25 +11,25 @@ from typing import Any, Final
 import click
 import msgspec
 
-from daybook.engine.queues import StoreError
+from daybook.engine.queues.queue import StoreError
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
 from daybook.history.beginning import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.failures import Failure
-from daybook.tools.moments import Moment
-from daybook.tools.opening import archive_url, history, refuse_redacted, wants_archive
-from daybook.tools.printing import progress, show_json, show_table
-from daybook.tools.texts import printable
-from daybook.tools.verify_work import Source
-from daybook.tools.workers import carried_out, chosen_processes
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import archive_url, history, refuse_redacted, wants_archive
+from daybook.tools.terminal.printing import progress, show_json, show_table
+from daybook.tools.terminal.texts import printable
+from daybook.tools.terminal.workers import carried_out, chosen_processes
+from daybook.tools.verification.verify_work import Source
 
 BREACHES_SHOWN: Final = 50
 QUEUES_SHOWN: Final = 50

@@ -5,8 +5,13 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.history_options import data_argument, data_option, history_options, json_option
-from daybook.tools.paths import chosen
+from daybook.tools.terminal.history_options import (
+    data_argument,
+    data_option,
+    history_options,
+    json_option,
+)
+from daybook.tools.terminal.paths import chosen
 
 PROCESSES_MAX: Final = 64
 

@@ -6,13 +6,13 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.journal.stat import JournalStat, stat
+from daybook.journal.segments.stat import JournalStat, stat
 from daybook.levels import LEVEL_MIN, release_of
-from daybook.paging.archived import archived_sizes
-from daybook.tools.opening import history
-from daybook.tools.printing import progress, show_json, show_table
+from daybook.paging.snapshots.archived_snapshots import archived_sizes
 from daybook.tools.story import kind_name
-from daybook.tools.texts import moment
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import progress, show_json, show_table
+from daybook.tools.terminal.texts import moment
 from daybook.tools.totals import QUEUE_KINDS, Totals
 
 

@@ -8,10 +8,10 @@ from typing import Final
 import click
 
 from daybook.journal.data_directory import CONFIG
-from daybook.tools.failures import Commands, Failure
-from daybook.tools.failures import run as run_cli
-from daybook.tools.paths import DIRECTORY, PathThatIsNamed
-from daybook.tools.version_option import version_option
+from daybook.tools.terminal.failures import Commands, Failure
+from daybook.tools.terminal.failures import run as run_cli
+from daybook.tools.terminal.paths import DIRECTORY, PathThatIsNamed
+from daybook.tools.terminal.version_option import version_option
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DATA_NAME: Final = "data"
@@ -23,21 +23,21 @@ CONFIG_SOURCES: Final = (
 
 
 PLACES: Final = {
-    "address": "daybook.tools.administration:address",
-    "browse": "daybook.tools.administration:browse",
-    "config": "daybook.tools.configuration:config",
-    "connection": "daybook.tools.connections:connection",
-    "consumer": "daybook.tools.connections:consumer",
-    "divert": "daybook.tools.diverts:divert",
+    "address": "daybook.tools.administration.broker_commands:address",
+    "browse": "daybook.tools.administration.broker_commands:browse",
+    "config": "daybook.tools.administration.configuration:config",
+    "connection": "daybook.tools.administration.connections:connection",
+    "consumer": "daybook.tools.administration.connections:consumer",
+    "divert": "daybook.tools.administration.diverts:divert",
     "drill": "daybook.tools.drills.command:drill_group",
-    "health": "daybook.tools.health:health",
+    "health": "daybook.tools.administration.health:health",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
-    "queue": "daybook.tools.groups:queue",
-    "receive": "daybook.tools.messages:receive",
-    "send": "daybook.tools.messages:send",
-    "settings": "daybook.tools.settings:settings",
-    "status": "daybook.tools.health:status",
-    "user": "daybook.tools.users:user",
+    "queue": "daybook.tools.administration.groups:queue",
+    "receive": "daybook.tools.administration.messages:receive",
+    "send": "daybook.tools.administration.messages:send",
+    "settings": "daybook.tools.administration.settings:settings",
+    "status": "daybook.tools.administration.health:status",
+    "user": "daybook.tools.administration.users:user",
 }
 """The places of commands that have a module of their own."""
 
@@ -90,7 +90,7 @@ def serve(
             "journal; start without -O and without PYTHONOPTIMIZE"
         )
     # Only this command needs an event loop; the others start faster without one.
-    from daybook.server.config import load  # noqa: PLC0415
+    from daybook.server.configuration.config import load  # noqa: PLC0415
     from daybook.server.service import run  # noqa: PLC0415
 
     flags = [*overrides, *([f"data-directory={data}"] if data is not None else [])]

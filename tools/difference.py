@@ -6,11 +6,11 @@ from typing import Any, Final
 import click
 
 from daybook.journal.disk import Disk
-from daybook.tools.moments import Moment
-from daybook.tools.opening import history
 from daybook.tools.past import found, opened, overview
-from daybook.tools.printing import show_json, show_table
-from daybook.tools.texts import moment, printable
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import show_json, show_table
+from daybook.tools.terminal.texts import moment, printable
 
 KEYS: Final = {
     "addresses": ("address", ()),

@@ -9,7 +9,7 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-from daybook.tools.exit_codes import EXIT_INTERRUPTED
+from daybook.tools.terminal.exit_codes import EXIT_INTERRUPTED
 
 
 def daybook() -> None:

@@ -16,16 +16,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
-from daybook.engine import details, events
-from daybook.engine.events import ADDRESS, KIND, RELATED, Row
-from daybook.engine.kinds import SIGNING
-from daybook.engine.rows import pack_wide
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import ADDRESS, KIND, RELATED, Row
+from daybook.engine.facts.kinds import SIGNING
+from daybook.engine.facts.rows import pack_wide
 from daybook.journal.archive.manifest import describe, encode_manifest
-from daybook.journal.batch import Batch
-from daybook.journal.block import Block, BlockCodec, EncodedBlock, Summary
-from daybook.journal.data_directory import DATA_ID, JOURNAL
-from daybook.journal.disk import Disk, RealDisk
-from daybook.journal.format import (
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.block import Block, BlockCodec, EncodedBlock, Summary
+from daybook.journal.blocks.format import (
     header_salt,
     manifest_name,
     pack_footer,
@@ -34,12 +32,14 @@ from daybook.journal.format import (
     segment_first_lsn,
     segment_name,
 )
-from daybook.journal.reader import read_blocks
-from daybook.journal.repair import footer_entry
-from daybook.journal.segment import data_id_of, open_segment, segment_names
-from daybook.journal.summaries import summary_of_block
-from daybook.paging.layout import LAYOUT
-from daybook.recovery.export_proof import (
+from daybook.journal.blocks.summaries import summary_of_block
+from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.repair import footer_entry
+from daybook.journal.segments.segment import data_id_of, open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
+from daybook.recovery.signing.export_proof import (
     FORMATS,
     PROOF,
     Covered,
@@ -50,8 +50,8 @@ from daybook.recovery.export_proof import (
     Unsigned,
     joined,
 )
-from daybook.recovery.file_errors import naming
-from daybook.recovery.leaves import (
+from daybook.recovery.signing.file_errors import naming
+from daybook.recovery.signing.leaves import (
     BODIES,
     HEADERS,
     blocks_between,
@@ -59,10 +59,10 @@ from daybook.recovery.leaves import (
     leaf_of,
     packed_header,
 )
-from daybook.recovery.redaction import Redaction
-from daybook.recovery.statements import Statement, statement_of
-from daybook.tools.export_keys import changes_of_key
-from daybook.tools.failures import Failure
+from daybook.recovery.signing.redaction import Redaction
+from daybook.recovery.signing.statements import Statement, statement_of
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.verification.export_keys import changes_of_key
 
 HEAP_OF: Final = {"headers": HEADERS, "bodies": BODIES}
 

@@ -8,27 +8,27 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.engine.events import KIND
-from daybook.engine.kinds import NAMING
+from daybook.engine.facts.events import KIND
+from daybook.engine.facts.kinds import NAMING
 from daybook.history.beginning import beginning
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.names import Names
 from daybook.history.scan import events_of, kinds_mask, wanted_blocks
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
-from daybook.journal.format import manifest_name
-from daybook.journal.segment import data_id_of, first_lsn_of, segment_names
-from daybook.recovery.redaction import Redaction
-from daybook.recovery.statements import noted_in
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.export_verification import ExportVerdict, verify_export
+from daybook.journal.segments.segment import data_id_of, first_lsn_of, segment_names
+from daybook.recovery.signing.redaction import Redaction
+from daybook.recovery.signing.statements import noted_in
 from daybook.tools.exporting import Exported, export
-from daybook.tools.failures import Failure
-from daybook.tools.moments import Moment
-from daybook.tools.opening import history, opened, refuse_redacted
-from daybook.tools.printing import adding_up, progress, show_json
-from daybook.tools.proving import Anchors
-from daybook.tools.texts import printable
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import history, opened, refuse_redacted
+from daybook.tools.terminal.printing import adding_up, progress, show_json
+from daybook.tools.terminal.texts import printable
+from daybook.tools.verification.export_verification import ExportVerdict, verify_export
+from daybook.tools.verification.signature_proof import Anchors
 
 
 def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:

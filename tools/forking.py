@@ -7,18 +7,18 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.engine.queues import StoreError
+from daybook.engine.queues.queue import StoreError
 from daybook.history.moments import last_lsn
 from daybook.journal.data_directory import NOTARY
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.recovery.fork import CLONED, COPIED, LINKED, Fork, check_target, fork
+from daybook.recovery.salvage.fork import CLONED, COPIED, LINKED, Fork, check_target, fork
 from daybook.tools import past
-from daybook.tools.failures import Failure
-from daybook.tools.moments import Moment
-from daybook.tools.opening import history, refuse_redacted
-from daybook.tools.printing import progress, show_json
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import history, refuse_redacted
+from daybook.tools.terminal.printing import progress, show_json
 
 
 def run(

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from daybook.client.control import is_running
-from daybook.engine.events import KIND, SKIPPED, TIME
+from daybook.engine.facts.events import KIND, SKIPPED, TIME
 from daybook.history.beginning import (
     EVERYTHING,
     Beginning,
@@ -26,24 +26,24 @@ from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.topology import Topology
+from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
-from daybook.journal.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.pins import Pin
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.journal.stat import stat
-from daybook.paging.base import BaseDamaged
-from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import IndexDamaged
-from daybook.recovery.export_proof import redacted_in
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.journal.segments.stat import stat
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexDamaged
+from daybook.recovery.signing.export_proof import redacted_in
 from daybook.tools import past
-from daybook.tools.failures import Failure
 from daybook.tools.inspection import ByCatalogs, Inspection, Question, parse_kinds
-from daybook.tools.opening import history
-from daybook.tools.printing import dim_with_kind, print_line
 from daybook.tools.story import as_object, line
-from daybook.tools.texts import moment, printable
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import dim_with_kind, print_line
+from daybook.tools.terminal.texts import moment, printable
 
 FOLLOW_SECONDS: Final = 0.1
 

@@ -11,8 +11,8 @@ from typing import cast
 
 import msgspec
 
-from daybook.engine import details, events
-from daybook.engine.events import (
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import (
     ADDRESS,
     BY_NAME,
     CONNECTION,
@@ -23,18 +23,18 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
-from daybook.engine.kinds import TOPOLOGY
+from daybook.engine.facts.kinds import TOPOLOGY
 from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.history.topology import NamesAsked, Topology
-from daybook.journal.block import Block, queue_bit
+from daybook.journal.blocks.block import Block, queue_bit
+from daybook.journal.blocks.format import FooterEntry
 from daybook.journal.disk import Disk
-from daybook.journal.format import FooterEntry
-from daybook.journal.reader import read_blocks
-from daybook.paging.catalog_file import CatalogFile
-from daybook.paging.catalog_keys import MESSAGES
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.catalogs.catalog_file import CatalogFile
+from daybook.paging.catalogs.catalog_keys import MESSAGES
+from daybook.paging.tables.layout import LAYOUT
 
 
 class Question(msgspec.Struct, frozen=True):

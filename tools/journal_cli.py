@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.failures import Commands, run
-from daybook.tools.history_options import (
+from daybook.tools.terminal.failures import Commands, run
+from daybook.tools.terminal.history_options import (
     archive_option,
     config_option,
     data_argument,
@@ -18,18 +18,18 @@ from daybook.tools.history_options import (
     history_options,
     json_option,
 )
-from daybook.tools.moments import MOMENT, Moment
-from daybook.tools.numbers import NUMBER, YEARS_100, Seconds
-from daybook.tools.paths import DIRECTORY, DataId, PathThatIsNamed, chosen
-from daybook.tools.times import time_option
-from daybook.tools.version_option import version_option
+from daybook.tools.terminal.moments import MOMENT, Moment
+from daybook.tools.terminal.numbers import NUMBER, YEARS_100, Seconds
+from daybook.tools.terminal.paths import DIRECTORY, DataId, PathThatIsNamed, chosen
+from daybook.tools.terminal.times import time_option
+from daybook.tools.terminal.version_option import version_option
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 PLACES: Final = {
     "archive": "daybook.tools.archive:archive_group",
     "catalog": "daybook.tools.cataloging:catalog_command",
-    "anchor": "daybook.tools.signing:anchor_command",
-    "keygen": "daybook.tools.signing:keygen_command",
+    "anchor": "daybook.tools.verification.signing_commands:anchor_command",
+    "keygen": "daybook.tools.verification.signing_commands:keygen_command",
     "replay": "daybook.tools.replay:replay_command",
     "sql": "daybook.tools.sql.command:sql_command",
     "trail": "daybook.tools.trail_command:trail_command",
@@ -238,10 +238,10 @@ def verify(
     With an archive, history is verified from its first archived segment on. Exit code 1 if
     anything is wrong with the journal, 6 if only with what is derived from it (--index).
     """
-    from daybook.tools import verifying  # noqa: PLC0415 (slow to import)
+    from daybook.tools.verification import verify_command  # noqa: PLC0415 (slow to import)
 
     path = chosen(ctx, directory, data)
-    verifying.run(ctx, path, one_by_one=one_by_one, with_index=with_index, flags=flags)
+    verify_command.run(ctx, path, one_by_one=one_by_one, with_index=with_index, flags=flags)
 
 
 @cli.command("audit")

@@ -17,12 +17,12 @@ import click
 
 from daybook.history.moments import last_lsn
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import Damage
 from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS, JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from daybook.journal.errors import JournalError, NoJournal
-from daybook.journal.format import Damage
-from daybook.journal.segment import data_id_of, segment_names
-from daybook.paging.cataloging import (
+from daybook.journal.segments.segment import data_id_of, segment_names
+from daybook.paging.catalogs.catalog_making import (
     HeaderChoice,
     Job,
     all_sealed,
@@ -33,10 +33,10 @@ from daybook.paging.cataloging import (
     remove_work,
     write_catalog,
 )
-from daybook.tools.failures import Failure
-from daybook.tools.opening import history, opened_archive
-from daybook.tools.printing import progress, show_json
-from daybook.tools.units import counted
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import history, opened_archive
+from daybook.tools.terminal.printing import progress, show_json
+from daybook.tools.terminal.units import counted
 
 NICENESS: Final = 10
 

@@ -10,24 +10,24 @@ from typing import Any, Final
 
 import click
 
-from daybook.engine.events import TIME
+from daybook.engine.facts.events import TIME
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.history.beginning import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.scan import event_at
 from daybook.journal.disk import Disk
-from daybook.journal.segment import first_lsn_of
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.export_proof import redacted_in
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import state_at
-from daybook.server import connections, views
-from daybook.tools.failures import Failure
-from daybook.tools.moments import Moment
-from daybook.tools.printing import print_line, progress, show_json, show_table
-from daybook.tools.texts import moment, printable, without_redacted
+from daybook.recovery.signing.export_proof import redacted_in
+from daybook.server.administration import connections, views
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.printing import print_line, progress, show_json, show_table
+from daybook.tools.terminal.texts import moment, printable, without_redacted
 
 MESSAGES_DEFAULT: Final = 100
 """How many messages of a queue are shown."""

@@ -13,12 +13,12 @@ import click
 from daybook.client.endpoint import Endpoint
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
-from daybook.tools.extras import needs_extra
-from daybook.tools.failures import Commands
+from daybook.tools.administration.messages import url_option
 from daybook.tools.jobs.options import job_options, output_options
-from daybook.tools.messages import url_option
-from daybook.tools.numbers import RATE
-from daybook.tools.paths import DIRECTORY
+from daybook.tools.terminal.extras import needs_extra
+from daybook.tools.terminal.failures import Commands
+from daybook.tools.terminal.numbers import RATE
+from daybook.tools.terminal.paths import DIRECTORY
 
 
 class JobCommand(click.Command):

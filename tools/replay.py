@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from daybook.history.fate_words import FATES
-from daybook.tools.history_options import data_option, history_options, json_option
-from daybook.tools.messages import url_option
-from daybook.tools.moments import MOMENT
-from daybook.tools.numbers import NUMBER, RATE
-from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
+from daybook.tools.administration.messages import url_option
+from daybook.tools.terminal.history_options import data_option, history_options, json_option
+from daybook.tools.terminal.moments import MOMENT
+from daybook.tools.terminal.numbers import NUMBER, RATE
+from daybook.tools.terminal.paths import DIRECTORY, PathThatIsNamed, chosen
 
 
 @click.command("replay")

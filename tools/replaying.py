@@ -24,28 +24,29 @@ import msgspec
 
 from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import Content, StompClient, StompError
-from daybook.engine import details, events, headers
-from daybook.engine.content import UnknownFormat, View
-from daybook.engine.events import FLAGS, PRIORITY, chunk_lsns
-from daybook.engine.queues import StoreError
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import FLAGS, PRIORITY, chunk_lsns
+from daybook.engine.messages import headers
+from daybook.engine.messages.content import UnknownFormat, View
+from daybook.engine.queues.queue import StoreError
 from daybook.history.fate_words import REPLAY_OF
 from daybook.history.fates import Chosen, Request, choose
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.scan import Event, events_of, wanted_blocks
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
-from daybook.journal.format import FIRST_LSN
-from daybook.journal.segment import data_id_of, first_lsn_of, open_segment
-from daybook.paging.base import BaseDamaged
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment
+from daybook.paging.content.content import ContentReader
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
 from daybook.tools import past
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.failures import Failure
-from daybook.tools.moments import Moment
-from daybook.tools.opening import history
-from daybook.tools.printing import progress, show_json, show_table
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import progress, show_json, show_table
 
 WINDOW: Final = 500
 """How many sends may wait for their receipts; far fewer than ids that an address remembers."""

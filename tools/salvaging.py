@@ -8,26 +8,26 @@ import click
 import msgspec
 
 from daybook.client.control import is_running
-from daybook.engine.queues import StoreError
+from daybook.engine.queues.queue import StoreError
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.place import local_folder
 from daybook.journal.errors import ArchiveError
-from daybook.paging.base import BaseDamaged
-from daybook.paging.tables import IndexDamaged, IndexUnwritable
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.recovery.salvage import salvage
-from daybook.recovery.salvage_report import Missing, Report
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.failures import Failure
-from daybook.tools.opening import (
+from daybook.recovery.salvage.salvage import salvage
+from daybook.recovery.salvage.salvage_report import Missing, Report
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import (
     opened,
     opened_archive,
     refuse_redacted,
     used_bytes,
     wants_archive,
 )
-from daybook.tools.printing import adding_up, progress, show_json
-from daybook.tools.texts import moment, printable
+from daybook.tools.terminal.printing import adding_up, progress, show_json
+from daybook.tools.terminal.texts import moment, printable
 
 SHOWN_MAX = 100
 """How many of a list people are shown; JSON has more."""

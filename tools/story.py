@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import events
-from daybook.engine.content import View, codec_of, is_known
-from daybook.engine.events import (
+from daybook.engine.facts import events
+from daybook.engine.facts.events import (
     ADDRESS,
     BY_NUMBER,
     COLUMNS,
@@ -31,16 +30,17 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
-from daybook.engine.formats import LINES, number_of
-from daybook.engine.headers import as_dict
-from daybook.engine.kinds import REFUSALS, WITH_CHUNKS
-from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts.formats import LINES, number_of
+from daybook.engine.facts.kinds import REFUSALS, WITH_CHUNKS
+from daybook.engine.facts.reasons import REASONS
+from daybook.engine.messages.content import View, codec_of, is_known
+from daybook.engine.messages.headers import as_dict
+from daybook.engine.messages.message import DEFAULT_PRIORITY
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.recovery.redaction import NOTHING, Redaction
-from daybook.tools.texts import body_fields, moment, printable, without_redacted
-from daybook.tools.units import counted
+from daybook.recovery.signing.redaction import NOTHING, Redaction
+from daybook.tools.terminal.texts import body_fields, moment, printable, without_redacted
+from daybook.tools.terminal.units import counted
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that are described separately."""

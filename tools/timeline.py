@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from daybook.engine.events import CONSUMER, KIND
-from daybook.engine.kinds import LIVES, TAKING
-from daybook.engine.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
-from daybook.tools.texts import moment, printable
+from daybook.engine.facts.events import CONSUMER, KIND
+from daybook.engine.facts.kinds import LIVES, TAKING
+from daybook.engine.facts.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.tools.terminal.texts import moment, printable
 from daybook.tools.trail import Lane, Step, Trail
 
 COLOURS: Final = {

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
-from daybook.engine import details, events
-from daybook.engine.events import KIND, QUEUE
-from daybook.engine.kinds import OF_ENTRIES, TOPOLOGY
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import KIND, QUEUE
+from daybook.engine.facts.kinds import OF_ENTRIES, TOPOLOGY
 from daybook.history.names import Names
 from daybook.history.scan import events_of
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
 from daybook.journal.disk import Disk
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 
 QUEUE_KINDS = tuple(sorted(OF_ENTRIES))
 """The kinds that are counted for each queue, in the order of the columns."""

@@ -9,31 +9,31 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from daybook.engine import details, events, life
-from daybook.engine.apply import apply
-from daybook.engine.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from daybook.engine.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
-from daybook.engine.message import Entry
-from daybook.engine.queues import Queue
-from daybook.engine.state import State
+from daybook.engine.facts import details, events, life
+from daybook.engine.facts.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
+from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.apply import apply
+from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event, Picker, event_at, events_of, kinds_mask, wanted_blocks
 from daybook.history.topology import Thing, Topology, things_of
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import FooterEntry
 from daybook.journal.disk import Disk
-from daybook.journal.format import FooterEntry
-from daybook.journal.segment import first_lsn_of
-from daybook.paging.catalog_file import CatalogFile
-from daybook.paging.catalog_keys import MESSAGES, subject_of
-from daybook.recovery.redaction import NOTHING, Redaction
-from daybook.tools.origins import replay_of
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.catalogs.catalog_file import CatalogFile
+from daybook.paging.catalogs.catalog_keys import MESSAGES, subject_of
+from daybook.recovery.signing.redaction import NOTHING, Redaction
 from daybook.tools.story import as_object, kind_name, reason_name, sentence
+from daybook.tools.terminal.origins import replay_of
 
 if TYPE_CHECKING:
     from daybook.history.beginning import Beginning
-    from daybook.recovery.export_proof import Head
+    from daybook.recovery.signing.export_proof import Head
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
@@ -118,7 +118,7 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
 
 
 def _head_of(directory: Path) -> "Head | None":
-    from daybook.recovery.export_proof import head_of  # noqa: PLC0415 (slow to import)
+    from daybook.recovery.signing.export_proof import head_of  # noqa: PLC0415 (slow to import)
 
     return head_of(directory)
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.history_options import data_option, history_options, json_option
-from daybook.tools.numbers import NUMBER
-from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
+from daybook.tools.terminal.history_options import data_option, history_options, json_option
+from daybook.tools.terminal.numbers import NUMBER
+from daybook.tools.terminal.paths import DIRECTORY, PathThatIsNamed, chosen
 
 LIMIT: Final = 10
 SHA256_DIGITS: Final = 64

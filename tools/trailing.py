@@ -8,13 +8,13 @@ import click
 from daybook.history.catalogs import Catalogs
 from daybook.history.finding import Sought, WithBody, WithHeader, found_messages, sha256_of
 from daybook.journal.disk import Disk
-from daybook.recovery.export_proof import redacted_in
+from daybook.recovery.signing.export_proof import redacted_in
 from daybook.tools import timeline, trail
-from daybook.tools.failures import Failure
-from daybook.tools.opening import history
-from daybook.tools.printing import dim_with_kind, show_json
-from daybook.tools.texts import moment
-from daybook.tools.units import counted
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import dim_with_kind, show_json
+from daybook.tools.terminal.texts import moment
+from daybook.tools.terminal.units import counted
 
 MANY_EVENTS: Final = 1_000_000
 """From so many events without a catalog on, it is worth to say so."""

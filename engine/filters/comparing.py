@@ -9,7 +9,7 @@ import math
 import re
 from typing import Final, TypeAlias
 
-from daybook.engine.formats import Value
+from daybook.engine.facts.formats import Value
 
 Known: TypeAlias = Value | None
 """A value, or None where it is unknown."""

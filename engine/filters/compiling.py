@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from daybook.engine.content import codec_of
 from daybook.engine.filters import nodes
 from daybook.engine.filters.comparing import (
     Truth,
@@ -20,7 +19,8 @@ from daybook.engine.filters.comparing import (
 from daybook.engine.filters.costs import SCAN_SHIFT, Cost, cost_of
 from daybook.engine.filters.liking import compile_like
 from daybook.engine.filters.naming import AddressName, Reader, reader_of
-from daybook.engine.message import Message
+from daybook.engine.messages.content import codec_of
+from daybook.engine.messages.message import Message
 
 FILTER_BYTES_MAX: Final = 4096
 """How long a filter may be, in UTF-8."""

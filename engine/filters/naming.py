@@ -8,9 +8,9 @@ the syntax of filters.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from daybook.engine.content import codec_of
 from daybook.engine.filters.comparing import Known
-from daybook.engine.message import Message
+from daybook.engine.messages.content import codec_of
+from daybook.engine.messages.message import Message
 
 AddressName: TypeAlias = Callable[[int], str | None]
 """The name of an address by its id; None if it does not exist any more."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
-from daybook.engine.formats import Value
+from daybook.engine.facts.formats import Value
 
 
 class Literal(NamedTuple):

@@ -11,8 +11,8 @@ docs/pipeline.md says what the machines need.
 import sys
 
 from daybook.tools.daybook import cli
-from daybook.tools.failures import run
 from daybook.tools.pipeline import pipeline_group
+from daybook.tools.terminal.failures import run
 
 
 def main() -> None:

@@ -10,13 +10,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from daybook.engine import events
-from daybook.engine.events import ADDRESS, QUEUE, REASON, Row
-from daybook.engine.kinds import ENTERING, LEAVING, changing, outcome
-from daybook.engine.life import BEGINS, BROKER
-from daybook.engine.life import QUEUE as OF_QUEUE
-from daybook.engine.reasons import REASONS
-from daybook.engine.state import State
+from daybook.engine.facts import events
+from daybook.engine.facts.events import ADDRESS, QUEUE, REASON, Row
+from daybook.engine.facts.kinds import ENTERING, LEAVING, changing, outcome
+from daybook.engine.facts.life import BEGINS, BROKER
+from daybook.engine.facts.life import QUEUE as OF_QUEUE
+from daybook.engine.facts.reasons import REASONS
+from daybook.engine.state.state import State
 from daybook.history.audit.scene import routed_detail
 
 Way: TypeAlias = tuple[int, int, int]

@@ -7,11 +7,12 @@ hashing follow another rule (ADR 62). Must never know the order of deliveries.
 
 from typing import Final
 
-from daybook.engine import events, groups
-from daybook.engine.events import QUEUE, Row
-from daybook.engine.message import Message
-from daybook.engine.queues import Queue
-from daybook.engine.state import Consumer
+from daybook.engine.facts import events
+from daybook.engine.facts.events import QUEUE, Row
+from daybook.engine.messages.message import Message
+from daybook.engine.queues import groups
+from daybook.engine.queues.consumer import Consumer
+from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
 from daybook.history.audit.registry import after
 from daybook.history.audit.rules import Wrong

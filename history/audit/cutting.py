@@ -10,8 +10,8 @@ from heapq import heapreplace
 from typing import Final
 
 from daybook.journal.disk import Disk
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 
 PIECES_PER_PROCESS: Final = 16
 """So many pieces at most, so that a long one at the end keeps nobody waiting."""

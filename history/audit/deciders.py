@@ -9,12 +9,12 @@ rule says.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
-from daybook.engine import details, events
-from daybook.engine.events import KIND
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import KIND
 from daybook.history.scan import events_of, kinds_mask, wanted_blocks
+from daybook.journal.blocks.format import FooterEntry, segment_first_lsn
 from daybook.journal.disk import Disk
-from daybook.journal.format import FooterEntry, segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.segments.segment import open_segment, segment_names
 
 UNKNOWN: Final = 0
 """The level of brokers from before there were levels."""

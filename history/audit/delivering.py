@@ -5,9 +5,9 @@ Must never know how deliveries end.
 
 from typing import Final
 
-from daybook.engine import events, reasons
-from daybook.engine.core import DELIVERY_COUNT_MAX
-from daybook.engine.events import (
+from daybook.engine.core.core import DELIVERY_COUNT_MAX
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.events import (
     ADDRESS,
     CONNECTION,
     CONSUMER,
@@ -23,11 +23,12 @@ from daybook.engine.events import (
     REASON,
     Row,
 )
-from daybook.engine.expiry import is_expired
-from daybook.engine.message import PRIORITIES, READY, Entry
-from daybook.engine.queues import Queue
-from daybook.engine.scanning import behind
-from daybook.engine.state import NOTHING_PASSED, Consumer
+from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.consumer import Consumer
+from daybook.engine.queues.entry import NOTHING_PASSED, READY, Entry
+from daybook.engine.queues.level_scan import behind
+from daybook.engine.queues.queue import Queue
+from daybook.engine.routing.expiry import is_expired
 from daybook.history.audit import rules
 from daybook.history.audit.belonging import wrong_group
 from daybook.history.audit.parting import wrong_delivery

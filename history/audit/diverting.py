@@ -7,11 +7,11 @@ can read any more may let everything pass. Must never know which queues a messag
 from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
-from daybook.engine import details, events, reasons, retroactive
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.details import AddressDetail, Basis, DivertedDetail, DroppedDetail
-from daybook.engine.diverts import Divert
-from daybook.engine.events import (
+from daybook.engine.entries import retroactive
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.details import AddressDetail, Basis, DivertedDetail, DroppedDetail
+from daybook.engine.facts.events import (
     ADDRESS,
     BODY_OMITTED,
     CONNECTION,
@@ -28,12 +28,13 @@ from daybook.engine.events import (
     RELATED,
     Row,
 )
-from daybook.engine.expiry_rules import has_rules
-from daybook.engine.kinds import IN_TRANSACTIONS
-from daybook.engine.message import PRIORITIES, Message
-from daybook.engine.names import plain
-from daybook.engine.no_local import without_own
-from daybook.engine.state import Address
+from daybook.engine.facts.kinds import IN_TRANSACTIONS
+from daybook.engine.messages.message import PRIORITIES, Message
+from daybook.engine.names.names import plain
+from daybook.engine.queues.queue import Address
+from daybook.engine.settings.expiry_rules import has_rules
+from daybook.engine.state.diverts import Divert
+from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS
 from daybook.history.audit.grouping import check_transaction

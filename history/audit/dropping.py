@@ -8,13 +8,13 @@ messages enter queues.
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from daybook.engine import events, limits, reasons, retroactive
-from daybook.engine.bindings import Binding
-from daybook.engine.dead_ends import for_dead_letters, queue_name
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.details import Basis, DroppedDetail
-from daybook.engine.dropping import UNROUTED, why_no_queue, why_not_here
-from daybook.engine.events import (
+from daybook.engine.core import capacity
+from daybook.engine.entries import retroactive
+from daybook.engine.entries.placement import serves
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.details import Basis, DroppedDetail
+from daybook.engine.facts.events import (
     ADDRESS,
     BODY_OMITTED,
     CONNECTION,
@@ -26,15 +26,16 @@ from daybook.engine.events import (
     RELATED,
     Row,
 )
-from daybook.engine.id_cache import key_of
-from daybook.engine.message import PRIORITIES, Message
-from daybook.engine.names import beside, plain
-from daybook.engine.no_local import without_own
-from daybook.engine.placing import serves
-from daybook.engine.setting_keys import DROP
-from daybook.engine.sizes import size_of
-from daybook.engine.state import Address
-from daybook.engine.temporary_names import is_lost
+from daybook.engine.messages.message import PRIORITIES, Message
+from daybook.engine.names.names import beside, plain
+from daybook.engine.queues.id_cache import key_of
+from daybook.engine.queues.queue import Address, Binding
+from daybook.engine.routing.dead_letter_addresses import for_dead_letters, queue_name
+from daybook.engine.routing.drops import UNROUTED, why_no_queue, why_not_here
+from daybook.engine.settings.setting_keys import DROP
+from daybook.engine.state.no_local import without_own
+from daybook.engine.state.sizes import size_of
+from daybook.engine.topology.temporary_names import is_lost
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS
 from daybook.history.audit.diverting import takers_of
@@ -43,7 +44,7 @@ from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene
 
-OF_FULL: Final = frozenset(limits.KEYS_OF) | {reasons.DISK_FULL}
+OF_FULL: Final = frozenset(capacity.KEYS_OF) | {reasons.DISK_FULL}
 """The reasons that say that there was no room."""
 OF_MACHINE: Final = frozenset((reasons.DISK_FULL, reasons.GLOBAL_MAX_SIZE))
 """Those that the machine may have told the broker."""
@@ -114,7 +115,7 @@ def _wrong_basis(reason: int, basis: Basis) -> str:
     )
     if bool(basis.text) != is_told:
         return "what the machine said does not fit the reason"
-    if (basis.held or basis.limit) and reason not in limits.KEYS_OF:
+    if (basis.held or basis.limit) and reason not in capacity.KEYS_OF:
         return "it says how full something was, and nothing was full"
     if basis.volatile and reason != reasons.DUPLICATE:
         return "only a duplicate is known in memory"
@@ -188,7 +189,7 @@ def _not_full(scene: Scene, row: Row, decoded: DroppedDetail, address: Address) 
     if reason == reasons.DISK_FULL:
         return ""
     settings = scene.state.settings.resolve(address.name)
-    if reason in limits.OF_BROKER:
+    if reason in capacity.OF_BROKER:
         if settings.address_full_policy != DROP:
             return f"address '{address.name}' does not drop what it has no room for"
         if decoded.basis is not None and not basis.text and not 0 < basis.limit <= basis.held:
@@ -197,15 +198,15 @@ def _not_full(scene: Scene, row: Row, decoded: DroppedDetail, address: Address) 
     size, messages = size_of(address)
     if any(queue.transient_count for queue in address.queues()):
         # The content of messages that are not persistent is perhaps not journaled.
-        size = basis.held if reason in limits.OF_BYTES else 0
+        size = basis.held if reason in capacity.OF_BYTES else 0
         if decoded.basis is None:
             return ""
-    full = limits.full_by_itself(settings, address, size, messages)
-    if full != limits.Full(reason, DROP):
+    full = capacity.full_by_itself(settings, address, size, messages)
+    if full != capacity.Full(reason, DROP):
         return f"address '{address.name}' is not full by that limit, or does not drop"
     if decoded.basis is not None:
-        measured = limits.measure(scene.core, address.name, address, reason)
-        wanted = (size, measured[1]) if reason in limits.OF_BYTES else measured
+        measured = capacity.measure(scene.core, address.name, address, reason)
+        wanted = (size, measured[1]) if reason in capacity.OF_BYTES else measured
         if (basis.held, basis.limit) != wanted:
             return f"it held {wanted[0]}, and the limit was {wanted[1]}"
     return ""

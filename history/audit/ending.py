@@ -8,11 +8,11 @@ from typing import Final, cast
 
 import msgspec
 
-from daybook.engine import details, events, reasons, retroactive
-from daybook.engine.content import codec_of
-from daybook.engine.departing import copy_for, death_of, expiry_address, is_at_limit, is_used_up
-from daybook.engine.details import Death
-from daybook.engine.events import (
+from daybook.engine.entries import retroactive
+from daybook.engine.entries.rings import size_of
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.details import Death
+from daybook.engine.facts.events import (
     BODY_OMITTED,
     CONNECTION,
     CONSUMER,
@@ -28,19 +28,27 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
-from daybook.engine.expiry import is_expired
-from daybook.engine.kinds import changing
-from daybook.engine.life import CHANGES, ENDS
-from daybook.engine.life import QUEUE as OF_QUEUE
-from daybook.engine.message import IN_FLIGHT, Entry, Message
-from daybook.engine.names import plain
-from daybook.engine.own_headers import OWN_HEADERS
-from daybook.engine.queues import Queue
-from daybook.engine.rings import size_of
-from daybook.engine.setting_keys import HOLD
-from daybook.engine.settlements import ATTEMPTED, AUTO, NEVER, USUAL
-from daybook.engine.settlements import ENDS as MEANINGS
-from daybook.engine.settling import delay_after, is_lost
+from daybook.engine.facts.kinds import changing
+from daybook.engine.facts.life import CHANGES, ENDS
+from daybook.engine.facts.life import QUEUE as OF_QUEUE
+from daybook.engine.facts.own_headers import OWN_HEADERS
+from daybook.engine.facts.settlements import ATTEMPTED, AUTO, NEVER, USUAL
+from daybook.engine.facts.settlements import ENDS as MEANINGS
+from daybook.engine.messages.content import codec_of
+from daybook.engine.messages.message import Message
+from daybook.engine.names.names import plain
+from daybook.engine.queues.entry import IN_FLIGHT, Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.routing.departures import (
+    copy_for,
+    death_of,
+    expiry_address,
+    is_at_limit,
+    is_used_up,
+)
+from daybook.engine.routing.expiry import is_expired
+from daybook.engine.settings.setting_keys import HOLD
+from daybook.engine.settling.settlement import delay_after, is_lost
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import ORIGINS, RETURNED_FLAG
 from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts

@@ -6,9 +6,10 @@ queues, are in no event. So what is asked is whether some of these give the queu
 
 from typing import Final, NamedTuple, cast
 
-from daybook.engine import details, events, reasons
-from daybook.engine.content import text_of, view_of
-from daybook.engine.events import (
+from daybook.engine.entries.anycast_choice import next_anycast
+from daybook.engine.entries.placement import is_one_of_several
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import (
     ADDRESS,
     BODY_OMITTED,
     CONNECTION,
@@ -26,15 +27,14 @@ from daybook.engine.events import (
     TIME,
     Row,
 )
-from daybook.engine.expiry_rules import expires_of, has_rules
-from daybook.engine.id_cache import key_of
-from daybook.engine.message import MESSAGE_OVERHEAD_BYTES, PRIORITIES, Entry, Message
-from daybook.engine.no_local import without_own
-from daybook.engine.placing import is_one_of_several
-from daybook.engine.queues import Queue
-from daybook.engine.recall import Recall
-from daybook.engine.spreading import next_anycast
-from daybook.engine.state import Address
+from daybook.engine.messages.content import text_of, view_of
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, PRIORITIES, Message
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.id_cache import key_of
+from daybook.engine.queues.queue import Address, Queue
+from daybook.engine.queues.recall import Recall
+from daybook.engine.settings.expiry_rules import expires_of, has_rules
+from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS
 from daybook.history.audit.diverting import (

@@ -5,23 +5,15 @@ Must never know queues of messages.
 
 from typing import Final, cast
 
-from daybook.engine import details, events, reasons
-from daybook.engine.content import codec_of, is_known, text_of
-from daybook.engine.events import (
-    ADDRESS,
-    CONNECTION,
-    FLAGS,
-    KIND,
-    REASON,
-    RELATED,
-    Row,
-)
-from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, REFUSALS, about
-from daybook.engine.life import BROKER
-from daybook.engine.life import CONNECTION as OF_CONNECTION
-from daybook.engine.limits import over_max
-from daybook.engine.setting_keys import PAGE
-from daybook.engine.sizes import size_of
+from daybook.engine.core.capacity import over_max
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import ADDRESS, CONNECTION, FLAGS, KIND, REASON, RELATED, Row
+from daybook.engine.facts.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, REFUSALS, about
+from daybook.engine.facts.life import BROKER
+from daybook.engine.facts.life import CONNECTION as OF_CONNECTION
+from daybook.engine.messages.content import codec_of, is_known, text_of
+from daybook.engine.settings.setting_keys import PAGE
+from daybook.engine.state.sizes import size_of
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS
 from daybook.history.audit.registry import checks

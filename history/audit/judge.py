@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine import events, reasons
-from daybook.engine.apply import APPLY
-from daybook.engine.core import Options
-from daybook.engine.events import (
+from daybook.engine.core.core import Options
+from daybook.engine.entries.rings import size_of
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.events import (
     ADDRESS,
     CONNECTION,
     CONSUMER,
@@ -26,10 +26,10 @@ from daybook.engine.events import (
     EventType,
     Row,
 )
-from daybook.engine.misfit import MisfitError
-from daybook.engine.queues import StoreError
-from daybook.engine.rings import size_of
-from daybook.engine.state import State
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.queues.queue import StoreError
+from daybook.engine.state.apply import APPLY
+from daybook.engine.state.state import State
 from daybook.history.audit import (
     belonging,
     delivering,

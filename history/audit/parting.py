@@ -6,9 +6,9 @@ Must never know what a delivery's end means for its message.
 
 from typing import Final, cast
 
-from daybook.engine import details, events, reasons
-from daybook.engine.events import CONNECTION, CONSUMER, KIND, REASON, Row
-from daybook.engine.settlements import OUTCOMES
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, REASON, Row
+from daybook.engine.facts.settlements import OUTCOMES
 from daybook.history.audit import rules
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong

@@ -6,7 +6,7 @@ Must never know the rules.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from daybook.engine.events import Row
+from daybook.engine.facts.events import Row
 from daybook.history.audit.rules import Wrong
 from daybook.history.audit.scene import Scene
 

@@ -5,13 +5,15 @@ Must never know rings, or how messages enter queues.
 
 from typing import cast
 
-from daybook.engine import events, last_values, reasons
-from daybook.engine.details import DueDetail, RecalledDetail, RoutedDetail
-from daybook.engine.events import KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from daybook.engine.id_cache import key_of
-from daybook.engine.kinds import ENTERING
-from daybook.engine.message import READY, Entry, Message
-from daybook.engine.queues import Queue
+from daybook.engine.entries import last_values
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.details import DueDetail, RecalledDetail, RoutedDetail
+from daybook.engine.facts.events import KIND, MESSAGE, QUEUE, REASON, RELATED, Row
+from daybook.engine.facts.kinds import ENTERING
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.id_cache import key_of
+from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS
 from daybook.history.audit.rules import Wrong

@@ -8,13 +8,13 @@ from typing import Final, cast
 
 import msgspec
 
-from daybook.engine import details, events
-from daybook.engine.events import KIND, RELATED, Row
-from daybook.engine.kinds import ENDING_A_DELIVERY, LEAVING, OF_ENTRIES, changing
-from daybook.engine.life import ADDRESS as OF_ADDRESS
-from daybook.engine.life import BEGINS, CHANGES, ENDS
-from daybook.engine.life import CONSUMER as OF_CONSUMER
-from daybook.engine.life import QUEUE as OF_QUEUE
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import KIND, RELATED, Row
+from daybook.engine.facts.kinds import ENDING_A_DELIVERY, LEAVING, OF_ENTRIES, changing
+from daybook.engine.facts.life import ADDRESS as OF_ADDRESS
+from daybook.engine.facts.life import BEGINS, CHANGES, ENDS
+from daybook.engine.facts.life import CONSUMER as OF_CONSUMER
+from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.history.audit import rules
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine.core import Options
-from daybook.engine.events import TIME
-from daybook.engine.misfit import MisfitError
-from daybook.engine.queues import StoreDamaged
+from daybook.engine.core.core import Options
+from daybook.engine.facts.events import TIME
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.queues.queue import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
 from daybook.history.audit.cutting import beginnings
 from daybook.history.audit.deciders import UNKNOWN, levels_at
@@ -25,15 +25,15 @@ from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import CONSERVED, Breach
 from daybook.history.audit.scene import Folded, Scene
 from daybook.history.scan import event_at
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import Disk, RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of
-from daybook.paging.archived import archived_lsns
-from daybook.paging.layout import LAYOUT
-from daybook.paging.snapshots import known_snapshots
-from daybook.paging.tables import IndexDamaged
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import data_id_of
+from daybook.paging.snapshots.archived_snapshots import archived_lsns
+from daybook.paging.snapshots.snapshots import known_snapshots
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexDamaged
 from daybook.recovery.fold import FoldError
 from daybook.recovery.moments import Course
 

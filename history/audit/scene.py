@@ -7,18 +7,19 @@ events tell. Must never know what a rule says.
 from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
 
-from daybook.engine import details, events
-from daybook.engine.bindings import Binding
-from daybook.engine.content import is_known
-from daybook.engine.core import Core, Options
-from daybook.engine.events import BODY_OMITTED, KIND, RELATED, Row
-from daybook.engine.kinds import changing
-from daybook.engine.life import BEGINS, BROKER
-from daybook.engine.message import Entry, Message
-from daybook.engine.queues import ContentError, Queue
-from daybook.engine.sequences import filter_of
-from daybook.engine.state import Consumer, State
-from daybook.engine.window import Window
+from daybook.engine.consumers.sequences import filter_of
+from daybook.engine.core.core import Core, Options
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import BODY_OMITTED, KIND, RELATED, Row
+from daybook.engine.facts.kinds import changing
+from daybook.engine.facts.life import BEGINS, BROKER
+from daybook.engine.messages.content import is_known
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.consumer import Consumer
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Binding, ContentError, Queue
+from daybook.engine.queues.window import Window
+from daybook.engine.state.state import State
 from daybook.history.audit import deciders, rules
 from daybook.history.audit.rules import Wrong
 

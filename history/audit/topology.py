@@ -5,14 +5,23 @@ Must never know messages.
 
 from typing import cast
 
-from daybook.engine import details, events, reasons
-from daybook.engine.beginning import why_begin
 from daybook.engine.commands import Attach
-from daybook.engine.definitions import Detail, with_changes
-from daybook.engine.events import ADDRESS, CONNECTION, CONSUMER, KIND, QUEUE, REASON, RELATED, Row
-from daybook.engine.queues import Queue
-from daybook.engine.subscriptions import check_queue_of
-from daybook.engine.topology import is_unused
+from daybook.engine.consumers.subscriptions import check_queue_of
+from daybook.engine.entries.dispatch_start import why_begin
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import Detail, with_changes
+from daybook.engine.facts.events import (
+    ADDRESS,
+    CONNECTION,
+    CONSUMER,
+    KIND,
+    QUEUE,
+    REASON,
+    RELATED,
+    Row,
+)
+from daybook.engine.queues.queue import Queue
+from daybook.engine.topology.topology import is_unused
 from daybook.history.audit import rules
 from daybook.history.audit.parting import wrong_attached, wrong_detached
 from daybook.history.audit.registry import checks

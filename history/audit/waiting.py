@@ -5,12 +5,12 @@ Must never know how a delivery ended.
 
 from typing import cast
 
-from daybook.engine import events, reasons
-from daybook.engine.details import RoutedDetail, ScheduledDetail
-from daybook.engine.events import KIND, MESSAGE, QUEUE, REASON, TIME, Row
-from daybook.engine.kinds import ENTERING
-from daybook.engine.queues import Queue
-from daybook.engine.scheduling import is_later
+from daybook.engine.entries.schedules import is_later
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.details import RoutedDetail, ScheduledDetail
+from daybook.engine.facts.events import KIND, MESSAGE, QUEUE, REASON, TIME, Row
+from daybook.engine.facts.kinds import ENTERING
+from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
 from daybook.history.audit.deciders import BASIS, ENTERS_ASIDE
 from daybook.history.audit.rules import Wrong

@@ -33,18 +33,18 @@ from daybook.journal.archive.manifest import (
 from daybook.journal.archive.ranges import RangedDisk
 from daybook.journal.archive.snapshots import ArchivedSnapshots, missing_objects, snapshots_in
 from daybook.journal.archive.store import CHUNK_BYTES, LocalStore, Store, open_store, reason_of
-from daybook.journal.data_directory import MANIFEST_SUFFIX
-from daybook.journal.disk import Disk, RealDisk
-from daybook.journal.errors import ArchiveError, Corruption, JournalError
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     Damage,
     manifest_name,
     segment_first_lsn,
     snapshot_lsn,
     snapshot_name,
 )
-from daybook.journal.segment import data_id_of, open_segment, segment_names
-from daybook.journal.verify import Report, verify, verify_segment
+from daybook.journal.data_directory import MANIFEST_SUFFIX
+from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.errors import ArchiveError, Corruption, JournalError
+from daybook.journal.segments.segment import data_id_of, open_segment, segment_names
+from daybook.journal.segments.verify import Report, verify, verify_segment
 
 
 class ArchiveFault(msgspec.Struct, frozen=True):
@@ -230,7 +230,7 @@ class Archive:
 
         With a `live` journal the check continues into it. `progress` is called with the number of
         bytes just checked. Damage is in the report. Raises ArchiveError if the archive cannot be
-        listed, JournalError as `journal.verify`.
+        listed, JournalError as `journal.segments.verify`.
         """
         sizes = self._store.sizes()
         entries, faults = self._read_entries(sizes)

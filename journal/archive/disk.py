@@ -21,11 +21,11 @@ from typing import IO, Final, Protocol
 from daybook.journal.archive.manifest import ArchiveEntry, describe
 from daybook.journal.archive.ranges import RangedFile
 from daybook.journal.archive.store import Store
+from daybook.journal.blocks.format import Damage, manifest_name
 from daybook.journal.disk import Disk, File, RealFile
 from daybook.journal.errors import ArchiveError, JournalError
-from daybook.journal.format import Damage, manifest_name
 from daybook.journal.read_only import ReadOnly
-from daybook.journal.segment import check_segment
+from daybook.journal.segments.segment import check_segment
 
 
 class FetchedFile(RealFile):

@@ -16,10 +16,16 @@ from typing import Final
 import msgspec
 
 from daybook.journal.archive.manifest import ArchiveEntry
+from daybook.journal.blocks.format import (
+    Damage,
+    Footer,
+    SegmentHeader,
+    manifest_name,
+    segment_first_lsn,
+)
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
-from daybook.journal.format import Damage, Footer, SegmentHeader, manifest_name, segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.segments.segment import open_segment, segment_names
 
 WHOLE_COPY: Final = (
     "'journal archive fetch TARGET' makes a directory of the archive alone, which can be asked"

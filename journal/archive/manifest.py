@@ -8,14 +8,8 @@ from typing import Final
 
 import msgspec
 
-from daybook.journal.format import (
-    DATA_ID_BYTES,
-    FIRST_LSN,
-    HASH_BYTES,
-    Damage,
-    segment_name,
-)
-from daybook.journal.segment import Segment
+from daybook.journal.blocks.format import DATA_ID_BYTES, FIRST_LSN, HASH_BYTES, Damage, segment_name
+from daybook.journal.segments.segment import Segment
 
 MANIFEST_FORMAT: Final = 1
 MANIFEST_BYTES_MAX: Final = 1 << 16

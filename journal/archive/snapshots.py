@@ -17,9 +17,7 @@ import zstandard
 
 from daybook.journal.archive.manifest import MANIFEST_BYTES_MAX, SHA256_BYTES
 from daybook.journal.archive.store import Store
-from daybook.journal.data_directory import MANIFEST_SUFFIX
-from daybook.journal.errors import ArchiveError
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     DATA_ID_BYTES,
     HASH_BYTES,
     manifest_name,
@@ -27,6 +25,8 @@ from daybook.journal.format import (
     snapshot_lsn,
     snapshot_name,
 )
+from daybook.journal.data_directory import MANIFEST_SUFFIX
+from daybook.journal.errors import ArchiveError
 
 SNAPSHOT_FORMAT: Final = 1
 SHARE: Final = 10

@@ -24,13 +24,13 @@ from daybook.history.beginning import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, wanted_blocks
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
-from daybook.journal.format import Damage, segment_first_lsn
 from daybook.journal.pins import Pin
-from daybook.journal.segment import Segment, first_lsn_of, open_segment, segment_names
-from daybook.journal.verify import verify_segment
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import Segment, first_lsn_of, open_segment, segment_names
+from daybook.journal.segments.verify import verify_segment
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.decoding import read_split
 from daybook.pipeline.naming import NameTables
 from daybook.pipeline.parquet.archive import (

@@ -8,7 +8,7 @@ than the span and have an event in it; *dropped* are messages that a restart rem
 event: non-persistent ones, and all in queues that are not durable. A span that begins with event 1
 has no opening, and its ready and in-flight messages are exactly those of the broker.
 
-**Faults** are what the rules of `engine.apply` forbid:
+**Faults** are what the rules of `engine.state.apply` forbid:
 
 * `settled-twice`: acknowledged, dead-lettered, expired or removed after it had left the queue;
   `after-settlement`: delivered or returned after that, or any event after a restart dropped it;
@@ -43,8 +43,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from daybook.engine.kinds import ENTERING, LEAVING, TOPOLOGY, outcome
-from daybook.engine.life import ASIDE, IN_FLIGHT, READY
+from daybook.engine.facts.kinds import ENTERING, LEAVING, TOPOLOGY, outcome
+from daybook.engine.facts.life import ASIDE, IN_FLIGHT, READY
 from daybook.history.audit.rules import Breach
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_judge import (

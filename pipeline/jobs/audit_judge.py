@@ -1,21 +1,21 @@
 """Judges the events of one entry: a message in one queue, from when it entered to its end.
 
-The rules are those of `engine.apply`. At most one fault is reported for an event, and then the
-event is accepted as true, so that one error gives one fault. Between two events of an entry its
+The rules are those of `engine.state.apply`. At most one fault is reported for an event, and then
+the event is accepted as true, so that one error gives one fault. Between two events of an entry its
 queue, its consumer or the broker may have ended (`audit_lives`). Must never know SQL.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daybook.engine import events
-from daybook.engine.core import DELIVERY_COUNT_MAX
-from daybook.engine.events import BY_NUMBER
-from daybook.engine.kinds import ENTERING, LEAVING, LIVES, outcome
-from daybook.engine.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCHEDULE, READY
-from daybook.engine.reasons import REASONS
-from daybook.engine.settlements import ATTEMPTED, ENDS, USUAL
-from daybook.engine.settlements import NEVER as COUNTS_NEVER
+from daybook.engine.core.core import DELIVERY_COUNT_MAX
+from daybook.engine.facts import events
+from daybook.engine.facts.events import BY_NUMBER
+from daybook.engine.facts.kinds import ENTERING, LEAVING, LIVES, outcome
+from daybook.engine.facts.life import ASIDE, GONE, IN_FLIGHT, NOWHERE, ON_HOLD, ON_SCHEDULE, READY
+from daybook.engine.facts.reasons import REASONS
+from daybook.engine.facts.settlements import ATTEMPTED, ENDS, USUAL
+from daybook.engine.facts.settlements import NEVER as COUNTS_NEVER
 from daybook.pipeline.jobs.audit_lives import NEVER, Fault, Lives
 
 UNKNOWN: Final = "unknown"

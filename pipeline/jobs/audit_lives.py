@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import details, events, life
-from daybook.engine.kinds import NAMING, changing, names
+from daybook.engine.facts import details, events, life
+from daybook.engine.facts.kinds import NAMING, changing, names
 from daybook.history.beginning import beginning
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import Selection

@@ -12,7 +12,7 @@ from daybook.history.audit.rules import Breach
 from daybook.history.audit.running import joined, run_task, tasks
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import first_lsn_of
+from daybook.journal.segments.segment import first_lsn_of
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import SelectionError
 

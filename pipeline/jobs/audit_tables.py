@@ -6,8 +6,8 @@ Only SQL that DuckDB understands, and Spark after translation. Must never know w
 from collections.abc import Iterable
 from typing import Final
 
-from daybook.engine import events, reasons
-from daybook.engine.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, TOPOLOGY
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, TOPOLOGY
 from daybook.pipeline.views import HAS_DUE
 
 

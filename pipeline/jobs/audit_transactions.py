@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.pipeline.jobs.audit_lives import Fault, Lives
 
 Row = dict[str, Any]

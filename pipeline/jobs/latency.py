@@ -26,8 +26,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import events, life, reasons
-from daybook.engine.kinds import changing, names
+from daybook.engine.facts import events, life, reasons
+from daybook.engine.facts.kinds import changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES

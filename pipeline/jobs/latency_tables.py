@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from daybook.engine import events, reasons
-from daybook.engine.kinds import OF_ENTRIES, names
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.kinds import OF_ENTRIES, names
 from daybook.pipeline.jobs.audit_tables import entry_events
 from daybook.pipeline.jobs.latency_spread import bucket
 from daybook.pipeline.schema import TIME_TYPE

@@ -25,9 +25,10 @@ import msgspec
 import pyarrow as pa
 
 from daybook.client.stomp import PIECE_BYTES, Content
-from daybook.engine import details, events, headers, reasons
-from daybook.engine.content import UnknownFormat, View
-from daybook.engine.names import host_and_name, plain
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.messages import headers
+from daybook.engine.messages.content import UnknownFormat, View
+from daybook.engine.names.names import host_and_name, plain
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut

@@ -20,7 +20,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from daybook.engine.names import HOST
+from daybook.engine.names.names import HOST
 from daybook.pipeline.schema import check_columns
 from daybook.pipeline.selection import Selection, SelectionError
 

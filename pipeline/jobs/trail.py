@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from daybook.engine import details, events, life
-from daybook.engine.kinds import ENTERING, LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
+from daybook.engine.facts import details, events, life
+from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_tables import listed
 from daybook.pipeline.schema import TIME_TYPE

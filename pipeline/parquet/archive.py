@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from daybook.journal.archive.store import Content, Store, open_store, without_password
+from daybook.journal.blocks.format import NAME_DIGITS, segment_first_lsn, segment_name
 from daybook.journal.errors import ArchiveError
-from daybook.journal.format import NAME_DIGITS, segment_first_lsn, segment_name
 from daybook.pipeline.naming import NameTable, NameTables
 
 MANIFEST_FORMAT: Final = 1

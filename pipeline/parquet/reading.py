@@ -17,11 +17,11 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from daybook.engine.kinds import OF_TWO_MESSAGES, names
+from daybook.engine.facts.kinds import OF_TWO_MESSAGES, names
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.errors import ArchiveError
-from daybook.journal.format import segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.engines import History
 from daybook.pipeline.naming import NameTable
 from daybook.pipeline.parquet.archive import (

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from daybook.journal.format import FIRST_LSN
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.pipeline.decoding import read_split
 from daybook.pipeline.holding import Hold
 from daybook.pipeline.planning import Split, make_plan

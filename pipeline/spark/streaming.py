@@ -24,14 +24,14 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from daybook.client.control import is_running
-from daybook.engine.events import KIND, Row
+from daybook.engine.facts.events import KIND, Row
 from daybook.history.beginning import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, wanted_blocks
+from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError, NoJournal
-from daybook.journal.format import FIRST_LSN, segment_first_lsn
-from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.pipeline.decoding import read_split
 from daybook.pipeline.holding import Hold
 from daybook.pipeline.naming import NO_NAMES, NameTables

@@ -15,8 +15,8 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from daybook.engine.events import BY_NAME as KINDS
-from daybook.journal.segment import first_lsn_of
+from daybook.engine.facts.events import BY_NAME as KINDS
+from daybook.journal.segments.segment import first_lsn_of
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import History
 from daybook.pipeline.naming import NO_NAMES, NameTables

@@ -17,23 +17,23 @@ from daybook.engine.commands import (
     Rollback,
     Settle,
 )
-from daybook.engine.reasons import CLOSED
+from daybook.engine.facts.reasons import CLOSED
+from daybook.engine.facts.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settlements import ACCEPTED, FAILED, UNMETERED
-from daybook.protocols.stomp import foreign, states
-from daybook.protocols.stomp.durable_names import durable_name
-from daybook.protocols.stomp.errors import (
+from daybook.protocols.stomp.readers import Reader
+from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
+from daybook.protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.wire import foreign, states
+from daybook.protocols.stomp.wire.durable_names import durable_name
+from daybook.protocols.stomp.wire.errors import (
     StompError,
     Unfinished,
     UnknownDelivery,
     refused,
     shortened,
 )
-from daybook.protocols.stomp.frames import Head, required, truth
-from daybook.protocols.stomp.readers import Reader
-from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
-from daybook.protocols.stomp.subscription import Subscription
-from daybook.protocols.stomp.versions import V10, V12
+from daybook.protocols.stomp.wire.frames import Head, required, truth
+from daybook.protocols.stomp.wire.versions import V10, V12
 
 if TYPE_CHECKING:
     from daybook.protocols.stomp.conversation import Conversation

@@ -6,10 +6,10 @@ Must never know what a body is used for.
 from typing import Final
 
 from daybook.engine.commands import Send
-from daybook.protocols.stomp.errors import StompError
-from daybook.protocols.stomp.frames import UNTIL_NUL, body_too_long, wrong_length
-from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.sending import SendPlan
+from daybook.protocols.stomp.wire.errors import StompError
+from daybook.protocols.stomp.wire.frames import UNTIL_NUL, body_too_long, wrong_length
+from daybook.protocols.stomp.wire.options import StompOptions
 
 CHUNK_BYTES: Final = 64 * 1024
 """Length of the chunks of a large body, except the last; less if bodies are large below it."""

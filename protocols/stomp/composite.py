@@ -1,7 +1,7 @@
 """Composite destinations in SEND: one message for each of several destinations, all or none.
 
 Must never know how a message is divided into plans (`sending`), or carried out
-(`engine.composite`).
+(`engine.consumers.composite`).
 """
 
 from typing import TYPE_CHECKING

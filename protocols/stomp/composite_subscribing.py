@@ -1,7 +1,7 @@
 """Composite destinations in SUBSCRIBE: one subscription to several queues and topics, and to the
 queues that match a name with wildcards.
 
-Must never know which queues there are, or what one subscription shares (`engine.bundles`).
+Must never know which queues there are, or what one subscription shares (`engine.queues.consumer`).
 """
 
 from typing import Final
@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 
 from daybook.engine.commands import Attach, AttachAll
-from daybook.engine.definitions import ANYCAST
-from daybook.engine.syntax import Syntax
-from daybook.protocols.stomp.destinations import Target, divided, resolve
-from daybook.protocols.stomp.errors import StompError, shortened
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.facts.definitions import ANYCAST
+from daybook.engine.names.syntax import Syntax
+from daybook.protocols.stomp.wire.destinations import Target, divided, resolve
+from daybook.protocols.stomp.wire.errors import StompError, shortened
+from daybook.protocols.stomp.wire.options import StompOptions
 
 ONE_DESTINATION: Final = (
     "subscribe to each destination by itself; sequence numbers are those of one queue"

@@ -13,14 +13,16 @@ from daybook.engine.commands import (
     Send,
     SendToAll,
 )
-from daybook.engine.names import UNKNOWN_HOST
-from daybook.engine.outcomes import Outcome
-from daybook.engine.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing.send_outcome import Outcome
 from daybook.protocols.port import Body, BrokerPort, DeliveredMessage
-from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import ACTIONS, not_now
-from daybook.protocols.stomp.errors import (
+from daybook.protocols.stomp.heart_beats import HeartBeats
+from daybook.protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.wire import states
+from daybook.protocols.stomp.wire.errors import (
     StompError,
     never_connected,
     on_its_host,
@@ -29,7 +31,7 @@ from daybook.protocols.stomp.errors import (
     stalled,
     unchecked,
 )
-from daybook.protocols.stomp.frames import (
+from daybook.protocols.stomp.wire.frames import (
     Head,
     check_receipt,
     content_length,
@@ -38,12 +40,10 @@ from daybook.protocols.stomp.frames import (
     parse_head,
     required,
 )
-from daybook.protocols.stomp.handshake import Handshake
-from daybook.protocols.stomp.heart_beats import HeartBeats
-from daybook.protocols.stomp.options import StompOptions
-from daybook.protocols.stomp.subscription import Subscription
-from daybook.protocols.stomp.versions import TEXTS, V10, V12, escape
-from daybook.protocols.stomp.virtual_hosts import on_host
+from daybook.protocols.stomp.wire.handshake import Handshake
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.protocols.stomp.wire.versions import TEXTS, V10, V12, escape
+from daybook.protocols.stomp.wire.virtual_hosts import on_host
 
 _US_PER_MS: Final = 1000
 

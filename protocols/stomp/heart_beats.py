@@ -5,7 +5,7 @@ All times are microseconds since 1970 UTC, all spans microseconds.
 
 from typing import Final
 
-from daybook.protocols.stomp.handshake import Handshake
+from daybook.protocols.stomp.wire.handshake import Handshake
 
 _US_PER_MS: Final = 1000
 

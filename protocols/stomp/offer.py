@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.syntax import syntax_of
+from daybook.engine.names.syntax import syntax_of
 from daybook.protocols.port import (
     BrokerPort,
     Count,
@@ -18,8 +18,8 @@ from daybook.protocols.port import (
     Texts,
     Value,
 )
-from daybook.protocols.stomp.options import ROOM_MAX, StompOptions, key
 from daybook.protocols.stomp.session import Session
+from daybook.protocols.stomp.wire.options import ROOM_MAX, StompOptions, key
 
 _GIB: Final = 1 << 30
 _HEADER: Final = Text('the name of a header, like "user", or empty', r"[^\s:\\]*")

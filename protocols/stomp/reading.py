@@ -6,8 +6,8 @@ Headers of SUBSCRIBE as Apollo has them. Must never know what a queue holds.
 import re
 from typing import Final
 
-from daybook.protocols.stomp.errors import StompError, shortened
-from daybook.protocols.stomp.frames import Head, number, truth
+from daybook.protocols.stomp.wire.errors import StompError, shortened
+from daybook.protocols.stomp.wire.frames import Head, number, truth
 
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _OF_MESSAGE: Final = frozenset(

@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
-from daybook.engine.headers import (
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
+from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
+from daybook.engine.messages.headers import (
     RETAIN,
     RETAIN_ASKED,
     RETAINED,
@@ -20,9 +21,8 @@ from daybook.engine.headers import (
     explicit_line,
     without,
 )
-from daybook.engine.own_headers import OWN_HEADERS, VALIDATED_USER
-from daybook.protocols.stomp import foreign, synonyms
-from daybook.protocols.stomp.destinations import (
+from daybook.protocols.stomp.wire import foreign, synonyms
+from daybook.protocols.stomp.wire.destinations import (
     TEMPORARY_PREFIXES,
     Target,
     canonical,
@@ -30,11 +30,18 @@ from daybook.protocols.stomp.destinations import (
     resolve,
     with_own_names,
 )
-from daybook.protocols.stomp.errors import StompError, shortened
-from daybook.protocols.stomp.frames import Head, content_length, number, parse_head, required, truth
-from daybook.protocols.stomp.options import StompOptions
-from daybook.protocols.stomp.principals import value_of
-from daybook.protocols.stomp.versions import V10
+from daybook.protocols.stomp.wire.errors import StompError, shortened
+from daybook.protocols.stomp.wire.frames import (
+    Head,
+    content_length,
+    number,
+    parse_head,
+    required,
+    truth,
+)
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.protocols.stomp.wire.principals import value_of
+from daybook.protocols.stomp.wire.versions import V10
 
 RECEIPT_OUTCOME: Final = "receipt-outcome"
 """Header of SEND: its receipt is to say what became of the message."""

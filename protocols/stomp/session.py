@@ -11,17 +11,18 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import Chunk, Send, Settle
-from daybook.engine.headers import build
-from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import BrokerPort
-from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
 from daybook.protocols.stomp.bodies import Gathering
 from daybook.protocols.stomp.composite import send_to_all
 from daybook.protocols.stomp.conversation import Conversation
-from daybook.protocols.stomp.errors import Blocked, StompError, Unfinished, refused, too_early
-from daybook.protocols.stomp.frames import (
+from daybook.protocols.stomp.sending import Planner, SendPlan
+from daybook.protocols.stomp.wire import states
+from daybook.protocols.stomp.wire.errors import Blocked, StompError, Unfinished, refused, too_early
+from daybook.protocols.stomp.wire.frames import (
     UNTIL_NUL,
     check_receipt,
     cut_receipt,
@@ -29,9 +30,8 @@ from daybook.protocols.stomp.frames import (
     without_carriage_returns,
     wrong_length,
 )
-from daybook.protocols.stomp.options import StompOptions
-from daybook.protocols.stomp.sending import Planner, SendPlan
-from daybook.protocols.stomp.versions import V10, V12
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.protocols.stomp.wire.versions import V10, V12
 
 _LINE_ENDS: Final = (10, 13)
 _NO_LINE_END: Final = re.compile(rb"[^\r\n]")
@@ -66,7 +66,7 @@ class Session(Conversation):
     - when `login_request` (login, passcode, client id) is set, answers with `authenticated`;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - when `is_blocked` is set, reads no more from the peer until it has called `proceed`, which it
-      does when it is the connection's turn (`engine.line`);
+      does when it is the connection's turn (`engine.limits.waiting_senders`);
     - when `has_more` is set, reads no more from the peer until it has called `proceed`, which it
       does after other sessions had their turn: the broker's budget was used up before the input;
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;

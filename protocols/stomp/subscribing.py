@@ -4,15 +4,16 @@ from collections.abc import Callable
 from typing import Final
 
 from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.settlements import AUTO, BY_GRANT, BY_SETTLEMENT, UNMETERED
-from daybook.protocols.stomp import composite_subscribing, foreign, synonyms
-from daybook.protocols.stomp.destinations import Target
-from daybook.protocols.stomp.durable_names import durable_name
-from daybook.protocols.stomp.errors import StompError, shortened
-from daybook.protocols.stomp.frames import Head, number, required, truth
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.settlements import AUTO, BY_GRANT, BY_SETTLEMENT, UNMETERED
+from daybook.protocols.stomp import composite_subscribing
 from daybook.protocols.stomp.reading import Reading
+from daybook.protocols.stomp.wire import foreign, synonyms
+from daybook.protocols.stomp.wire.destinations import Target
+from daybook.protocols.stomp.wire.durable_names import durable_name
+from daybook.protocols.stomp.wire.errors import StompError, shortened
+from daybook.protocols.stomp.wire.frames import Head, number, required, truth
+from daybook.protocols.stomp.wire.options import StompOptions
 
 CLIENT: Final = "client"
 CLIENT_INDIVIDUAL: Final = "client-individual"

@@ -6,17 +6,17 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from daybook.engine.content import text_of, view_of
-from daybook.engine.events import FORMAT, GROUPED
-from daybook.engine.formats import FORMAT_SHIFT, LINES
-from daybook.engine.headers import build, unescape, without
-from daybook.engine.settlements import AUTO, BY_GRANT, UNMETERED
+from daybook.engine.facts.events import FORMAT, GROUPED
+from daybook.engine.facts.formats import FORMAT_SHIFT, LINES
+from daybook.engine.facts.settlements import AUTO, BY_GRANT, UNMETERED
+from daybook.engine.messages.content import text_of, view_of
+from daybook.engine.messages.headers import build, unescape, without
 from daybook.protocols.port import DeliveredMessage
-from daybook.protocols.stomp.destinations import respelled
 from daybook.protocols.stomp.sending import NOT_STORED, REPLY_TO
-from daybook.protocols.stomp.spelling import SEPARATOR
 from daybook.protocols.stomp.subscribing import CLIENT, SubscribeRequest
-from daybook.protocols.stomp.versions import V10, V12, escape, express
+from daybook.protocols.stomp.wire.destinations import respelled
+from daybook.protocols.stomp.wire.spelling import SEPARATOR
+from daybook.protocols.stomp.wire.versions import V10, V12, escape, express
 
 if TYPE_CHECKING:
     from daybook.protocols.stomp.conversation import Conversation

@@ -6,7 +6,7 @@ how a file is read.
 
 from typing import Final
 
-from daybook.engine.setting_key import Value
+from daybook.engine.settings.setting_key import Value
 
 BASE_SETTINGS: Final[dict[str, Value]] = {
     "dead-letter-policy": "DROP",

@@ -1,20 +1,21 @@
 """The configuration of Artemis, `broker.xml`, as the source of ours.
 
-What both have is translated by the tables of keys (`engine.setting_keys`, `engine.definitions`,
-`server.options`): a key of the same name works as soon as it exists here. What Daybook does not
-have becomes a finding with file, line and element, never silence. Values are checked where those of
-other files are. Must never act on what it reads.
+What both have is translated by the tables of keys (`engine.settings.setting_keys`,
+`engine.facts.definitions`, `server.configuration.options`): a key of the same name works as soon as
+it exists here. What Daybook does not have becomes a finding with file, line and element, never
+silence. Values are checked where those of other files are. Must never act on what it reads.
 """
 
 import re
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.permissions import PERMISSIONS
-from daybook.engine.setting_keys import BY_NAME
-from daybook.engine.settings import check_value
-from daybook.server.acceptor_options import TABLES
-from daybook.server.config_source import Block, Given, Source, literal
+from daybook.engine.settings.permissions import PERMISSIONS
+from daybook.engine.settings.setting_keys import BY_NAME
+from daybook.engine.settings.settings import check_value
+from daybook.server.configuration.acceptor_options import TABLES
+from daybook.server.configuration.config_source import Block, Given, Source, literal
+from daybook.server.configuration.options import BROKER, QUEUE_TABLE
 from daybook.server.foreign import artemis_tls
 from daybook.server.foreign.apollo_xml import ApolloReader
 from daybook.server.foreign.artemis import (
@@ -35,7 +36,6 @@ from daybook.server.foreign.artemis_logins import LOGIN, USERS, named, read_logi
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.logins import note_users
 from daybook.server.foreign.xml_source import Element, XmlError, read_xml
-from daybook.server.options import BROKER, QUEUE_TABLE
 
 _SIZE: Final = re.compile(r"(-?\d+)\s*([KMG])(?:i?B)?", re.IGNORECASE)
 _URL: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.DOTALL)

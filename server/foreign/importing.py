@@ -7,7 +7,7 @@ from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.logins import users_of
 from daybook.server.foreign.rabbitmq import Definitions, is_definitions
 from daybook.server.foreign.taking_over import artemis_users
-from daybook.server.users_file import User
+from daybook.server.users.users_file import User
 
 
 def foreign_users(source: Path, roles: Path | None, findings: Findings) -> dict[str, User]:

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.names import wrong_with_host
+from daybook.engine.names.names import wrong_with_host
 from daybook.server.foreign.findings import Findings
-from daybook.server.passcode_hashes import hash_of_artemis
-from daybook.server.users import hash_of
-from daybook.server.users_file import ROLES_MAX, User, UsersError, wrong_with_name
+from daybook.server.users.passcode_hashes import hash_of_artemis
+from daybook.server.users.users import hash_of
+from daybook.server.users.users_file import ROLES_MAX, User, UsersError, wrong_with_name
 
 USERS_MAX: Final = 100_000
 _MASKED: Final = "ENC("

@@ -14,10 +14,15 @@ from typing import Any, Final
 import msgspec
 import re2
 
-from daybook.engine.names import HOST_LENGTH_MAX, wrong_with, wrong_with_host, wrong_with_wildcards
-from daybook.engine.patterns import PatternTrie, overlap, path_of
-from daybook.engine.syntax import DEFAULT as SYNTAX
-from daybook.server.config_source import Block, Given, Source
+from daybook.engine.names.names import (
+    HOST_LENGTH_MAX,
+    wrong_with,
+    wrong_with_host,
+    wrong_with_wildcards,
+)
+from daybook.engine.names.patterns import PatternTrie, overlap, path_of
+from daybook.engine.names.syntax import DEFAULT as SYNTAX
+from daybook.server.configuration.config_source import Block, Given, Source
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.logins import ForeignUser
 from daybook.server.foreign.rabbitmq_arguments import Meaning, meaning_of, merged

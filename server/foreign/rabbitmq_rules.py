@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import re2
 
-from daybook.engine.permissions import (
+from daybook.engine.settings.permissions import (
     BROWSE,
     CONSUME,
     CREATE_ADDRESS,
@@ -24,7 +24,7 @@ from daybook.engine.permissions import (
     SEND,
     USER,
 )
-from daybook.server.users_file import wrong_with_name
+from daybook.server.users.users_file import wrong_with_name
 
 EVERYTHING: Final = (".*", "^.*$", "^.*", ".*$")
 _NOTHING: Final = ("", "^$")

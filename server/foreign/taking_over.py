@@ -9,9 +9,9 @@ from pathlib import Path
 from daybook.server.foreign.artemis_logins import read_logins
 from daybook.server.foreign.findings import Findings, Foreign
 from daybook.server.foreign.logins import users_of
-from daybook.server.logs import logger
-from daybook.server.users import GUEST, Users
-from daybook.server.users_file import User
+from daybook.server.process.logs import logger
+from daybook.server.users.users import GUEST, Users
+from daybook.server.users.users_file import User
 
 log = logger("users")
 

@@ -8,11 +8,13 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         EndpointError               client.endpoint
         StompError                  client.stomp
             Refused                 client.stomp
-        UnknownFormat               engine.content
-        MisfitError                 engine.misfit
-        StoreError                  engine.queues
-            ContentError            engine.queues
-            StoreDamaged            engine.queues
+        MisfitError                 engine.facts.mismatch
+        UnknownFormat               engine.messages.content
+        StoreError                  engine.queues.queue
+            ContentError            engine.queues.queue
+            StoreDamaged            engine.queues.queue
+        Damage                      journal.blocks.format
+        UnknownVersion              journal.blocks.format
         JournalError                journal.errors
             ArchiveError            journal.errors
             Corruption              journal.errors
@@ -23,33 +25,31 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             NoJournal               journal.errors
             WrongLayout             journal.errors
             SparkError              pipeline.spark.session
-        Damage                      journal.format
-        UnknownVersion              journal.format
-        BaseDamaged                 paging.base
-        IndexDamaged                paging.checked
-        IndexerFailed               paging.process
-        IndexerStuck                paging.process
-        IndexUnwritable             paging.tables
+        IndexerFailed               paging.indexer.process
+        IndexerStuck                paging.indexer.process
+        BaseDamaged                 paging.snapshots.base
+        IndexDamaged                paging.tables.checked
+        IndexUnwritable             paging.tables.tables
         PublishError                pipeline.publishing
         SelectionError              pipeline.selection
             SchemaError             pipeline.schema
         SqlError                    pipeline.sql.planning
         RecoveryError               recovery.directory
-        ExportError                 recovery.export_proof
         FoldError                   recovery.fold
-        ForkError                   recovery.fork
-        SalvageError                recovery.salvage
-        SigningKeyError             recovery.signing_keys
-        StatementError              recovery.statements
-        ConfigError                 server.config
+        ForkError                   recovery.salvage.fork
+        SalvageError                recovery.salvage.salvage
+        ExportError                 recovery.signing.export_proof
+        SigningKeyError             recovery.signing.signing_keys
+        StatementError              recovery.signing.statements
+        ConfigError                 server.configuration.config
+        TomlError                   server.configuration.toml_source
+            TomlMissing             server.configuration.toml_source
         StartError                  server.configuring
-        TooFewDescriptors           server.descriptors
         XmlError                    server.foreign.xml_source
-        TlsError                    server.layers.certificates
-        StepError                   server.leaving
-        TomlError                   server.toml_source
-            TomlMissing             server.toml_source
-        UsersError                  server.users_file
+        StepError                   server.history.retention_rounds
+        TlsError                    server.network.layers.certificates
+        TooFewDescriptors           server.process.descriptors
+        UsersError                  server.users.users_file
         BrokerTrouble               tools.drills.broker
         Gone                        tools.drills.clients
         NoSuchPoint                 tools.drills.points

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from daybook.client.control import ask
-from daybook.server.descriptors import RESERVE
+from daybook.server.process.descriptors import RESERVE
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -14,9 +14,9 @@ import pytest
 
 from bench.honest import Honest
 from daybook.client.control import ask
-from daybook.engine import details, events
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.engine.facts import details, events
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire, frame

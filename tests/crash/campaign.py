@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.invariants import check
-from daybook.engine.state import State
+from daybook.engine.state.invariants import check
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.recovery.readonly import read_state
@@ -24,7 +24,7 @@ from daybook.tools.drills.workload import (
     begin_work,
     end_work,
 )
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.support.process import BrokerProcess, wait_for
 
 CONFIG: Final = """

@@ -9,15 +9,15 @@ import json
 import sys
 from pathlib import Path
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from daybook.journal.data_directory import DATA_ID, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
-from daybook.paging.checked import IndexDamaged
-from daybook.paging.checking import check
-from daybook.paging.judging import judge
-from daybook.paging.store import IndexStore
-from daybook.paging.structure import check_structure
-from daybook.paging.tables import open_for_reading
+from daybook.paging.checks.index_check import check
+from daybook.paging.checks.usability import judge
+from daybook.paging.content.store import IndexStore
+from daybook.paging.tables.checked import IndexDamaged
+from daybook.paging.tables.structure import check_structure
+from daybook.paging.tables.tables import open_for_reading
 
 
 def verdict(index: Path, data: Path) -> dict[str, str | int]:

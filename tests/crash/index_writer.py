@@ -10,9 +10,9 @@ from pathlib import Path
 
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
 
 
 def main(data: Path, at_once: int) -> None:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import INDEX, TABLES
-from daybook.paging.checking import check
+from daybook.paging.checks.index_check import check
 from daybook.tools.drills.clients import Connect
 from daybook.tools.drills.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign

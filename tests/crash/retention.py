@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import segment_first_lsn
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.tools.drills.clients import Connect
 from daybook.tools.drills.workload import Worker, begin_work, end_work
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.crash.campaign import KILL_AFTER_SECONDS
 from tests.crash.paged import PAGED_SETTINGS, PagedCampaign
 from tests.support.process import BrokerProcess, wait_for
@@ -37,7 +37,7 @@ def retiring(broker: BrokerProcess) -> list[int]:
     found = []
     for pid in broker.children():
         with suppress(OSError):
-            if b"daybook.paging.retiring" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"daybook.paging.retention.retirement" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
     return found
 

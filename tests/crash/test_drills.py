@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from daybook.recovery.signing_keys import make_pair
+from daybook.recovery.signing.signing_keys import make_pair
 from daybook.tools import journal_cli
 from daybook.tools.drills import broker, campaigns, hardships, witness
 from daybook.tools.drills.campaigns import Asked
@@ -111,7 +111,7 @@ from daybook.tools.drills.noting import NotingFile
 NotingFile.fdatasync = lambda self: self._notes.delay()
 """
 ANSWERS_EARLY = """
-from daybook.server.outbox import Outbox
+from daybook.server.hub.outbox import Outbox
 real = Outbox.put
 Outbox.put = lambda self, outlet, parts, gate: real(self, outlet, parts, 0)
 """
@@ -152,7 +152,7 @@ journal.find_tail = find_tail
 COUNTS_AFRESH = AFTER_THE_FOLD.format(harm="entry.delivery_count = 0")
 KNOWS_A_SYNC = """
 import os, threading, time
-from daybook.server.hub import Hub
+from daybook.server.hub.hub import Hub
 from daybook.tools.drills.noting import NotingFile
 since = [0.0]
 sync = NotingFile.fdatasync
@@ -178,7 +178,7 @@ Hub.tick = tick
 BEATS_AFTER_SYNCS = (
     KNOWS_A_SYNC
     + """
-from daybook.server.deadlines import Deadlines
+from daybook.server.hub.deadlines import Deadlines
 real = Deadlines.due
 Deadlines.due = lambda self, now: () if is_slow() else real(self, now)
 """
@@ -208,7 +208,7 @@ Hub.tick = tick
 WRITES_WITHOUT_ROOM = """
 import os, time
 from daybook.journal.errors import DiskFull
-from daybook.journal.writer import WriterCore
+from daybook.journal.writing.writer import WriterCore
 real = WriterCore.append
 def append(self, batch):
     try:
@@ -224,7 +224,7 @@ ANSWERS_UNWRITTEN = WRITES_WITHOUT_ROOM.format(
 DIES_WITHOUT_ROOM = WRITES_WITHOUT_ROOM.format(harm="os._exit(3)")
 HANGS_WITHOUT_ROOM = """
 import time
-from daybook.server.disk_watch import DiskWatch
+from daybook.server.monitoring.disk_watch import DiskWatch
 real = DiskWatch.no_segment
 def no_segment(self, full):
     real(self, full)
@@ -232,13 +232,13 @@ def no_segment(self, full):
 DiskWatch.no_segment = no_segment
 """
 NEVER_RESUMES = """
-from daybook.server.disk_watch import DiskWatch
+from daybook.server.monitoring.disk_watch import DiskWatch
 DiskWatch.has_segment = lambda self: None
 """
 NEVER_RETRIES = WRITES_WITHOUT_ROOM.format(harm="time.sleep(1000)")
 LOSES_A_PIECE = """
 from msgspec.structs import replace
-from daybook.engine import chunks
+from daybook.engine.routing import chunks
 from daybook.engine.refusals import Refusal
 real = chunks.take_chunk
 waited = set()

@@ -13,7 +13,7 @@ import pytest
 from bench.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
-from daybook.paging.judging import check_apart, judge
+from daybook.paging.checks.usability import check_apart, judge
 from daybook.tools.drills.clients import Connect, Receipt
 from daybook.tools.drills.workload import ORDERS
 from tests.crash.campaign import Campaign

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import zstandard
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from tests.support.leaving import Leaving
 from tests.support.scenario import RETENTION, play
 from tests.support.world import World, fold

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.journal.batch import Batch
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.format import RESERVE_NAME
+from daybook.journal.blocks.layout import RowLayout
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import RESERVE_NAME
 from daybook.journal.journal import Journal
-from daybook.journal.layout import RowLayout
 
 FOLDER: Final = Path(__file__).parent / "v1-wide"
 DATA_ID: Final = b"golden journal 1"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from daybook.journal.blocks.format import manifest_name, snapshot_name
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import manifest_name, snapshot_name
-from daybook.paging.archived import archived_lsns
+from daybook.paging.snapshots.archived_snapshots import archived_lsns
 from daybook.tools.journal_cli import cli
 from tests.crash.retention import first_lsn
 from tests.interop.test_time_travel import FIGURES, quiet_moment

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.own_headers import DEATH_HEADERS
+from daybook.engine.facts.own_headers import DEATH_HEADERS
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery

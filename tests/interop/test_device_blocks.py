@@ -6,8 +6,8 @@ import pytest
 
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.own_headers import OWN_HEADERS
+from daybook.engine.facts.own_headers import OWN_HEADERS
 from tests.interop.test_administration_over_network import LISTEN, asked, recorded
 from tests.interop.test_permissions import login, user
 from tests.interop.using import sent

@@ -16,7 +16,7 @@ import pytest
 from bench.preload import NoCompiler, compile_library
 from daybook.client.control import ask
 from daybook.journal.data_directory import JOURNAL
-from daybook.server.health import problems
+from daybook.server.monitoring.health import problems
 from tests.crash.power import SOURCE
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire

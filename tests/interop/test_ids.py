@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybook.engine.core import LSNS_RESERVED
+from daybook.engine.core.core import LSNS_RESERVED
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from daybook.client.control import ask
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 

@@ -14,14 +14,14 @@ from crc32c import crc32c
 
 from bench.preload import NoCompiler, compile_library
 from daybook.client.control import ask
-from daybook.engine.events import BY_NUMBER
+from daybook.engine.facts.events import BY_NUMBER
+from daybook.journal.blocks.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import read_state
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.crash.power import SOURCE
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.wire import Closed, Wire, frame

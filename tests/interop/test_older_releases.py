@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import open_segment, segment_names
+from daybook.journal.segments.segment import open_segment, segment_names
 from daybook.tools.journal_cli import cli as journal
 from tests.interop.using import connected, daybook, sent
 from tests.support.process import BrokerProcess

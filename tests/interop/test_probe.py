@@ -14,10 +14,10 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from daybook.client.control import ask
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
-from daybook.server.figures import FAMILIES
+from daybook.server.monitoring.figures import FAMILIES
 from tests.interop.test_hanging import stopped
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from daybook.client.control import ask
 from daybook.journal.data_directory import INDEX
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.tools.daybook import cli as daybook
 from daybook.tools.journal_cli import cli as journal
 from tests.crash.retention import first_lsn

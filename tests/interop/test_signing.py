@@ -11,10 +11,10 @@ import pytest
 
 from daybook.journal.data_directory import JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
-from daybook.recovery.signing_keys import load_public, make_pair
-from daybook.recovery.statements import key_id
-from daybook.tools.proving import Proof, anchors_in
-from daybook.tools.verification import Verdict, verify_data
+from daybook.recovery.signing.signing_keys import load_public, make_pair
+from daybook.recovery.signing.statements import key_id
+from daybook.tools.verification.signature_proof import Proof, anchors_in
+from daybook.tools.verification.verification import Verdict, verify_data
 from tests.interop.test_flow import status
 from tests.interop.wire import Wire
 from tests.support import nursery
@@ -107,7 +107,7 @@ def notaries(broker: BrokerProcess) -> list[int]:
     found = []
     for child in broker.children() if broker.is_running else []:
         command = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"daybook.server.notary" in command:
+        if b"daybook.server.history.notary" in command:
             found.append(child)
     return found
 
@@ -141,7 +141,8 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, line: str, why
 def test_a_broker_imports_no_cryptography() -> None:
     code = (
         "import sys, daybook.tools.daybook, daybook.server.service, daybook.tools.journal_cli, "
-        "daybook.tools.verifying; print([m for m in sys.modules if m.startswith('cryptography')])"
+        "daybook.tools.verification.verify_command; "
+        "print([m for m in sys.modules if m.startswith('cryptography')])"
     )
     found = nursery.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert found.stdout.strip() == b"[]"

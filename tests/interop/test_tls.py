@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import stomp  # type: ignore[import-untyped]
 
-from daybook.engine import details, events
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.engine.facts import details, events
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
 from tests.interop.test_logins import add_user
 from tests.interop.wire import Closed, Wire, frame

@@ -10,7 +10,7 @@ import pytest
 
 from daybook.journal.data_directory import INDEX_LOCK, LOCK
 from daybook.journal.lock import holder_pid
-from daybook.paging.ownership import owning_index
+from daybook.paging.indexer.ownership import owning_index
 from tests.interop.test_hanging import stopped
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

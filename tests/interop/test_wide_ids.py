@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from daybook.engine.commands import CreateQueue
-from daybook.engine.definitions import QueueDefinition
-from daybook.engine.events import SHORT_ID_MAX
+from daybook.engine.facts.definitions import QueueDefinition
+from daybook.engine.facts.events import SHORT_ID_MAX
 from daybook.tools.daybook import cli as daybook_cli
 from daybook.tools.journal_cli import cli as journal_cli
 from tests.interop.test_retention import drain, run, send, status

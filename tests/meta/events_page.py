@@ -5,8 +5,9 @@
 
 from collections.abc import Sequence
 
-from daybook.engine import content, events, life, reasons
-from daybook.engine.formats import number_of
+from daybook.engine.facts import events, life, reasons
+from daybook.engine.facts.formats import number_of
+from daybook.engine.messages import content
 from tests.meta import tree
 from tests.support import transitions
 
@@ -16,7 +17,7 @@ INTRODUCTION = """\
 # Events
 
 Every decision of the broker is one of these events. This page is drawn from the table in
-`engine/events.py` by `make map`; numbers and columns are for ever, details grow by optional
+`engine/facts/events.py` by `make map`; numbers and columns are for ever, details grow by optional
 fields.
 
 An event is a row of integers, a *detail* (msgpack map, absent fields have their default), *headers*

@@ -1,6 +1,6 @@
 """Finding lists of kinds of events that somebody wrote by hand.
 
-A set of kinds belongs to the table of events (`engine.kinds` derives it), else a new kind is
+A set of kinds belongs to the table of events (`engine.facts.kinds` derives it), else a new kind is
 forgotten where nobody looked. A rule about one kind is no list. Yields a sentence per finding.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from daybook.engine import events
+from daybook.engine.facts import events
 
 CONSTANTS: Final = {
     name
@@ -20,7 +20,7 @@ CONSTANTS: Final = {
 }
 NAMES: Final = frozenset(events.BY_NAME)
 NUMBERS: Final = frozenset(str(number) for number in events.BY_NUMBER)
-HERE: Final = "it is derived from the table of events; see engine/kinds.py"
+HERE: Final = "it is derived from the table of events; see engine/facts/kinds.py"
 
 _IN: Final = re.compile(r"kind\w*\s+(?:NOT\s+)?IN\s*\(([^)]*)\)", re.IGNORECASE)
 _EQUAL: Final = r"kind\w*\s*(?:=|<>)\s*'?(\w+)'?"

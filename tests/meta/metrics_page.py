@@ -1,9 +1,9 @@
-"""The table of metrics in docs/monitoring.md, drawn from `server.figures`.
+"""The table of metrics in docs/monitoring.md, drawn from `server.monitoring.figures`.
 
 `make map` (python -m tests.meta.metrics_page) draws it anew; a test compares.
 """
 
-from daybook.server.figures import FAMILIES
+from daybook.server.monitoring.figures import FAMILIES
 from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
 

@@ -1,8 +1,8 @@
 """Names in code style on the pages: what looks like one of ours is looked up in the sources.
 
 The checks cover commands (`make X`, `daybook X --option`, `journal X`), files and folders, modules
-and what is in them (`engine.apply`), and words that look like an identifier or a key. A word is
-known if the code has it, as a name or in a text that is not a docstring.
+and what is in them (`engine.state.apply`), and words that look like an identifier or a key. A word
+is known if the code has it, as a name or in a text that is not a docstring.
 """
 
 import re

@@ -1,11 +1,11 @@
-"""The table of shares in docs/configuration.md, drawn from `server.pools`.
+"""The table of shares in docs/configuration.md, drawn from `server.users.pools`.
 
 `make map` (python -m tests.meta.pools_page) draws it anew; a test compares.
 """
 
-from daybook.engine.pools import Limit
-from daybook.server.options import BROKER
-from daybook.server.pools import POOLS
+from daybook.engine.limits.pools import Limit
+from daybook.server.configuration.options import BROKER
+from daybook.server.users.pools import POOLS
 from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
 

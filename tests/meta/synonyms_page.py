@@ -1,9 +1,10 @@
-"""The table of headers that mean the same in docs/stomp.md, drawn from `protocols.stomp.synonyms`.
+"""The table of headers that mean the same in docs/stomp.md, drawn from
+`protocols.stomp.wire.synonyms`.
 
 `make map` (python -m tests.meta.synonyms_page) draws it anew; a test compares.
 """
 
-from daybook.protocols.stomp.synonyms import ALL
+from daybook.protocols.stomp.wire.synonyms import ALL
 from tests.meta import drawn_part, tree
 from tests.meta.events_page import table
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.meta import tree
 
-MAY: Final = ("paging/checked.py", "paging/tables.py", "paging/upgrading.py")
+MAY: Final = ("paging/tables/checked.py", "paging/tables/tables.py", "paging/fold/upgrade.py")
 """Who may know LMDB: whoever imports it could read rows that nobody proved."""
 PRIVATE: Final = ("_txn", "_env", "as_stored", "dbi")
 """Attributes behind which rows are without their proofs."""

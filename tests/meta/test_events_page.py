@@ -1,6 +1,6 @@
 """docs/events.md says what the table of events says."""
 
-from daybook.engine import events, reasons
+from daybook.engine.facts import events, reasons
 from tests.meta import events_page
 
 

@@ -1,4 +1,4 @@
-"""docs/journal-format.md says what journal/format.py does, byte for byte."""
+"""docs/journal-format.md says what journal/blocks/format.py does, byte for byte."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,8 @@ from struct import calcsize
 
 import pytest
 
-from daybook.journal import format as journal_format
-from daybook.journal.block import kind_bit, queue_bit
+from daybook.journal.blocks import format as journal_format
+from daybook.journal.blocks.block import kind_bit, queue_bit
 
 PAGE = (Path(__file__).parents[2] / "docs" / "journal-format.md").read_text("utf-8")
 STRUCTURES = {

@@ -5,15 +5,15 @@ from typing import Final
 
 import pytest
 
-from daybook.engine import events, kinds
-from daybook.engine.apply import APPLY, nothing
-from daybook.engine.life import ASIDE, BEGINS, CHANGES, ENDS, GONE, IN_FLIGHT, NOWHERE, READY
+from daybook.engine.facts import events, kinds
+from daybook.engine.facts.life import ASIDE, BEGINS, CHANGES, ENDS, GONE, IN_FLIGHT, NOWHERE, READY
+from daybook.engine.state.apply import APPLY, nothing
 from tests.meta import tree
 from tests.meta.kind_lists import CONSTANTS, kind_lists
 
 ALLOWED: Final = {
-    "engine/events.py": "the table itself",
-    "engine/apply.py": "what each kind means: one function a kind",
+    "engine/facts/events.py": "the table itself",
+    "engine/state/apply.py": "what each kind means: one function a kind",
 }
 
 

@@ -34,7 +34,9 @@ def skeleton(folder: Path) -> None:
         room.mkdir(parents=True, exist_ok=True)
         (room / "__init__.py").write_text("")
     for contract in tree.project()["tool"]["importlinter"]["contracts"]:
-        for module in contract.get("source_modules", ()):
+        layers = [name for layer in contract.get("layers", ()) for name in layer.split(" | ")]
+        inside = [f"{each}.{name}" for each in contract.get("containers", ()) for name in layers]
+        for module in (*contract.get("source_modules", ()), *inside):
             path = folder.joinpath("src", *module.split("."))
             if not path.is_dir():
                 path.with_suffix(".py").touch()
@@ -50,11 +52,21 @@ def test_the_rooms_keep_their_contracts() -> None:
     assert " 0 broken" in report
 
 
+DIVIDED = ("engine", "journal", "paging")
+"""Rooms whose own rooms are in layers, too."""
+
+
 def test_every_room_is_under_contract() -> None:
     linter = tree.project()["tool"]["importlinter"]
     assert linter["root_packages"] == [tree.PACKAGE]
-    (layers,) = [each["layers"] for each in linter["contracts"] if each["type"] == "layers"]
-    assert sorted(room for layer in layers for room in layer.split(" | ")) == tree.rooms()
+    contracts = {each["containers"][0]: each for each in linter["contracts"] if "layers" in each}
+    assert contracts.keys() == {tree.PACKAGE, *(f"{tree.PACKAGE}.{room}" for room in DIVIDED)}
+    for container, contract in contracts.items():
+        folder = tree.ROOT.joinpath(*container.split(".")[1:])
+        inside = {path.parent for path in folder.glob("*/__init__.py")}
+        there = {path.stem for path in (*folder.glob("*.py"), *inside)} - {"__init__"}
+        listed = sorted(room for layer in contract["layers"] for room in layer.split(" | "))
+        assert listed == (sorted(there) if container != tree.PACKAGE else tree.rooms()), container
 
 
 def test_the_skeleton_alone_breaks_nothing(tmp_path: Path) -> None:
@@ -65,6 +77,8 @@ def test_the_skeleton_alone_breaks_nothing(tmp_path: Path) -> None:
 
 RUNS_NOTHING = "The engine and the protocols are deterministic and do no I/O"
 LAYERS = "Rooms import only the rooms below them"
+ENGINE = "The engine's rooms import only the rooms below them"
+PAGING = "The rooms of paging import only the rooms below them"
 JOURNAL = "The journal draws no randomness and opens no sockets"
 
 PLANTED = [
@@ -74,6 +88,9 @@ PLANTED = [
     ("protocols/stomp", "import threading", RUNS_NOTHING),
     ("protocols/stomp", "import socket", RUNS_NOTHING),
     ("engine", "import daybook.journal", LAYERS),
+    ("engine/queues", "import daybook.engine.state", ENGINE),
+    ("engine/messages", "import daybook.engine.settings", ENGINE),
+    ("paging/tables", "import daybook.paging.content", PAGING),
     ("journal", "import daybook.engine", LAYERS),
     ("paging", "import daybook.recovery", LAYERS),
     ("paging", "import asyncio", "Only the server runs an event loop"),

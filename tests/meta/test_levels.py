@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from daybook.engine import events
-from daybook.engine.setting_keys import KEYS
-from daybook.journal import format as journal_format
+from daybook.engine.facts import events
+from daybook.engine.settings.setting_keys import KEYS
+from daybook.journal.blocks import format as journal_format
 from daybook.levels import FEATURES, HARMLESS, LEVEL, LEVEL_USED, Feature
 from tests.meta.tree import ROOT
 

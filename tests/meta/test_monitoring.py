@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from daybook.server.figures import FAMILIES
+from daybook.server.monitoring.figures import FAMILIES
 from tests.meta import metrics_page, tree
 
 ALERTS = tree.ROOT / "etc" / "prometheus-alerts.yaml"

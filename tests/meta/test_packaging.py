@@ -96,9 +96,11 @@ def setup_script() -> ModuleType:
 
 def test_what_is_hot_is_compiled() -> None:
     compiled = setup_script().hot_modules()
-    assert {"engine/apply.py", "engine/core.py", "engine/delivery.py"} <= set(compiled)
+    assert {"engine/state/apply.py", "engine/core/core.py", "engine/dispatch/dispatch.py"} <= set(
+        compiled
+    )
     # Its details leave out defaults on disk, which is said by a keyword of the class.
-    assert "engine/events.py" not in compiled
+    assert "engine/facts/events.py" not in compiled
     assert not [name for name in compiled if name.endswith("__init__.py")]
     assert not setup_script().COLD & set(compiled)
     assert all((tree.ROOT / name).is_file() for name in setup_script().COLD)
@@ -340,7 +342,9 @@ def test_a_notebook_imports_the_pipeline_by_its_name(installed: Path, tmp_path: 
 
 @pytest.mark.slow
 def test_a_type_checker_sees_our_types(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "user.py").write_text("import daybook.server.users as u\n\nx: int = u.Users\n")
+    (tmp_path / "user.py").write_text(
+        "import daybook.server.users.users as u\n\nx: int = u.Users\n"
+    )
     command = (sys.executable, "-m", "mypy", "--python-executable", installed, "user.py")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert 'Incompatible types in assignment (expression has type "type[Users]"' in done.stdout

@@ -12,8 +12,8 @@ import pytest
 from tests.meta import tree
 
 ADMINISTRATION = {
-    "administration", "changing_settings", "duplicates", "forwarding", "move_targets", "moving",
-    "regrouping", "signing", "updating",
+    "administration", "divert_decisions", "duplicates", "group_resets", "message_moves",
+    "move_targets", "settings_changes", "signatures", "updates",
 }  # fmt: skip
 """Modules whose short refusals answer administrators: what is there already, or is not there, is
 listed by the same command line."""
@@ -52,7 +52,7 @@ REFUSALS = [
 ]
 STOMP = [
     (path.stem, call)
-    for path in sorted((tree.ROOT / "protocols" / "stomp").glob("*.py"))
+    for path in sorted((tree.ROOT / "protocols" / "stomp").rglob("*.py"))
     for call in calls(path, ERRORS)
 ]
 

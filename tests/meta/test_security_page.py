@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from daybook.engine.definitions import LAST_VALUE_KEY
-from daybook.engine.groups import SEQUENCES
-from daybook.engine.own_headers import OWN_HEADERS
+from daybook.engine.facts.definitions import LAST_VALUE_KEY
+from daybook.engine.facts.own_headers import OWN_HEADERS
+from daybook.engine.queues.groups import SEQUENCES
 from daybook.protocols.stomp.sending import NOT_STORED, READ
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "security.md"

@@ -52,7 +52,7 @@ def test_pages_and_settings_have_no_marks_of_unfinished_work() -> None:
 PLANTED: list[tuple[Check, str, str]] = [
     (tidy.long_functions, "def f():\n" + "    pass\n" * 70, "f has 71 lines"),
     (tidy.long_functions, "class C:\n    async def g(self):\n" + "        pass\n" * 70, "g has 71"),
-    (tidy.long_files, "\n" * 601, "has 601 lines"),
+    (tidy.long_files, "\n" * 1001, "has 1001 lines"),
     (tidy.markers, "# TO" + "DO later\n", ":1: TO" + "DO"),
     (tidy.markers, "x = 1  # FIX" + "ME\n", ":1: FIX" + "ME"),
     (tidy.missing_module_docstring, "x = 1\n", "no module docstring"),

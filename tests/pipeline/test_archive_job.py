@@ -24,12 +24,12 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from daybook.engine import commands as c
-from daybook.engine.events import TIME
+from daybook.engine.facts.events import TIME
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, NoJournal
 from daybook.journal.retention import remove
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline import delta
 from daybook.pipeline.decoding import Limits, read_plan, read_split
 from daybook.pipeline.duck import DuckEngine

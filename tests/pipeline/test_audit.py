@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine import events
 from daybook.engine.commands import (
     Attach,
     CreateAddress,
@@ -23,8 +22,9 @@ from daybook.engine.commands import (
     Send,
     Settle,
 )
-from daybook.engine.definitions import MULTICAST, DivertDefinition
-from daybook.engine.misfit import MisfitError
+from daybook.engine.facts import events
+from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
+from daybook.engine.facts.mismatch import MisfitError
 from daybook.history.audit.running import Task, run_task
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History

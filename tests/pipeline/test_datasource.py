@@ -14,7 +14,7 @@ from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import JOURNAL, LOCK
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema

@@ -19,7 +19,7 @@ import pytest
 from daybook.client.control import ControlError, ask
 from daybook.client.endpoint import parse_url
 from daybook.client.stomp import Frame, StompClient
-from daybook.engine import reasons
+from daybook.engine.facts import reasons
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.jobs.replay import FROM_HEADER
 from daybook.pipeline.planning import Source

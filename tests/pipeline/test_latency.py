@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import Attach, OpenConnection, Send, Settle
-from daybook.engine.settlements import FAILED
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.settlements import FAILED
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import latency as latency_job

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.engines import History
 from daybook.pipeline.jobs.archive import archive

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.journal.blocks.format import Damage
+from daybook.journal.blocks.rows_frame import narrow_first
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, JournalError
-from daybook.journal.format import Damage
-from daybook.journal.rows_frame import narrow_first
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.verify import verify
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.journal.segments.verify import verify
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline import proof as proof_module
 from daybook.pipeline import proving
 from daybook.pipeline.jobs.archive import archive

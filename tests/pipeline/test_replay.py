@@ -12,10 +12,11 @@ from click.testing import CliRunner, Result
 
 from daybook.client.stomp import Content
 from daybook.engine import commands as c
-from daybook.engine import events, headers, reasons
-from daybook.engine.content import UnknownFormat
-from daybook.engine.details import RoutedDetail
-from daybook.engine.events import chunk_lsns
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.details import RoutedDetail
+from daybook.engine.facts.events import chunk_lsns
+from daybook.engine.messages import headers
+from daybook.engine.messages.content import UnknownFormat
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import replay as job

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daybook.journal.block import Block, BlockCodec
+from daybook.journal.blocks.block import Block, BlockCodec
+from daybook.journal.blocks.format import BLOCK_HEADER_BYTES
 from daybook.journal.errors import Corruption
-from daybook.journal.format import BLOCK_HEADER_BYTES
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Segment
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import Segment
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline import decoding
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.duck import DuckEngine

@@ -14,7 +14,7 @@ from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import LOCK
 from daybook.journal.errors import JournalError
 from daybook.journal.pins import NO_PIN, lowest_pinned_lsn
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline.schema import arrow_schema
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.spark.datasource import JournalSource

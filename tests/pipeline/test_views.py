@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from sqlglot.errors import ErrorLevel
 
 from daybook.engine import commands as c
-from daybook.engine import details, events
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.queues import Queue
-from daybook.engine.state import State
+from daybook.engine.facts import details, events
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.state import State
 from daybook.pipeline import views
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import History

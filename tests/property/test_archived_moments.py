@@ -8,15 +8,15 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import snapshot_name
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import snapshot_name
-from daybook.journal.segment import first_lsn_of
-from daybook.paging import fold
-from daybook.paging.archived import archived_lsns
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.fold import fold
+from daybook.paging.snapshots.archived_snapshots import archived_lsns
 from daybook.recovery.moments import state_at
 from tests.support.archived import SEGMENT_BYTES, archived_history
 from tests.support.scenario import Step, play, steps

@@ -11,20 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events
-from daybook.engine.core import Options
-from daybook.engine.headers import build
+from daybook.engine.core.core import Options
+from daybook.engine.facts import events
+from daybook.engine.messages.headers import build
 from daybook.history.audit import cutting, running
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, audit_piece, joined, tasks
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
-from daybook.paging import fold, snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.paging.fold import fold
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.tools import auditing
-from daybook.tools.verify_work import Source
+from daybook.tools.verification.verify_work import Source
 from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
 from tests.support.forger import stories
 from tests.support.histories import HISTORY_ID, some_history, write_history
@@ -180,6 +181,7 @@ def test_the_answer_does_not_depend_on_pieces(
 def test_processes_say_the_same() -> None:
     world = DoorWorld()
     world.options.compile_filter = Options().compile_filter
+    world.broker.configure(world.options)
     draw = random.Random(7)
     story: list[Step] = [
         (draw.randint(0, RESTART), draw.randint(0, 20), draw.randint(0, 20), draw.randint(0, 20))

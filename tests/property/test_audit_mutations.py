@@ -10,22 +10,16 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine import (
-    choosing,
-    delivery,
-    departing,
-    moving,
-    placing,
-    rings,
-    routing,
-    settling,
-    showing,
-)
-from daybook.engine.core import Core
-from daybook.engine.message import Entry, Message
-from daybook.engine.queues import Queue
-from daybook.engine.settlements import End
-from daybook.engine.state import Address
+from daybook.engine.administration import message_moves
+from daybook.engine.core.core import Core
+from daybook.engine.dispatch import consumer_choice, dispatch
+from daybook.engine.entries import placement, rings
+from daybook.engine.facts.settlements import End
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Address, Queue
+from daybook.engine.routing import departures, routing
+from daybook.engine.settling import non_destructive, settlement
 from tests.support.auditing import DoorWorld, judged
 from tests.support.compiled import replaces_parts
 from tests.support.scenario import RESTART, Step, play
@@ -35,9 +29,9 @@ SEEDS_MAX = 150
 Mutation = tuple[str, Any, str, Callable[..., Any], str]
 """What is wrong, where: the module or class, its function, the wrong one, and the rule."""
 
-_select = placing.select
-_is_used_up = departing.is_used_up
-_copy_for = departing.copy_for
+_select = placement.select
+_is_used_up = departures.is_used_up
+_copy_for = departures.copy_for
 _size_of = rings.size_of
 _head = Queue.head
 
@@ -91,16 +85,16 @@ def _no_delay(core: Core, queue: Queue, entry: Entry, end: End, count: int) -> i
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    ("a paused queue delivers", delivery, "_delivers", _delivers, "paused"),
-    ("a fan-out forgets its last queue", placing, "select", _select_all_but_one, "routing"),
+    ("a paused queue delivers", dispatch, "_delivers", _delivers, "paused"),
+    ("a fan-out forgets its last queue", placement, "select", _select_all_but_one, "routing"),
     ("filters of queues let everything pass", Core, "accepts", lambda *_: True, "routing"),
-    ("the last attempt is one too early", settling, "is_used_up", _used_up_before, "too-early"),
-    ("the last attempt is one too late", settling, "is_used_up", _used_up_after, "ending"),
-    ("expired messages are delivered", choosing, "is_expired", _never, "expired"),
-    ("expired messages are shown", showing, "is_expired", _never, "expired"),
-    ("a failed delivery is repeated at once", settling, "delay_after", _no_delay, "ending"),
-    ("dead letters lose their body", departing, "copy_for", _copy_without_body, "copy"),
-    ("dead letters lose their priority", departing, "copy_for", _copy_of_low_priority, "copy"),
+    ("the last attempt is one too early", settlement, "is_used_up", _used_up_before, "too-early"),
+    ("the last attempt is one too late", settlement, "is_used_up", _used_up_after, "ending"),
+    ("expired messages are delivered", consumer_choice, "is_expired", _never, "expired"),
+    ("expired messages are shown", non_destructive, "is_expired", _never, "expired"),
+    ("a failed delivery is repeated at once", settlement, "delay_after", _no_delay, "ending"),
+    ("dead letters lose their body", departures, "copy_for", _copy_without_body, "copy"),
+    ("dead letters lose their priority", departures, "copy_for", _copy_of_low_priority, "copy"),
     ("rings are too small by one", rings, "size_of", _smaller, "removal"),
     ("the newest message is delivered first", Queue, "head", _newest, "order"),
 )
@@ -128,7 +122,17 @@ def test_a_mistake_of_the_engine_is_found(mutation: Mutation) -> None:
 def _importing(where: Any, name: str) -> list[Any]:
     """Return the modules of the engine that have the function by its name, too."""
     own = getattr(where, name)
-    others = (choosing, delivery, departing, moving, placing, rings, routing, settling, showing)
+    others = (
+        consumer_choice,
+        dispatch,
+        departures,
+        message_moves,
+        placement,
+        rings,
+        routing,
+        settlement,
+        non_destructive,
+    )
     return [each for each in others if each is not where and getattr(each, name, None) is own]
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.commands import Chunk, Command, Commit, Send
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import FakeBroker, Peer
 from tests.unit.protocols.stomp.streams import (
     BROKEN,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import UNFINISHED, Refusal
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World

@@ -10,9 +10,9 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events
-from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, chunk_lsns
-from daybook.engine.headers import as_dict
+from daybook.engine.facts import events
+from daybook.engine.facts.events import BODY_OMITTED, FLAGS, KIND, chunk_lsns
+from daybook.engine.messages.headers import as_dict
 from daybook.history.beginning import EVERYTHING
 from daybook.history.catalogs import Catalogs
 from daybook.history.finding import WithBody, WithHeader, found_messages
@@ -20,13 +20,13 @@ from daybook.history.moments import last_lsn
 from daybook.history.topology import Topology
 from daybook.journal.data_directory import CATALOGS, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.paging import cataloging
-from daybook.paging.cataloging import ALL, Job, missing_catalogs, next_piece
+from daybook.paging.catalogs import catalog_making
+from daybook.paging.catalogs.catalog_making import ALL, Job, missing_catalogs, next_piece
 from daybook.tools import trail
-from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.inspection import ByCatalogs, Inspection, Question
 from daybook.tools.making_catalogs import Order, make
 from daybook.tools.story import line
+from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import Step, play, steps
@@ -72,7 +72,7 @@ def test_the_trail_by_catalogs_is_the_trail_by_reading(
     world = World()
     play(world, scenario)
     world.turn()
-    with TemporaryDirectory() as folder, patch.object(cataloging, "PIECE_BYTES", 600):
+    with TemporaryDirectory() as folder, patch.object(catalog_making, "PIECE_BYTES", 600):
         data = write_history(Path(folder), world.journal, cuts=cuts, segment_bytes=segment_bytes)
         found = make_catalogs(data)
         for number in missing:
@@ -84,7 +84,7 @@ def test_the_trail_by_catalogs_is_the_trail_by_reading(
 def test_the_trails_of_a_long_history(tmp_path: Path) -> None:
     journal = some_history(3, 400)
     data = write_history(tmp_path, journal, cuts=range(30, len(journal), 30), segment_bytes=1 << 14)
-    with patch.object(cataloging, "PIECE_BYTES", 4000):
+    with patch.object(catalog_making, "PIECE_BYTES", 4000):
         found = make_catalogs(data)
     assert len(found) > 3
     assert compare(data, journal) > FOUND_AT_LEAST
@@ -95,7 +95,7 @@ def test_the_trails_of_a_long_history(tmp_path: Path) -> None:
 def test_no_flipped_byte_changes_an_answer(tmp_path: Path) -> None:
     journal = some_history(5, 120)
     data = write_history(tmp_path, journal, cuts=range(40, len(journal), 40), segment_bytes=1 << 13)
-    with patch.object(cataloging, "PIECE_BYTES", 3000):
+    with patch.object(catalog_making, "PIECE_BYTES", 3000):
         found = make_catalogs(data)
     disk = RealDisk(data / JOURNAL)
     messages = [event.lsn for event in journal if event.row[KIND] == events.ROUTED][::9]
@@ -185,8 +185,8 @@ def test_messages_are_found_by_headers_and_bodies(tmp_path: Path) -> None:
             make(Order(str(data), "", headers, job))
         check()
     with (
-        patch.object(cataloging, "HEADER_SHARE", 1 << 30),
-        patch.object(cataloging, "NAMES_MAX", 1),
+        patch.object(catalog_making, "HEADER_SHARE", 1 << 30),
+        patch.object(catalog_making, "NAMES_MAX", 1),
     ):
         for path in (data / CATALOGS).iterdir():
             path.unlink()
@@ -200,7 +200,7 @@ def test_every_catalog_is_compared_with_its_segment(tmp_path: Path) -> None:
     journal = some_history(3, 200)
     data = write_history(tmp_path, journal, cuts=range(30, len(journal), 30), segment_bytes=1 << 14)
     disk = RealDisk(data / JOURNAL)
-    with patch.object(cataloging, "PIECE_BYTES", 3000):
+    with patch.object(catalog_making, "PIECE_BYTES", 3000):
         found = make_catalogs(data)
     assert list(wrong_catalogs(data, disk)) == [""] * len(found)
     content = bytearray(found[0].read_bytes())
@@ -213,7 +213,7 @@ def test_every_catalog_is_compared_with_its_segment(tmp_path: Path) -> None:
     assert "Delete it" in wrong[0]
     # Sound by itself, and wrong: a pair is missing.
     make(Order(str(data), "", ALL, Job(disk.names()[0], 1)))
-    with patch.object(cataloging, "header_key", lambda value: 7):
+    with patch.object(catalog_making, "header_key", lambda value: 7):
         make(Order(str(data), "", ALL, Job(disk.names()[0], 1)))
     assert "differs" in next(wrong_catalogs(data, disk))
 
@@ -222,7 +222,7 @@ def test_events_and_names_are_those_of_a_whole_reading(tmp_path: Path) -> None:
     journal = some_history(3, 300)
     data = write_history(tmp_path, journal, cuts=range(30, len(journal), 30), segment_bytes=1 << 14)
     disk = RealDisk(data / JOURNAL)
-    with patch.object(cataloging, "PIECE_BYTES", 4000):
+    with patch.object(catalog_making, "PIECE_BYTES", 4000):
         found = make_catalogs(data)
     messages = [event.lsn for event in journal if event.row[KIND] == events.ROUTED]
     questions = [Question(message=message) for message in messages[::11]]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import given
 
-from daybook.engine import choosing
+from daybook.engine.dispatch import consumer_choice
 from tests.support.scenario import Step, play, steps
 from tests.support.world import World
 
@@ -14,7 +14,7 @@ from tests.support.world import World
 @contextmanager
 def by_rules_alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "choose_in_turn", choosing.choose_by_rules)
+        patch.setattr(consumer_choice, "choose_in_turn", consumer_choice.choose_by_rules)
         yield
 
 

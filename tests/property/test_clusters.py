@@ -9,31 +9,32 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.queues import Queue
-from daybook.engine.window import Window
+from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.engine.queues.queue import Queue
+from daybook.engine.queues.window import Window
+from daybook.engine.state.digest import digest
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging import clustering, clusters, fold
-from daybook.paging.checking import check
-from daybook.paging.clustering import ranges_of
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import open_for_reading
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.checks.index_check import check
+from daybook.paging.content import cluster_writer, clusters
+from daybook.paging.content.cluster_writer import ranges_of
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold import fold
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_reading
 from tests.support.world import World
 from tests.support.written_index import DATA_ID, write_journal
 
 LIMITS = (
-    (clustering, "CLUSTER_BYTES_MIN", 200),
-    (clustering, "CLUSTER_BYTES_MAX", 6000),
-    (clustering, "FINAL_BYTES", 5000),
-    (clustering, "MERGED_BYTES", 8000),
-    (clustering, "MERGED_COUNT", 3),
-    (clustering, "CONTENT_BYTES_MAX", 900),
+    (cluster_writer, "CLUSTER_BYTES_MIN", 200),
+    (cluster_writer, "CLUSTER_BYTES_MAX", 6000),
+    (cluster_writer, "FINAL_BYTES", 5000),
+    (cluster_writer, "MERGED_BYTES", 8000),
+    (cluster_writer, "MERGED_COUNT", 3),
+    (cluster_writer, "CONTENT_BYTES_MAX", 900),
     (clusters, "UNIT_BYTES", 700),
     (fold, "PLAIN_MIN", 1),
 )

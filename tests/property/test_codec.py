@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
-from daybook.engine.definitions import Detail
-from daybook.engine.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
-from daybook.engine.pending import Pending
-from daybook.engine.rows import pack_wide
-from daybook.engine.state import State
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import Detail
+from daybook.engine.facts.events import COLUMNS, EVENT_TYPES, ROW_STRUCT
+from daybook.engine.facts.pending import Pending
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.state.state import State
 from tests.support.world import unpack
 
 BITS = {"B": (0, 8), "H": (0, 16), "I": (0, 32), "Q": (0, 64), "q": (63, 63)}

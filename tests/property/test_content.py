@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import OpenConnection, Send, Start
-from daybook.engine.content import View, view_of
-from daybook.engine.headers import as_dict
-from daybook.engine.state import State
+from daybook.engine.messages.content import View, view_of
+from daybook.engine.messages.headers import as_dict
+from daybook.engine.state.state import State
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
-from daybook.protocols.stomp.frames import BLANKS, parse_head
-from daybook.protocols.stomp.options import StompOptions
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.content.content import ContentReader
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.stomp.sending import NOT_STORED
-from daybook.protocols.stomp.versions import NAMES, V10
+from daybook.protocols.stomp.wire.frames import BLANKS, parse_head
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.protocols.stomp.wire.versions import NAMES, V10
 from daybook.recovery.fold import fold_block
 from tests.unit.protocols.stomp.fakes import NOW, connected
 

@@ -19,19 +19,19 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine.digest import digest
-from daybook.engine.queues import StoreError
-from daybook.engine.timers import EXPIRY, NEVER, NOTHING
+from daybook.engine.queues.queue import StoreError
+from daybook.engine.state.digest import digest
+from daybook.engine.state.timers import EXPIRY, NEVER, NOTHING
 from daybook.journal.data_directory import BASE_DESCRIPTION, CLUSTERS_DIRECTORY, TABLES
 from daybook.journal.disk import RealDisk
-from daybook.paging import clustering
-from daybook.paging.base import BaseDamaged, restore
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.judging import DEADLY, check_apart, judge
-from daybook.paging.store import IndexStore
-from daybook.paging.structure import check_structure
-from daybook.paging.tables import IndexDamaged, open_for_reading
+from daybook.paging.checks.usability import DEADLY, check_apart, judge
+from daybook.paging.content import cluster_writer
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots.base import BaseDamaged, restore
+from daybook.paging.tables.structure import check_structure
+from daybook.paging.tables.tables import IndexDamaged, open_for_reading
 from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
@@ -113,7 +113,7 @@ class Sound:
 
 def small_clusters() -> Any:
     """Clusters of few bytes and of any queue, so that there are some."""
-    return patch.multiple(clustering, CLUSTER_BYTES_MIN=1000, SPARSE=0)
+    return patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=1000, SPARSE=0)
 
 
 @pytest.fixture(scope="module")

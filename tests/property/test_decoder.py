@@ -15,13 +15,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine.content import View
-from daybook.engine.headers import as_dict
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts.reasons import REASONS
+from daybook.engine.messages.content import View
+from daybook.engine.messages.headers import as_dict
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.verify import verify
 from daybook.pipeline.decoding import read_plan, read_split
 from daybook.pipeline.planning import Plan, Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema

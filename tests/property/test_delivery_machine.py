@@ -12,7 +12,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     Attach,
     Begin,
@@ -34,9 +33,10 @@ from daybook.engine.commands import (
     Settle,
     Stop,
 )
-from daybook.engine.message import READY
+from daybook.engine.facts import reasons
+from daybook.engine.facts.settlements import ACCEPTED, FAILED
+from daybook.engine.queues.entry import READY
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.support.paged_world import PagedWorld
 from tests.support.world import SECOND, World
 

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from daybook.engine import reasons
 from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, Send
-from daybook.engine.duplicates import remembered
+from daybook.engine.facts import reasons
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing.duplicates import remembered
 from tests.support.world import World
 
 ADDRESSES = ("a", "b")

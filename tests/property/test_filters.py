@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from daybook.engine.filters import nodes as n
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.grammar import parse
-from daybook.engine.headers import build
-from daybook.engine.message import Message
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.message import Message
 
 NAMES = ("a", "b", "c", "flag")
 TEXTS = ("", "x", "xy", "yx%", "5", "-2", "0.5", "true", "it's", "FALSE", "1e2", " 7 ", "0")

@@ -15,17 +15,17 @@ import pytest
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start
-from daybook.engine.digest import digest
-from daybook.engine.state import State
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import DATA_ID
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.readonly import read_state
-from daybook.server.passcode_hashes import CannotCheck
-from daybook.server.users import Users, UsersError
+from daybook.server.users.passcode_hashes import CannotCheck
+from daybook.server.users.users import Users, UsersError
 from tests.support.leaving import Leaving
 from tests.support.world import World
 

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import limits
-from daybook.engine.definitions import ANYCAST
+from daybook.engine.core import capacity
+from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.setting_keys import PAGE
-from daybook.engine.sizes import Sizes, size_of
+from daybook.engine.settings.setting_keys import PAGE
+from daybook.engine.state.sizes import Sizes, size_of
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -84,7 +84,7 @@ class Peers:
         broker = self.world.broker
         self.world.turn()
         for name in broker.line.addresses():
-            while connection := limits.next_in_line(broker, name):
+            while connection := capacity.next_in_line(broker, name):
                 broker.line.serving = connection
                 self.do(connection, self.waiting[connection])
                 broker.line.serving = 0
@@ -98,8 +98,8 @@ class Peers:
         for connection in self.waiting:
             assert broker.line.address_of(connection) is not None
         for name in broker.line.addresses():
-            assert not limits.next_in_line(broker, name), f"somebody waits for {name} in vain"
-            assert limits.explain(broker, name)
+            assert not capacity.next_in_line(broker, name), f"somebody waits for {name} in vain"
+            assert capacity.explain(broker, name)
 
     def send(self, connection: int, name: str) -> None:
         """Send one message, which must not enter what is full; only a commit may go beyond."""

@@ -5,9 +5,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.patterns import PatternTrie, covers, full_path_of, overlap
-from daybook.engine.syntax import DEFAULT
-from daybook.engine.words import divided, without_regexes, words_of, wrong_with_words
+from daybook.engine.names.patterns import PatternTrie, covers, full_path_of, overlap
+from daybook.engine.names.syntax import DEFAULT
+from daybook.engine.names.words import divided, without_regexes, words_of, wrong_with_words
 from tests.support.patterns import matches_in_full
 
 WORDS = ("a", "b", "ab", "*", "#", "a*", "*b", "a*b", "{a+}", "{[ab]}*", "b{a|b}", "*a*")

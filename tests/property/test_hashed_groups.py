@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.names import plain, qualified
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.settlements import ACCEPTED, FAILED
+from daybook.engine.names.names import plain, qualified
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.support.hosts import HOSTS
 from tests.support.world import World
 

@@ -8,22 +8,25 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events
-from daybook.engine.apply import apply
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import PRIORITIES, Entry
-from daybook.engine.queues import Queue
-from daybook.engine.state import State
-from daybook.engine.timers import DELIVERY, EXPIRY
+from daybook.engine.facts import events
+from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check as check_invariants
+from daybook.engine.state.state import State
+from daybook.engine.state.timers import DELIVERY, EXPIRY
 from daybook.journal.disk import MemoryDisk
-from daybook.paging import clustering, fold, id_pages
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.last_values import last_value
-from daybook.paging.levels import Levels
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import TIMERS, timer_of
+from daybook.paging.checks.index_check import check
+from daybook.paging.content import cluster_writer
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold import fold
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import id_pages
+from daybook.paging.tables.last_values import last_value
+from daybook.paging.tables.levels import Levels
+from daybook.paging.tables.tables import TIMERS, timer_of
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.index_state import state_of
 from tests.support.scenario import Step, play, steps
@@ -147,9 +150,9 @@ def test_any_batches_make_what_apply_makes(
         TemporaryDirectory() as directory,
         patch.object(fold, "PLAIN_MIN", 1),
         patch.object(id_pages, "PAGE_KEYS", 2),
-        patch.object(clustering, "CLUSTER_BYTES_MIN", 0),
-        patch.object(clustering, "SPARSE", 0),
-        patch.object(clustering, "MERGED_COUNT", 3),
+        patch.object(cluster_writer, "CLUSTER_BYTES_MIN", 0),
+        patch.object(cluster_writer, "SPARSE", 0),
+        patch.object(cluster_writer, "MERGED_COUNT", 3),
     ):
         fold_in_batches(Path(directory) / "index", journal, cuts, sizes, idle_max=idle_max)
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.journal.batch import BatchLike
+from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.errors import JournalFailed, NoJournal
 from daybook.journal.journal import Journal
-from daybook.journal.segment import segment_names
-from daybook.journal.verify import verify
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.verify import verify
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.suites.journal_rows import (
     LAYOUT,

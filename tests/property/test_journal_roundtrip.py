@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.suites.journal_rows import (
     Content,
     Event,

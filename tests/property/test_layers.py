@@ -12,13 +12,13 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from daybook.server.config import load
-from daybook.server.layers.certificates import Identity
-from daybook.server.layers.client_names import ClientNames
-from daybook.server.layers.handshakes import Handshakes
-from daybook.server.layers.shell import Shell
-from daybook.server.layers.tls import Tls
-from daybook.server.layers.websocket import WebSocket, WebSocketOptions
+from daybook.server.configuration.config import load
+from daybook.server.network.layers.certificates import Identity
+from daybook.server.network.layers.client_names import ClientNames
+from daybook.server.network.layers.handshakes import Handshakes
+from daybook.server.network.layers.shell import Shell
+from daybook.server.network.layers.tls import Tls
+from daybook.server.network.layers.websocket import WebSocket, WebSocketOptions
 from tests.support.certificates import Authority
 from tests.support.layered import FakeOwner
 

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.paging import fold, last_values
+from daybook.engine.state.digest import digest
+from daybook.paging.fold import fold
+from daybook.paging.tables import last_values
 from tests.property.test_index_fold import fold_in_batches
 from tests.support.mixture import Player, Step, draw, kinds, stories
 from tests.support.paged_world import PagedWorld

@@ -7,14 +7,15 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
-from daybook.paging import fold, snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.paging.fold import fold
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.recovery.moments import state_at
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.scenario import Step, play, steps

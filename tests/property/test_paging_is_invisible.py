@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
 from tests.support.paged_world import PagedWorld
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World, fold

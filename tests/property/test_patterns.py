@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.patterns import PatternTrie
-from daybook.engine.syntax import DEFAULT
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.names.patterns import PatternTrie
+from daybook.engine.names.syntax import DEFAULT
 from tests.support.patterns import matches
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.permissions import CONSUME, SEND, Permissions
+from daybook.engine.settings.permissions import CONSUME, SEND, Permissions
 from tests.property.test_settings_merge import compare
 from tests.support.patterns import matches as matches_name
 

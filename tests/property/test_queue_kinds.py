@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.content import view_of
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
-from daybook.engine.message import IN_FLIGHT, Entry
-from daybook.engine.settlements import FAILED, RELEASED
-from daybook.paging import fold, last_values
+from daybook.engine.facts import reasons
+from daybook.engine.facts.settlements import FAILED, RELEASED
+from daybook.engine.messages.content import view_of
+from daybook.engine.queues.entry import IN_FLIGHT, Entry
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
+from daybook.paging.fold import fold
+from daybook.paging.tables import last_values
 from tests.property.test_index_fold import fold_in_batches
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue

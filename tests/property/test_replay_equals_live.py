@@ -6,13 +6,13 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import reasons
-from daybook.engine.apply import APPLY, Apply, apply
-from daybook.engine.digest import digest
-from daybook.engine.events import BY_NAME, COLUMNS, REASON, Row
-from daybook.engine.invariants import check
-from daybook.engine.reasons import REASONS
-from daybook.engine.state import State
+from daybook.engine.facts import reasons
+from daybook.engine.facts.events import BY_NAME, COLUMNS, REASON, Row
+from daybook.engine.facts.reasons import REASONS
+from daybook.engine.state.apply import APPLY, Apply, apply
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
+from daybook.engine.state.state import State
 from tests.support.scenario import RESTART, Step, play, steps
 from tests.support.world import World
 

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.digest import digest
-from daybook.engine.headers import build
-from daybook.engine.invariants import check
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.messages.headers import build
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
 from tests.property.test_index_fold import fold_in_batches
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue

@@ -5,8 +5,8 @@ from functools import cmp_to_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.setting_keys import KEYS, Matches
-from daybook.engine.settings import Settings, problems
+from daybook.engine.settings.setting_keys import KEYS, Matches
+from daybook.engine.settings.settings import Settings, problems
 from tests.support.patterns import matches as matches_name
 
 words = st.sampled_from(["a", "b", "cc"])

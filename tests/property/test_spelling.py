@@ -5,10 +5,10 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.names import wrong_with
-from daybook.engine.syntax import DEFAULT, Syntax
-from daybook.protocols.stomp.errors import StompError
-from daybook.protocols.stomp.spelling import Spelling, Symbols
+from daybook.engine.names.names import wrong_with
+from daybook.engine.names.syntax import DEFAULT, Syntax
+from daybook.protocols.stomp.wire.errors import StompError
+from daybook.protocols.stomp.wire.spelling import Spelling, Symbols
 
 OTHERS = Symbols("/", ";", "+", "++", "<", ">")
 SPELLINGS = (

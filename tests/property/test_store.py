@@ -13,19 +13,18 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
-from daybook.engine.message import READY, Entry, Message
-from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue
-from daybook.engine.timers import EXPIRY, NEVER, NOTHING
-from daybook.engine.window import Window
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.queue import PAST_ALL, Due, Loaded, Queue
+from daybook.engine.queues.window import Window
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
+from daybook.engine.state.timers import EXPIRY, NEVER, NOTHING
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import (
-    open_for_writing,
-)
+from daybook.paging.content.store import IndexStore
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_writing
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_world import PagedWorld
 from tests.support.scenario import Step, play, steps

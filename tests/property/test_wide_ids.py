@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.events import ADDRESS, COLUMNS, QUEUE, SHORT_ID_MAX
+from daybook.engine.facts.events import ADDRESS, COLUMNS, QUEUE, SHORT_ID_MAX
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.selection import Selection

@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from daybook.engine import events
-from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check as check_invariants
-from daybook.engine.message import READY, Entry
-from daybook.engine.queues import ContentError, Queue
-from daybook.engine.state import State
-from daybook.journal.block import Block
+from daybook.engine.facts import events
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.queue import ContentError, Queue
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check as check_invariants
+from daybook.engine.state.state import State
+from daybook.journal.blocks.block import Block
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.kinds import is_mixed_place
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent

@@ -15,8 +15,8 @@ import random
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from daybook.engine.queues import StoreError
-from daybook.journal.block import Block
+from daybook.engine.queues.queue import StoreError
+from daybook.journal.blocks.block import Block
 from daybook.journal.errors import Corruption, JournalError
 from tests.simulation.counts import HardCounts
 

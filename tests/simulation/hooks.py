@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from daybook.paging.leaving import Rounds
+from daybook.paging.retention.retention_round import Rounds
 from daybook.recovery.directory import Recovered
 from tests.simulation.checkers import Judge
 from tests.simulation.disk import FaultyDisk

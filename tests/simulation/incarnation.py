@@ -11,20 +11,20 @@ from msgspec.structs import replace
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import ChangeSettings
-from daybook.engine.core import Options
-from daybook.journal.batch import BatchLike
+from daybook.engine.core.core import Options
+from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
+from daybook.paging.content.content import ContentReader
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.stomp import Session
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
 from daybook.recovery.starting import start_after
-from daybook.server.hub import Hub
-from daybook.server.logins import LoginRequest
-from daybook.server.peer import Peer
-from daybook.server.ports import HubOptions
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer
+from daybook.server.hub.ports import HubOptions
+from daybook.server.users.logins import LoginRequest
 from tests.simulation.network import Link
 from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS
 from tests.simulation.violation import Violation

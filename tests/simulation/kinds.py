@@ -19,9 +19,9 @@ from daybook.engine.commands import (
     SetSettings,
     UpdateQueue,
 )
-from daybook.engine.definitions import DivertDefinition
-from daybook.engine.names import INTERNAL, TEMPORARY
-from daybook.server.hub import Hub
+from daybook.engine.facts.definitions import DivertDefinition
+from daybook.engine.names.names import INTERNAL, TEMPORARY
+from daybook.server.hub.hub import Hub
 from tests.simulation.seeds import SWARM_FROM
 from tests.support.mixture import FIXED, KINDS
 from tests.support.topology import create_queue

@@ -8,8 +8,8 @@ The order of bytes in one direction never changes.
 import random
 from collections.abc import Callable
 
-from daybook.server.hub import Hub
-from daybook.server.peer import Peer
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer
 
 KERNEL_BYTES = 4096
 """So much the kernels on both sides take before `buffered` grows."""

@@ -1,10 +1,10 @@
 """The index of the simulated broker: the real tables and the real fold, some time behind.
 
-It is what indexer process and `server.indexing` are for the real broker: blocks that the hub knows
-to be durable are folded in batches of random size, and the hub hears of each commit some time
-later. It survives kills and power cuts (its commits are synchronous), is sometimes deleted between
-two lives, and sometimes comes only when the broker serves already. Its files are on a real disk,
-which does not fail; what it reads of the journal is on the simulated one, which does.
+It is what indexer process and `server.history.indexing` are for the real broker: blocks that the
+hub knows to be durable are folded in batches of random size, and the hub hears of each commit some
+time later. It survives kills and power cuts (its commits are synchronous), is sometimes deleted
+between two lives, and sometimes comes only when the broker serves already. Its files are on a real
+disk, which does not fail; what it reads of the journal is on the simulated one, which does.
 
 All chance is its own, so that the rest of a seed is what it would be without paging.
 """
@@ -21,21 +21,21 @@ from pathlib import Path
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Checkpoint
-from daybook.engine.digest import digest
-from daybook.engine.queues import StoreError
-from daybook.engine.state import State
+from daybook.engine.queues.queue import StoreError
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE
 from daybook.journal.disk import Disk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of
-from daybook.paging.base import restore
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import Tables
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots.base import restore
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import Tables
 from daybook.recovery.checkpoint import must_catch_up
 from daybook.recovery.directory import Recovered, fold_journal, open_journal
-from daybook.server.hub import Hub
+from daybook.server.hub.hub import Hub
 from tests.simulation.checkers import Judge
 from tests.simulation.violation import Violation
 
@@ -204,7 +204,7 @@ class SimulatedIndex:
             raise Violation("P2", f"the index at {lsn} is not the fold of the platter")
 
     def _hear(self, hub: Hub, broker: Broker, disk: Disk) -> None:
-        """What `server.indexing` does when the indexer says that it committed."""
+        """What `server.history.indexing` does when the indexer says that it committed."""
         lsn, found = self._news.popleft()
         indexed_bytes = None
         while self._told and self._told[0][0] <= lsn:

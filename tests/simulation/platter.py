@@ -5,10 +5,10 @@ It looks at the durable content of the simulated disk alone, not at what the jou
 
 from collections.abc import Iterator
 
-from daybook.journal.block import Block, BlockCodec
+from daybook.journal.blocks.block import Block, BlockCodec
+from daybook.journal.blocks.format import Damage, segment_name
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.format import Damage, segment_name
-from daybook.journal.segment import Segment, read_segment_header
+from daybook.journal.segments.segment import Segment, read_segment_header
 from tests.simulation.disk import FaultyDisk
 
 

@@ -1,8 +1,9 @@
 """Retention of the simulated broker: the product's own rounds, one step at a time.
 
-`paging.leaving.Rounds` says what comes next, and this does it with the simulated disk, the index of
-`tests.simulation.paging` and the hub, as `server.leaving` does with processes and threads. Between
-two steps anything else of the simulation may happen: deliveries, commits of the index, power cuts.
+`paging.retention.retention_round.Rounds` says what comes next, and this does it with the simulated
+disk, the index of `tests.simulation.paging` and the hub, as `server.history.retention_rounds` does
+with processes and threads. Between two steps anything else of the simulation may happen:
+deliveries, commits of the index, power cuts.
 
 Fault model: a step fails, because the disk does or by chance, as when its process is killed, and
 the round ends there; a process hangs for a while, or for as long as the broker lives; a reader
@@ -15,24 +16,24 @@ All chance is its own, so that the rest of a seed is what it would be without re
 import random
 from collections.abc import Callable, Iterator
 
+from daybook.engine.administration.carried_content import large_before
 from daybook.engine.broker import Broker
-from daybook.engine.carrying import large_before
-from daybook.engine.message import Message
-from daybook.engine.queues import StoreError
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.queue import StoreError
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.store import LocalStore
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.retention import Limits, SegmentTable, choose, remove
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.paging import leaving as steps
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
-from daybook.paging.leaving import Rounds, Steps
-from daybook.paging.retiring import keep
-from daybook.paging.store import IndexStore
-from daybook.paging.surveying import Place, Survey
-from daybook.server.hub import Hub
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.paging.content.content import ContentReader
+from daybook.paging.content.store import IndexStore
+from daybook.paging.retention import retention_round as steps
+from daybook.paging.retention.retention_round import Rounds, Steps
+from daybook.paging.retention.retirement import keep
+from daybook.paging.retention.survey import Place, Survey
+from daybook.paging.tables.layout import LAYOUT
+from daybook.server.hub.hub import Hub
 from tests.simulation.clock import Clock
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.paging import SimulatedIndex
@@ -190,7 +191,7 @@ class SimulatedRetention:
 
 
 class Performer:
-    """Carries out one step; see `server.leaving.Performer`."""
+    """Carries out one step; see `server.history.retention_rounds.Performer`."""
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ from itertools import count, islice
 import msgspec
 import structlog
 
-from daybook.engine.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
+from daybook.engine.facts.reasons import REASONS
 from tests.simulation.hooks import Hooks
 from tests.simulation.run import explain
 from tests.simulation.seeds import SEEDS, SWARM_FROM

@@ -1,14 +1,14 @@
 """The shadow: what the queues must be, from the durable events alone, and whether each may be.
 
-It knows the table of events and nothing of `engine.apply` or `engine.state`, so it is a second
-opinion. Each event is held against what it follows from and against what the clients know: nothing
-is invented, settled without being asked to, delivered out of order, or counted wrongly.
+It knows the table of events and nothing of `engine.state.apply` or `engine.state.state`, so it is a
+second opinion. Each event is held against what it follows from and against what the clients know:
+nothing is invented, settled without being asked to, delivered out of order, or counted wrongly.
 """
 
 import re
 from typing import Any
 
-from daybook.engine import events, reasons
+from daybook.engine.facts import events, reasons
 from tests.simulation.clients import queues_named_by
 from tests.simulation.kinds import is_mixed_place
 from tests.simulation.ledger import Ledger

@@ -1,7 +1,7 @@
 """Who is there, for the shadow: connections, consumers, queues, and what a transaction must be.
 
 A part of `tests.simulation.shadow`, with the same rules: it knows the table of events, and nothing
-of `engine.apply` or `engine.state`.
+of `engine.state.apply` or `engine.state.state`.
 """
 
 from heapq import heappop, heappush
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from tests.simulation.kinds import is_mixed, is_mixed_place
 from tests.simulation.ledger import Ledger, TransactionRecord
 from tests.simulation.violation import Violation

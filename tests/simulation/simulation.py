@@ -14,13 +14,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from daybook.engine.commands import ResumeQueue
-from daybook.engine.core import Options
-from daybook.engine.limits import next_in_line
-from daybook.engine.queues import StoreError
+from daybook.engine.core.capacity import next_in_line
+from daybook.engine.core.core import Options
+from daybook.engine.queues.queue import StoreError
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
-from daybook.server.ports import HubOptions
+from daybook.server.hub.ports import HubOptions
 from tests.simulation.checkers import Judge
 from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.clock import Clock

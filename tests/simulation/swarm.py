@@ -9,14 +9,21 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from daybook.engine import commands as c
+from daybook.engine.administration.message_moves import ACTIONS
 from daybook.engine.broker import Broker
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.host_limits import HostLimits
-from daybook.engine.moving import ACTIONS
-from daybook.engine.names import HOST
-from daybook.engine.permissions import ANYONE, BROWSE, CONSUME, PERMISSIONS, SEND, Permissions
-from daybook.engine.permitting import refused_consumer
-from daybook.server.hub import Hub
+from daybook.engine.core.permission_checks import refused_consumer
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.limits.host_limits import HostLimits
+from daybook.engine.names.names import HOST
+from daybook.engine.settings.permissions import (
+    ANYONE,
+    BROWSE,
+    CONSUME,
+    PERMISSIONS,
+    SEND,
+    Permissions,
+)
+from daybook.server.hub.hub import Hub
 from tests.simulation.counts import SwarmCounts
 from tests.simulation.kinds import LATE, MATCH, MIXED, PREFIX, STAYS, is_mixed
 from tests.simulation.swarm_clients import CLIENT_FEATURES, OTHER_HOST, draw_features

@@ -2,12 +2,12 @@
 
 import pytest
 
-from daybook.engine.core import Options
-from daybook.engine.state import State
+from daybook.engine.core.core import Options
+from daybook.engine.state.state import State
 from daybook.history.audit.judge import Clock, Judge
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.paging.tables.layout import LAYOUT
 from tests.simulation.simulation import Simulation
 from tests.support.auditing import LATER
 from tests.support.world import SECOND

@@ -5,11 +5,11 @@ from copy import deepcopy
 
 import pytest
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from daybook.journal.errors import JournalError
-from daybook.journal.reader import read_blocks
-from daybook.journal.verify import verify
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.verify import verify
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import RecoveryError
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.simulation import DATA_ID, Simulation

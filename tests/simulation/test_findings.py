@@ -6,7 +6,7 @@ import pytest
 
 from daybook.journal.errors import JournalFailed
 from daybook.journal.journal import Journal
-from daybook.journal.verify import verify
+from daybook.journal.segments.verify import verify
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import append_some, create, make_batch, noise, read_all, reopen
 

@@ -10,19 +10,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.engine import events, routing
-from daybook.engine.apply import apply
-from daybook.engine.message import IN_FLIGHT
-from daybook.engine.misfit import MisfitError
-from daybook.engine.queues import Loaded, Queue, StoreError
-from daybook.engine.state import State
-from daybook.engine.window import Window
-from daybook.journal.batch import BatchLike
+from daybook.engine.facts import events
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.queues.entry import IN_FLIGHT
+from daybook.engine.queues.queue import Loaded, Queue, StoreError
+from daybook.engine.queues.window import Window
+from daybook.engine.routing import routing
+from daybook.engine.state.apply import apply
+from daybook.engine.state.state import State
+from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.errors import Corruption
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
-from daybook.paging.leaving import Find, Look, Retire, Rounds
-from daybook.paging.store import IndexStore
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.content.store import IndexStore
+from daybook.paging.retention.retention_round import Find, Look, Retire, Rounds
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.recovery.directory import Recovered, RecoveryError
@@ -219,7 +220,7 @@ class AnyCrc:
 
 def test_damage_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Content is read without looking at its crc, while bits turn under the running broker."""
-    monkeypatch.setattr("daybook.paging.content.frame_crc", lambda frame: AnyCrc())
+    monkeypatch.setattr("daybook.paging.content.content.frame_crc", lambda frame: AnyCrc())
 
     def invents(seed: int) -> bool:
         simulation = Simulation(seed, Hooks(pages=True))
@@ -238,7 +239,7 @@ def test_qualified_name_that_means_any_queue_is_found(monkeypatch: pytest.Monkey
     """`address::queue` is taken for `address`, so that its queues take turns."""
     send_to = routing._send_to
     monkeypatch.setattr(
-        "daybook.engine.routing._send_to",
+        "daybook.engine.routing.routing._send_to",
         lambda core, command, address, others, queue=None: send_to(core, command, address, others),
     )
     assert any(is_found(Hooks(), HARDENED_FROM + number) for number in range(SEEDS_MAX))

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import asdict
 
 from bench.child import environment
-from daybook.engine import reasons
+from daybook.engine.facts import reasons
 from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main
 from tests.simulation.seeds import (

@@ -6,8 +6,8 @@ in the simulation brings it about.
 
 from collections import Counter
 
-from daybook.engine.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
+from daybook.engine.facts.reasons import REASONS
 from tests.simulation.counts import SwarmCounts
 from tests.simulation.seeds import SWARM_FROM
 from tests.simulation.simulation import Simulation

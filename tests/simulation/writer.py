@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from daybook.journal.batch import BatchLike
-from daybook.journal.block import EncodedBlock
-from daybook.journal.commit_choice import Choice, CommitChoice
+from daybook.journal.blocks.batch import BatchLike
+from daybook.journal.blocks.block import EncodedBlock
 from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import Journal
-from daybook.journal.writer import InlineWriter
+from daybook.journal.writing.commit_choice import Choice, CommitChoice
+from daybook.journal.writing.writer import InlineWriter
 from tests.simulation.counts import WayCounts
 
 

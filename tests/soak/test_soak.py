@@ -15,7 +15,7 @@ WARMING_SLACK = 12 * MIB
 LEAK = """
 import os, sys
 if os.path.basename(sys.argv[0]) == "daybook":
-    from daybook.server import hub
+    from daybook.server.hub import hub
     right, kept = hub.Hub.lost, {}
     def lost(self, peer):
         if not peer.closed:

@@ -11,13 +11,13 @@ import zstandard
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.manifest import ArchiveEntry
 from daybook.journal.archive.snapshots import SnapshotEntry, decode_entry, snapshots_in
+from daybook.journal.blocks.format import manifest_name, segment_name, snapshot_name
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError
-from daybook.journal.format import manifest_name, segment_name, snapshot_name
 from daybook.journal.journal import Journal
 from daybook.journal.retention import remove
-from daybook.journal.segment import segment_names
-from daybook.journal.verify import verify
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.verify import verify
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, Final
 
-from daybook.journal.batch import Batch
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.layout import RowLayout
 from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
-from daybook.journal.layout import RowLayout
-from daybook.journal.reader import read_blocks
+from daybook.journal.segments.reader import read_blocks
 
 LAYOUT: Final = RowLayout(
     columns=(

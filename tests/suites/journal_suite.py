@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
+from daybook.journal.blocks.format import RESERVE_NAME, segment_name
+from daybook.journal.blocks.layout import RowLayout
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError, NoJournal, WrongLayout
-from daybook.journal.format import RESERVE_NAME, segment_name
 from daybook.journal.journal import Journal
-from daybook.journal.layout import RowLayout
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from daybook.journal.disk import RealDisk
 from daybook.journal.lock import DirectoryLock
-from daybook.journal.process_writer import ProcessWriter
+from daybook.journal.writing.process_writer import ProcessWriter
 from tests.suites.journal_rows import create, make_batch, some_contents
 
 

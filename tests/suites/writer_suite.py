@@ -6,14 +6,14 @@ from typing import Generic, Protocol, TypeVar
 
 import pytest
 
-from daybook.journal.batch import BatchLike
+from daybook.journal.blocks.batch import BatchLike
+from daybook.journal.blocks.format import RESERVE_NAME
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import DiskFull, JournalFailed
-from daybook.journal.format import RESERVE_NAME
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.verify import verify
-from daybook.journal.writer import WriterStats
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.verify import verify
+from daybook.journal.writing.writer import WriterStats
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

@@ -10,11 +10,11 @@ from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
 from daybook.journal.retention import sealed_segments
-from daybook.paging import snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.retiring import Order, keep, keep_snapshots
-from daybook.paging.snapshots import Snapshots, remove_before
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.retention.retirement import Order, keep, keep_snapshots
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import Snapshots, remove_before
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.world import Event
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from daybook.engine import commands as c
 from daybook.engine.broker import HANDLERS
-from daybook.engine.core import Options
+from daybook.engine.core.core import Options
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import Breach
 from daybook.history.audit.scene import Folded

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from daybook.engine.rows import pack_wide
-from daybook.journal.batch import Batch
-from daybook.journal.block import Block, BlockCodec, RawBlock
-from daybook.journal.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
-from daybook.paging.layout import LAYOUT
+from daybook.engine.facts.rows import pack_wide
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.block import Block, BlockCodec, RawBlock
+from daybook.journal.blocks.format import BLOCK_HEADER_BYTES, NO_HASH, BlockHeader
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.world import Event
 
 DATA_ID = b"0123456789abcdef"

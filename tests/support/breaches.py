@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
 from tests.support.auditing import DoorWorld
 from tests.support.decisions import DECISIONS, Planted, Planter
 from tests.support.faults import appended, changed, inserted, replaced, retold, without

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from daybook.engine import apply
+from daybook.engine.state import apply
 
 IS_COMPILED: Final = not str(apply.__file__).endswith(".py")
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from daybook.engine.headers import as_dict
-from daybook.engine.own_headers import DEATH_HEADERS
+from daybook.engine.facts.own_headers import DEATH_HEADERS
+from daybook.engine.messages.headers import as_dict
 
 V = TypeVar("V")
 

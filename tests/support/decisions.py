@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from daybook.engine import commands as c
-from daybook.engine import details, events, reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.events import GROUPED
-from daybook.engine.headers import build
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.messages.headers import build
 from daybook.history.audit.deciders import ENTERS_ASIDE
 from tests.support.auditing import DoorWorld
 from tests.support.faults import changed, decided_by, replaced, retold, without

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from daybook.engine import details, events, reasons
-from daybook.engine.events import (
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import (
     CONSUMER,
     DELIVERY_COUNT,
     FLAGS,

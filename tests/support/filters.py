@@ -1,8 +1,8 @@
 """A toy filter language: `name=value` over headers, `not name=value` for the opposite."""
 
-from daybook.engine.content import view_of
 from daybook.engine.filters.naming import AddressName
-from daybook.engine.message import Message
+from daybook.engine.messages.content import view_of
+from daybook.engine.messages.message import Message
 
 
 class Equals:

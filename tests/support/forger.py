@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from daybook.engine import commands as c
-from daybook.engine import details, events, reasons
-from daybook.engine.definitions import Detail
-from daybook.engine.events import EVENT_TYPES, KIND, EventType, Row
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import Detail
+from daybook.engine.facts.events import EVENT_TYPES, KIND, EventType, Row
 from tests.support import histories, mixture, shortages
 from tests.support.auditing import DoorWorld
 from tests.support.faults import changed

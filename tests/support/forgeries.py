@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.history.audit.accounts import accounts_of
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.scene import Folded

@@ -3,8 +3,8 @@
 from typing import Any
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.facts import reasons
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.refusals import Code, Refusal
 from tests.support.world import World
 

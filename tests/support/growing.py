@@ -6,8 +6,8 @@ from pathlib import Path
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.journal.segment import segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.histories import HISTORY_ID, batch_of
 from tests.support.world import Event
 

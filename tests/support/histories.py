@@ -8,16 +8,16 @@ from pathlib import Path
 from random import Random
 
 from daybook.engine import commands as c
-from daybook.engine import definitions, reasons
-from daybook.engine.headers import build
-from daybook.engine.rows import pack_wide
-from daybook.engine.setting_keys import Matches
-from daybook.engine.settlements import BY_SETTLEMENT, FAILED, UNMETERED
-from daybook.journal.batch import Batch
+from daybook.engine.facts import definitions, reasons
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.facts.settlements import BY_SETTLEMENT, FAILED, UNMETERED
+from daybook.engine.messages.headers import build
+from daybook.engine.settings.setting_keys import Matches
+from daybook.journal.blocks.batch import Batch
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
 

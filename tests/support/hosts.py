@@ -5,9 +5,9 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.commands import Command
-from daybook.engine.host_limits import HostLimits
-from daybook.engine.names import DIVIDER, qualified
-from daybook.engine.state import State
+from daybook.engine.limits.host_limits import HostLimits
+from daybook.engine.names.names import DIVIDER, qualified
+from daybook.engine.state.state import State
 
 OTHER: Final = "eu"
 HOSTS: Final = {OTHER: HostLimits()}

@@ -1,8 +1,8 @@
 """The state of an index, as its readers would load it."""
 
-from daybook.engine.state import State
-from daybook.paging.index import Index
-from daybook.paging.loading import load_state
+from daybook.engine.state.state import State
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.loading import load_state
 
 
 def state_of(index: Index) -> State:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from daybook.engine import events, reasons
-from daybook.engine.syntax import syntax_of
+from daybook.engine.facts import events, reasons
+from daybook.engine.names.syntax import syntax_of
 from tests.support.shelves import READY, Shelf
 from tests.support.world import Event
 

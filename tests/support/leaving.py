@@ -9,25 +9,25 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from daybook.engine import transactions
-from daybook.engine.carrying import large_before
-from daybook.engine.message import Message
-from daybook.engine.retention_commands import CarryChunk
-from daybook.engine.rows import pack_wide
-from daybook.journal.batch import Batch
+from daybook.engine.administration.carried_content import large_before
+from daybook.engine.administration.retention_commands import CarryChunk
+from daybook.engine.consumers import transactions
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.messages.message import Message
+from daybook.journal.blocks.batch import Batch
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
 from daybook.journal.retention import Limits, SegmentTable, choose, remove
-from daybook.paging import leaving as steps
-from daybook.paging.content import ContentReader
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.leaving import Rounds
-from daybook.paging.retiring import retire
-from daybook.paging.store import IndexStore
-from daybook.paging.surveying import Place, Survey, Weight
-from daybook.paging.tables import open_for_reading
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.content.content import ContentReader
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.retention import retention_round as steps
+from daybook.paging.retention.retention_round import Rounds
+from daybook.paging.retention.retirement import retire
+from daybook.paging.retention.survey import Place, Survey, Weight
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_reading
 from tests.support.world import World
 from tests.support.written_index import DATA_ID
 

@@ -1,4 +1,4 @@
-"""A store in memory: the reference implementation of `engine.queues.Store`.
+"""A store in memory: the reference implementation of `engine.queues.queue.Store`.
 
 It folds a prefix of a journal with the engine's own `apply` into an ordinary state, completely in
 memory, and answers from that. It is slow and obviously right, without pages and caches.
@@ -6,16 +6,17 @@ memory, and answers from that. It is slow and obviously right, without pages and
 
 from collections.abc import Iterator, Sequence
 
-from daybook.engine.apply import apply
-from daybook.engine.details import Origin
-from daybook.engine.digest import U64, entry_hash
-from daybook.engine.events import LARGE, ROUTED, chunk_lsns
-from daybook.engine.message import READY, Entry, Message, Scheduled, message_without_content
-from daybook.engine.origins import journaled
-from daybook.engine.queues import PAST_ALL, Due, Loaded, Queue, StoreError
-from daybook.engine.state import State
-from daybook.engine.timers import EXPIRY
-from daybook.engine.window import Window
+from daybook.engine.facts.details import Origin
+from daybook.engine.facts.events import LARGE, ROUTED, chunk_lsns
+from daybook.engine.messages.message import Message, message_without_content
+from daybook.engine.messages.origins import journaled
+from daybook.engine.queues.entry import READY, Entry, Scheduled
+from daybook.engine.queues.queue import PAST_ALL, Due, Loaded, Queue, StoreError
+from daybook.engine.queues.window import Window
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import U64, entry_hash
+from daybook.engine.state.state import State
+from daybook.engine.state.timers import EXPIRY
 from tests.support.world import Event
 
 
@@ -53,7 +54,7 @@ class MemoryStore:
                 yield entry
 
     def load(self, queue: Queue, level: int, after: int, window: Window) -> Loaded:
-        """Return the next ready entries of a level: see `engine.queues.Store`."""
+        """Return the next ready entries of a level: see `engine.queues.queue.Store`."""
         entries: list[Entry] = []
         reached = PAST_ALL
         room = window.bytes
@@ -112,7 +113,7 @@ class MemoryStore:
         return count, total & U64
 
     def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:
-        """Return timers up to a time, in order: see `engine.queues.Store`."""
+        """Return timers up to a time, in order: see `engine.queues.queue.Store`."""
         standing = [
             (queue.id, entry)
             for queue in self.state.queues.values()

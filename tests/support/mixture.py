@@ -13,14 +13,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.events import GROUPED
-from daybook.engine.handing import can_take
-from daybook.engine.headers import build
-from daybook.engine.moving import ACTIONS
+from daybook.engine.administration.message_moves import ACTIONS
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.settling.delivery import can_take
 from tests.support.referee import Referee
 from tests.support.shelves import Told
 from tests.support.topology import create_queue

@@ -250,10 +250,10 @@ FORKED_NAME: Final = "forked-indexer"
 
 
 def fork_first(command: Sequence[str], *, pass_fds: Sequence[int], **how: Any) -> Nursling:
-    """Fork the first child process of a broker, as `paging.process` starts it. Later ones are
-    started: by then the broker has the index open, which a fork would take along."""
+    """Fork the first child process of a broker, as `paging.indexer.process` starts it. Later ones
+    are started: by then the broker has the index open, which a fork would take along."""
     assert how.keys() == {"stdin", "stdout", "start_new_session"}, how
-    sys.modules["daybook.paging.process"].subprocess = subprocess  # type: ignore[attr-defined]
+    sys.modules["daybook.paging.indexer.process"].subprocess = subprocess  # type: ignore[attr-defined]
     module, *words = command[5:]
     pid = os.fork()
     if pid == 0:
@@ -304,7 +304,7 @@ def main() -> None:
     from daybook.tools import entry  # noqa: PLC0415 (only in the nursery)
 
     _load(daybook.__path__)
-    sys.modules["daybook.paging.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
+    sys.modules["daybook.paging.indexer.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
         Popen=fork_first, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
     )
     # Neither at the end nor in between does a collection look at, and so copy, what all share.

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import zstandard
 
-from daybook.journal.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
-from daybook.journal.disk import RealDisk
-from daybook.journal.format import (
+from daybook.journal.blocks.block import COMPRESSION_LEVEL, BlockCodec, RawBlock
+from daybook.journal.blocks.format import (
     FOOTER_ENTRY_BYTES,
     NO_HASH,
     Damage,
@@ -18,7 +17,8 @@ from daybook.journal.format import (
     pack_footer_entry,
     pack_segment_header,
 )
-from daybook.journal.segment import Segment, open_segment, segment_names
+from daybook.journal.disk import RealDisk
+from daybook.journal.segments.segment import Segment, open_segment, segment_names
 
 
 def as_before(codec: BlockCodec, raw: RawBlock) -> RawBlock:

@@ -4,10 +4,10 @@ from typing import Any
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start
-from daybook.engine.message import PRIORITIES
-from daybook.engine.queues import Queue
-from daybook.engine.residency import page_out
-from daybook.engine.state import State
+from daybook.engine.core.residency import page_out
+from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.state import State
 from tests.support.memory_store import MemoryStore
 from tests.support.world import World, fold
 

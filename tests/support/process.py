@@ -53,7 +53,7 @@ def _command_of(pid: int) -> bytes:
 
 
 def _is_indexer(pid: int) -> bool:
-    if b"daybook.paging.indexer" in _command_of(pid):
+    if b"daybook.paging.indexer.indexer" in _command_of(pid):
         return True
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text() == f"{FORKED_NAME}\n"

@@ -1,10 +1,10 @@
 """The queued entries of an index, read as a start and consumers would read them."""
 
-from daybook.engine.message import LEVELS, Entry
-from daybook.engine.queues import PAST_ALL
-from daybook.engine.state import State
-from daybook.engine.window import Window
-from daybook.paging.store import IndexStore
+from daybook.engine.queues.entry import LEVELS, Entry
+from daybook.engine.queues.queue import PAST_ALL
+from daybook.engine.queues.window import Window
+from daybook.engine.state.state import State
+from daybook.paging.content.store import IndexStore
 
 
 def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:

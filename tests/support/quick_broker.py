@@ -7,10 +7,10 @@ from pathlib import Path
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Stop
-from daybook.engine.core import Options
+from daybook.engine.core.core import Options
 from daybook.journal.errors import JournalError
 from daybook.journal.journal import Journal
-from daybook.paging.indexers import ThreadIndexers
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery import directory
 from daybook.recovery.starting import start_after
 from daybook.tools.drills.broker import BrokerTrouble

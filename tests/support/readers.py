@@ -5,8 +5,8 @@ A part of `tests.support.referee`, with the same rules: it knows events, and no 
 
 from typing import TYPE_CHECKING, Any
 
-from daybook.engine import events, reasons
-from daybook.engine.life import IN_FLIGHT, READY
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.life import IN_FLIGHT, READY
 from tests.support.world import Event
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from time import perf_counter
 
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.disk import Disk
 from daybook.journal.journal import SEGMENT_BYTES
 from daybook.recovery.directory import Recovered, fold_journal, open_journal

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from daybook.engine import events, reasons
-from daybook.engine.setting_key import NO_LIMIT
-from daybook.engine.settings import AddressSettings, Settings
-from daybook.engine.syntax import syntax_of
+from daybook.engine.facts import events, reasons
+from daybook.engine.names.syntax import syntax_of
+from daybook.engine.settings.setting_key import NO_LIMIT
+from daybook.engine.settings.settings import AddressSettings, Settings
 from tests.support import group_rulings
 from tests.support.keepers import Keepers
 from tests.support.readers import Readers

@@ -2,10 +2,10 @@
 
 from hashlib import sha256
 
-from daybook.engine import events
-from daybook.engine.content import codec_of
-from daybook.engine.setting_key import NO_LIMIT
-from daybook.engine.settings import AddressSettings
+from daybook.engine.facts import events
+from daybook.engine.messages.content import codec_of
+from daybook.engine.settings.setting_key import NO_LIMIT
+from daybook.engine.settings.settings import AddressSettings
 from tests.support.world import Event
 
 UNKNOWN = -2

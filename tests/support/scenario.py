@@ -9,19 +9,20 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons, retention_commands
-from daybook.engine.content import CODECS
-from daybook.engine.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
-from daybook.engine.details import KeyChangeDetail, SignedDetail
-from daybook.engine.events import GROUPED
-from daybook.engine.headers import build
-from daybook.engine.moving import ACTIONS
-from daybook.engine.names import RETAINED_PLACE, temporary_name
-from daybook.engine.permissions import PERMISSIONS, Permissions
+from daybook.engine.administration import retention_commands
+from daybook.engine.administration.message_moves import ACTIONS
+from daybook.engine.administration.signatures import RecordKeyChange, RecordSignature
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
+from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.messages.content import CODECS
+from daybook.engine.messages.headers import build
+from daybook.engine.names.names import RETAINED_PLACE, temporary_name
 from daybook.engine.refusals import Refusal
-from daybook.engine.setting_keys import Matches
-from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
-from daybook.engine.signing import RecordKeyChange, RecordSignature
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
+from daybook.engine.settings.setting_keys import Matches
 from tests.support.hosts import OTHER, moved
 from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue

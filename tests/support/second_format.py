@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.content import CODECS
-from daybook.engine.formats import FORMAT_SHIFT, Standard, Value
+from daybook.engine.facts.formats import FORMAT_SHIFT, Standard, Value
+from daybook.engine.messages.content import CODECS
 
 MAPS: Final = 5 << FORMAT_SHIFT
 """The flags that name the format."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from daybook.engine import reasons
-from daybook.engine.setting_key import NO_LIMIT
+from daybook.engine.facts import reasons
+from daybook.engine.settings.setting_key import NO_LIMIT
 
 READY, IN_FLIGHT, HELD, SCHEDULED = "ready", "in flight", "held", "scheduled"
 FAILURES = (reasons.NACK, reasons.DISCONNECTED, reasons.TIMEOUT)

@@ -4,8 +4,8 @@ import random
 from typing import Any, Final
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.headers import build
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.messages.headers import build
 from tests.support.auditing import DoorWorld
 from tests.support.topology import create_queue
 

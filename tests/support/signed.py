@@ -5,19 +5,19 @@ from itertools import islice
 from pathlib import Path
 
 from daybook.engine import commands as c
-from daybook.engine import events
-from daybook.engine.digest import digest
-from daybook.engine.events import KIND
-from daybook.engine.signing import RecordKeyChange, RecordSignature
+from daybook.engine.administration.signatures import RecordKeyChange, RecordSignature
+from daybook.engine.facts import events
+from daybook.engine.facts.events import KIND
+from daybook.engine.state.digest import digest
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of, segment_names
-from daybook.paging.layout import LAYOUT
-from daybook.recovery.statements import Statement
-from daybook.server.notary import Notary
-from daybook.server.notary_messages import Answer, Changed, Configure, Kept, Sign, Signed
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import data_id_of, segment_names
+from daybook.paging.tables.layout import LAYOUT
+from daybook.recovery.signing.statements import Statement
+from daybook.server.history.notary import Notary
+from daybook.server.history.notary_messages import Answer, Changed, Configure, Kept, Sign, Signed
 from tests.support.forger import in_order
 from tests.support.histories import batch_of
 from tests.support.world import Event

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import lmdb
 
-from daybook.paging.checked import Table, Transaction
+from daybook.paging.tables.checked import Table, Transaction
 
 
 def stored(txn: Transaction) -> lmdb.Transaction:

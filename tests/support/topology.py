@@ -3,10 +3,9 @@
 from typing import Any
 
 from daybook.engine.commands import CreateQueue
-from daybook.engine.definitions import ANYCAST, AddressDefinition, QueueDefinition
-from daybook.engine.names import HOST
-from daybook.engine.queues import Queue
-from daybook.engine.state import Address
+from daybook.engine.facts.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.names.names import HOST
+from daybook.engine.queues.queue import Address, Queue
 
 
 def create_queue(

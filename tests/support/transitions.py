@@ -7,8 +7,8 @@ there: it is refused, or it is not about such entries.
 
 from typing import Final, NamedTuple
 
-from daybook.engine import events
-from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.engine.facts import events
+from daybook.engine.facts.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 
 DELIVER: Final = "a consumer can take it"
 ACCEPT: Final = "the consumer accepts it"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from daybook.engine.events import SHORT_ID_MAX
-from daybook.engine.queues import Store
-from daybook.engine.state import State
+from daybook.engine.facts.events import SHORT_ID_MAX
+from daybook.engine.queues.queue import Store
+from daybook.engine.state.state import State
 
 NEAR = SHORT_ID_MAX - 1
 """The first id: the second has four bytes too, and the third does not."""

@@ -8,10 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from daybook.engine import arrivals, events, reasons
-from daybook.engine.apply import apply
 from daybook.engine.broker import Broker
-from daybook.engine.bundles import Bundle
 from daybook.engine.commands import (
     Attach,
     AttachAll,
@@ -30,20 +27,25 @@ from daybook.engine.commands import (
     Settle,
     Start,
 )
-from daybook.engine.core import Options
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.details import Origin
-from daybook.engine.digest import digest
-from daybook.engine.events import Row
-from daybook.engine.headers import build
-from daybook.engine.invariants import check as check_invariants
-from daybook.engine.level import position_of
-from daybook.engine.message import READY, UNREAD, Entry, Message
-from daybook.engine.queues import Queue
+from daybook.engine.core.core import Options
+from daybook.engine.entries import arrivals
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.details import Origin
+from daybook.engine.facts.events import Row
+from daybook.engine.facts.rows import unpack_wide
+from daybook.engine.facts.settlements import BY_SETTLEMENT, FAILED
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.message import UNREAD, Message
+from daybook.engine.queues.consumer import Bundle
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.level import position_of
+from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Refusal
-from daybook.engine.rows import unpack_wide
-from daybook.engine.settlements import BY_SETTLEMENT, FAILED
-from daybook.engine.state import State
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check as check_invariants
+from daybook.engine.state.state import State
 from tests.support.filters import compile_filter
 from tests.support.hosts import HOSTS
 

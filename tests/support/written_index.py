@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from daybook.engine.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED
-from daybook.engine.message import HELD_LEVEL, LEVELS, Entry
-from daybook.engine.queues import Queue
-from daybook.engine.rows import pack_wide
-from daybook.engine.state import State
-from daybook.engine.timers import DELIVERY, EXPIRY
-from daybook.journal.batch import Batch
+from daybook.engine.facts.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.queues.entry import HELD_LEVEL, LEVELS, Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.state import State
+from daybook.engine.state.timers import DELIVERY, EXPIRY
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import Disk, RealDisk
-from daybook.journal.format import segment_first_lsn
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging.clusters import Gathered, write_cluster
-from daybook.paging.layout import LAYOUT
-from daybook.paging.pages import encode, rows_of
-from daybook.paging.records import flags_of
-from daybook.paging.tables import (
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.content.clusters import Gathered, write_cluster
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.pages import encode, rows_of
+from daybook.paging.tables.records import flags_of
+from daybook.paging.tables.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CLUSTER_VALUE,

@@ -28,10 +28,9 @@ from daybook.journal.data_directory import (
 )
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import Pin
-from daybook.journal.segment import data_id_of, segment_names
-from daybook.paging.catalog_file import SUFFIX
+from daybook.journal.segments.segment import data_id_of, segment_names
+from daybook.paging.catalogs.catalog_file import SUFFIX
 from daybook.recovery.directory import why_foreign
-from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
@@ -40,10 +39,11 @@ from daybook.tools.drills.questions import Answer, answers, messages_of
 from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.shape import Finding, Report, Tried
 from daybook.tools.drills.startable import is_in_use, no_start, refuse_unstartable
-from daybook.tools.failures import Failure
-from daybook.tools.opening import opened
-from daybook.tools.printing import progress
-from daybook.tools.verification import verify_data
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import opened
+from daybook.tools.terminal.printing import progress
+from daybook.tools.verification.catalog_verification import wrong_catalogs
+from daybook.tools.verification.verification import verify_data
 
 ABOUT: Final = "flipped bits in the files of a copy: found by verify, and refused or repaired"
 ID_BYTES: Final = 32

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.invariants import check
+from daybook.engine.state.invariants import check
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
@@ -33,8 +33,8 @@ from daybook.tools.drills.workload import (
     begin_work,
     end_work,
 )
-from daybook.tools.index_verification import copied_index
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.index_verification import copied_index
+from daybook.tools.verification.verification import verify_data
 
 WORK_SECONDS: Final = (0.05, 1.5)
 START_SECONDS: Final = (0.05, 0.8)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.server.config import Config
+from daybook.server.configuration.config import Config
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import BrokerTrouble
 from daybook.tools.drills.campaign import Campaign, Hardship
@@ -27,8 +27,8 @@ from daybook.tools.drills.hardships import (
 from daybook.tools.drills.serving import REPLACED, Serving, drilled, make_key
 from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
 from daybook.tools.drills.witness import Wrong
-from daybook.tools.failures import Failure
-from daybook.tools.printing import progress
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.printing import progress
 
 ABOUT: Final = {
     "kill": "a broker under load, killed with SIGKILL again and again",

@@ -13,10 +13,10 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from daybook.tools.failures import Commands
-from daybook.tools.history_options import archive_option, data_option, json_option
-from daybook.tools.history_options import config_option as history_config_option
-from daybook.tools.paths import DIRECTORY, PathThatIsNamed, chosen
+from daybook.tools.terminal.failures import Commands
+from daybook.tools.terminal.history_options import archive_option, data_option, json_option
+from daybook.tools.terminal.history_options import config_option as history_config_option
+from daybook.tools.terminal.paths import DIRECTORY, PathThatIsNamed, chosen
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SEED_MAX: Final = 1 << 32
@@ -250,7 +250,7 @@ def restore_command(
     """
     path = chosen(ctx, directory, data)
     from daybook.tools.drills import report, restore  # noqa: PLC0415 (slow to import)
-    from daybook.tools.opening import opened_archive  # noqa: PLC0415 (slow to import)
+    from daybook.tools.terminal.opening import opened_archive  # noqa: PLC0415 (slow to import)
 
     archive = opened_archive(path, flags["url"], flags["config_file"])
     asked = restore.Asked(

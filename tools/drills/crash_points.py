@@ -23,23 +23,23 @@ from typing import Any, Final
 import msgspec
 
 from daybook.errors import DaybookError
+from daybook.journal.blocks.trust import BYTES_MAX, VARIABLE, limit_blocks
 from daybook.journal.data_directory import BASE
 from daybook.journal.disk import RealDisk
-from daybook.journal.lifeline import end_with
 from daybook.journal.pins import Pin
-from daybook.journal.segment import data_id_of, first_lsn_of
-from daybook.journal.trust import BYTES_MAX, VARIABLE, limit_blocks
-from daybook.paging.base import describe
-from daybook.paging.tables import IndexUnwritable
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
+from daybook.journal.writing.lifeline import end_with
+from daybook.paging.snapshots.base import describe
+from daybook.paging.tables.tables import IndexUnwritable
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.points import NoSuchPoint, Point, drawn, point_at, points_of
 from daybook.tools.drills.rehearsal import Rehearsals, Rehearsed, Task
 from daybook.tools.drills.shape import Finding, Line, Report, Tried
 from daybook.tools.drills.startable import refuse_unstartable
 from daybook.tools.drills.tails import TAILS
-from daybook.tools.failures import Failure
-from daybook.tools.opening import opened
-from daybook.tools.printing import progress
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import opened
+from daybook.tools.terminal.printing import progress
 
 LAG_BLOCKS: Final = 16
 """How many blocks the checkpoint of a start is behind the point, at most."""

@@ -8,13 +8,13 @@ changes nothing. Must never know which broker wrote it.
 from contextlib import suppress
 from pathlib import Path
 
-from daybook.engine.events import KIND, RELATED, ROUTED
+from daybook.engine.facts.events import KIND, RELATED, ROUTED
 from daybook.errors import DaybookError
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import FIRST_LSN
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.paging.tables.layout import LAYOUT
 
 
 def missing_messages(journal: Path, receipted: int) -> str:

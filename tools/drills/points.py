@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from daybook.errors import DaybookError
-from daybook.journal.disk import Disk
-from daybook.journal.errors import Corruption
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     Damage,
     FooterEntry,
     segment_first_lsn,
     unpack_block_header,
 )
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Segment, open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.disk import Disk
+from daybook.journal.errors import Corruption
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import Segment, open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 
 
 class Point(NamedTuple):

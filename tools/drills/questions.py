@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from daybook.engine.events import MESSAGE
+from daybook.engine.facts.events import MESSAGE
 from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
 from daybook.history.scan import event_at
-from daybook.journal.format import Damage
-from daybook.paging.catalog_file import CatalogFile
+from daybook.journal.blocks.format import Damage
+from daybook.paging.catalogs.catalog_file import CatalogFile
 from daybook.recovery.readonly import journal_disk
 from daybook.tools.trail import Trail, follow
 

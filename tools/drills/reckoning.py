@@ -1,24 +1,24 @@
 """What clients had been told by an event of the journal: which entries exist, and their delivery
 counts.
 
-Read from rows and details with the table of lives (`engine.kinds`), never with `apply`, so that a
-mistake there is seen. A sample is kept, the newest entries and those that left last, so memory does
-not grow with the journal. Must never know how a state is kept.
+Read from rows and details with the table of lives (`engine.facts.kinds`), never with `apply`, so
+that a mistake there is seen. A sample is kept, the newest entries and those that left last, so
+memory does not grow with the journal. Must never know how a state is kept.
 """
 
 import random
 from collections import OrderedDict
 from typing import Final, NamedTuple, cast
 
-from daybook.engine import details, events
-from daybook.engine.events import DELIVERY_COUNT, FLAGS, KIND, MESSAGE, PERSISTENT, QUEUE, Row
-from daybook.engine.kinds import ENTERING, LEAVING, NAMING, OF_ENTRIES, TAKING, changing
-from daybook.engine.life import BEGINS, BROKER, ENDS
-from daybook.engine.life import QUEUE as QUEUE_THING
-from daybook.engine.message import Entry
-from daybook.engine.state import State
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import DELIVERY_COUNT, FLAGS, KIND, MESSAGE, PERSISTENT, QUEUE, Row
+from daybook.engine.facts.kinds import ENTERING, LEAVING, NAMING, OF_ENTRIES, TAKING, changing
+from daybook.engine.facts.life import BEGINS, BROKER, ENDS
+from daybook.engine.facts.life import QUEUE as QUEUE_THING
+from daybook.engine.queues.entry import Entry
+from daybook.engine.state.state import State
 from daybook.history.scan import events_of
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
 
 KEPT_MAX: Final = 20_000
 """How many entries are remembered, and how many that left."""

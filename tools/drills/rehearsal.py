@@ -16,26 +16,26 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daybook.engine.broker import Broker
-from daybook.engine.core import Options
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
-from daybook.engine.state import State
+from daybook.engine.core.core import Options
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
+from daybook.engine.state.state import State
 from daybook.errors import DaybookError
+from daybook.journal.blocks.format import DEVICE_BLOCKS
 from daybook.journal.data_directory import SNAPSHOTS
 from daybook.journal.disk import Disk
-from daybook.journal.format import DEVICE_BLOCKS
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of, open_segment, segment_names
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.loading import load_state
-from daybook.paging.snapshots import known_snapshots
-from daybook.paging.store import IndexStore
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import data_id_of, open_segment, segment_names
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots.snapshots import known_snapshots
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.loading import load_state
 from daybook.recovery.directory import Recovered, fold_journal, open_journal
 from daybook.recovery.moments import begin_index
 from daybook.recovery.starting import start_after
-from daybook.server.version import VERSION
+from daybook.server.process.version import VERSION
 from daybook.tools.drills.overlay import Overlay
 from daybook.tools.drills.points import Point, block_bytes, named
 from daybook.tools.drills.reckoning import Broken, Reckoning

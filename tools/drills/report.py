@@ -19,15 +19,15 @@ from typing import Any, Final
 import click
 import msgspec
 
-from daybook.server.version import VERSION
+from daybook.server.process.version import VERSION
 from daybook.tools.drills.page import page_of
 from daybook.tools.drills.shape import (
     Bars,
     Report,
     Spread,
 )
-from daybook.tools.exit_codes import EXIT_WRONG
-from daybook.tools.printing import show_json_pretty, show_table
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.printing import show_json_pretty, show_table
 
 FINDINGS_SHOWN: Final = 5
 BINS: Final = 40

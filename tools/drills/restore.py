@@ -13,25 +13,25 @@ from pathlib import Path
 
 import msgspec
 
-from daybook.engine.digest import digest
-from daybook.engine.state import State
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import NoJournal
 from daybook.journal.pins import Pin
-from daybook.journal.segment import first_lsn_of, segment_names
+from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.recovery.moments import state_at
 from daybook.recovery.readonly import journal_disk
-from daybook.recovery.restoring import restore_archive
+from daybook.recovery.salvage.restoring import restore_archive
 from daybook.tools.drills import report as reports
 from daybook.tools.drills.broker import DrillBroker
 from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.drills.serving import Serving
 from daybook.tools.drills.shape import Finding, Line, Report, Tried
-from daybook.tools.printing import adding_up, progress
-from daybook.tools.verification import Verdict, verify_data
+from daybook.tools.terminal.printing import adding_up, progress
+from daybook.tools.verification.verification import Verdict, verify_data
 
 ABOUT = "a broker rebuilt from its archive alone"
 STEPS_MAX = 400

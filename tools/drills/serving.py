@@ -14,20 +14,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from daybook.engine.setting_key import Value
+from daybook.engine.settings.setting_key import Value
 from daybook.journal.disk import RealDisk
-from daybook.journal.lifeline import end_with
-from daybook.server import acceptor_config
-from daybook.server.acceptor_config import AcceptorConfig
-from daybook.server.anchoring import FILE, LOG
-from daybook.server.config import (
-    Config,
-    ConfigError,
-    JournalConfig,
-    LogConfig,
-    load,
-)
-from daybook.server.notifying import SUPERVISOR
+from daybook.journal.writing.lifeline import end_with
+from daybook.server.configuration import acceptor_config
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.configuration.anchor_targets import FILE, LOG
+from daybook.server.configuration.config import Config, ConfigError, JournalConfig, LogConfig, load
+from daybook.server.process.service_manager import SUPERVISOR
 from daybook.server.service import run
 from daybook.tools.drills.noting import DiskPlan, NotingDisk
 from daybook.tools.drills.witness import BEAT_MS, HEADER_BYTES
@@ -106,7 +100,7 @@ def make_key(config: Config) -> None:
     """Make the key of a drill, if the operator's configuration signs. Raises OSError."""
     if config.journal.signing_key:
         # Slow to load, and never in the broker's process.
-        from daybook.recovery.signing_keys import make_pair  # noqa: PLC0415
+        from daybook.recovery.signing.signing_keys import make_pair  # noqa: PLC0415
 
         make_pair(Path(config.journal.signing_key))
 

@@ -12,11 +12,11 @@ from daybook.client.control import ControlError, ask
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
-from daybook.journal.segment import data_id_of
+from daybook.journal.segments.segment import data_id_of
 from daybook.recovery.directory import open_journal, why_foreign
 from daybook.tools.drills.overlay import Overlay
-from daybook.tools.failures import Failure
-from daybook.tools.index_verification import copied_index
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.verification.index_verification import copied_index
 
 
 def is_in_use(directory: Path) -> bool:

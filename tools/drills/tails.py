@@ -11,10 +11,10 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from daybook.journal.blocks.format import RESERVE_NAME, segment_first_lsn
 from daybook.journal.disk import Disk
-from daybook.journal.format import RESERVE_NAME, segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 from daybook.tools.drills.overlay import Overlay
 from daybook.tools.drills.points import Point
 

@@ -9,7 +9,7 @@ import msgspec
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import Selection, parse_kinds
-from daybook.tools.memory_option import MEMORY_OF_JOBS
+from daybook.tools.terminal.memory_option import MEMORY_OF_JOBS
 
 
 class Job(msgspec.Struct, frozen=True):

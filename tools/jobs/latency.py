@@ -13,10 +13,10 @@ import pyarrow as pa
 from daybook.journal.extras import install_command
 from daybook.pipeline.jobs.latency import latency
 from daybook.pipeline.jobs.latency_tables import SCHEMAS
-from daybook.tools.failures import Failure, describe
 from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.jobs.output import working, write_file
-from daybook.tools.printing import show_table
+from daybook.tools.terminal.failures import Failure, describe
+from daybook.tools.terminal.printing import show_table
 
 Draw = Callable[[dict[str, pa.Table], Path], list[Path]]
 ROWS_SHOWN: Final = 8

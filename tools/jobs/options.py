@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from daybook.tools.memory_option import memory_option
-from daybook.tools.numbers import NUMBER
-from daybook.tools.paths import DIRECTORY
-from daybook.tools.times import time_option
+from daybook.tools.terminal.memory_option import memory_option
+from daybook.tools.terminal.numbers import NUMBER
+from daybook.tools.terminal.paths import DIRECTORY
+from daybook.tools.terminal.times import time_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ENGINES: Final = ("embedded", "spark")

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from daybook.tools.printing import show_table
+from daybook.tools.terminal.printing import show_table
 
 BY_SUFFIX: Final = {
     ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",

@@ -11,9 +11,9 @@ from typing import Any, Final
 import click
 
 from daybook.pipeline.jobs.trail import TRAIL, trail
-from daybook.tools.failures import Failure
 from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.jobs.output import output_of, working, write
+from daybook.tools.terminal.failures import Failure
 
 NAMED_MOST: Final = 10
 ID_MOST: Final = (1 << 63) - 1

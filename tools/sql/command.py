@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import click
 
-from daybook.tools.exit_codes import EXIT_INTERRUPTED
-from daybook.tools.extras import needs_extra
-from daybook.tools.history_options import data_option, history_options
-from daybook.tools.memory_option import memory_option
-from daybook.tools.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
 from daybook.tools.sql.forms import FORMAT_OF, FORMATS
+from daybook.tools.terminal.exit_codes import EXIT_INTERRUPTED
+from daybook.tools.terminal.extras import needs_extra
+from daybook.tools.terminal.history_options import data_option, history_options
+from daybook.tools.terminal.memory_option import memory_option
+from daybook.tools.terminal.paths import DATA_DEFAULT, DIRECTORY, PathThatIsNamed, chosen
 
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
@@ -122,7 +122,7 @@ def _places(ctx: click.Context, directory: Path | None, flags: dict[str, Any]) -
     """Return data directory and archive of segments, "" for none. Raises JournalError."""
     # Slow to import.
     from daybook.journal.errors import ArchiveError  # noqa: PLC0415
-    from daybook.tools.opening import note_redaction, opened, opened_archive  # noqa: PLC0415
+    from daybook.tools.terminal.opening import note_redaction, opened, opened_archive  # noqa: PLC0415
 
     unnamed = directory is None and flags["data"] is None
     if flags["parquet"] and unnamed:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from daybook.pipeline.sql.asking import Answer
 from daybook.tools.jobs.output import written_whole
-from daybook.tools.printing import for_output, show_table
+from daybook.tools.terminal.printing import for_output, show_table
 
 TABLE_ROWS: Final = 1000
 """The most rows of a table by default: it is completely in memory, and read by people."""

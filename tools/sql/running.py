@@ -14,8 +14,8 @@ from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.sql.asking import Asking
 from daybook.pipeline.sql.planning import SqlError, explained
-from daybook.tools.exit_codes import EXIT_BAD_USE
 from daybook.tools.sql.output import write
+from daybook.tools.terminal.exit_codes import EXIT_BAD_USE
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from daybook.protocols.stomp import synonyms
+from daybook.protocols.stomp.wire import synonyms
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = (

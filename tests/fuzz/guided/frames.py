@@ -11,11 +11,11 @@ import traceback
 from random import Random
 from typing import Any, Final
 
-from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import Chunk, Send, SendToAll
-from daybook.engine.headers import parse
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.messages.headers import parse
 from daybook.protocols.stomp.sending import NOT_STORED
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.fuzz.guided.grammar import changed, frame
 from tests.fuzz.guided.reference import Broken, Frame, Limits, read, unescape
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer

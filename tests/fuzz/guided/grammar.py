@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from daybook.protocols.stomp.states import CLIENT_COMMANDS
+from daybook.protocols.stomp.wire.states import CLIENT_COMMANDS
 from tests.fuzz.guided.dictionary import header_groups, words
 
 COMMANDS: Final = tuple(name.encode() for name in CLIENT_COMMANDS)

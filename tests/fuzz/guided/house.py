@@ -13,15 +13,15 @@ import structlog
 
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
-from daybook.engine.core import Options
-from daybook.engine.permissions import CONSUME, PERMISSIONS, SEND, Permissions
-from daybook.engine.state import State
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.core.core import Options
+from daybook.engine.settings.permissions import CONSUME, PERMISSIONS, SEND, Permissions
+from daybook.engine.state.state import State
 from daybook.protocols.stomp.session import Session
-from daybook.server.hub import Hub
-from daybook.server.logins import LoginRequest
-from daybook.server.peer import Peer
-from daybook.server.ports import HubOptions
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer
+from daybook.server.hub.ports import HubOptions
+from daybook.server.users.logins import LoginRequest
 from tests.simulation.network import Link
 from tests.support.filters import compile_filter
 from tests.support.world import SECOND, Event, unpack

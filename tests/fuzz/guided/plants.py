@@ -7,10 +7,11 @@ without the corpus and must find it; a test plants each and plays the corpus.
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from daybook.engine import headers
-from daybook.engine.budget import NO_LIMIT
-from daybook.protocols.stomp import frames, sending, session, versions
-from daybook.server import hub, outbox, turns
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.messages import headers
+from daybook.protocols.stomp import sending, session
+from daybook.protocols.stomp.wire import frames, versions
+from daybook.server.hub import hub, outbox, turns
 
 Patch = Callable[[object, str, object], None]
 """Replaces an attribute, as `setattr` does."""

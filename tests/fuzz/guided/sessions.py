@@ -12,9 +12,9 @@ import traceback
 from random import Random
 from typing import Final
 
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check as check_invariants
-from daybook.server.turn_lengths import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check as check_invariants
+from daybook.server.hub.turn_lengths import DELIVERY_UNITS, SLICE_UNITS, TURN_UNITS
 from tests.fuzz.guided import story
 from tests.fuzz.guided.frames import answers
 from tests.fuzz.guided.house import ADMIN, BY, NAMES, PASSCODE, STOMP, House

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from daybook.protocols.stomp.states import CLIENT_COMMANDS
+from daybook.protocols.stomp.wire.states import CLIENT_COMMANDS
 from tests.fuzz.guided import corpus, frames, sessions
 from tests.fuzz.guided.dictionary import header_names, words
 from tests.fuzz.guided.plants import PLANTS

@@ -12,8 +12,9 @@ from typing import Final
 import atheris  # type: ignore[import-not-found]
 
 MEASURED: Final = (
-    "daybook.protocols.stomp", "daybook.engine", "daybook.server.hub", "daybook.server.peer",
-    "daybook.server.turns", "daybook.server.outbox", "daybook.server.blocked",
+    "daybook.protocols.stomp", "daybook.engine", "daybook.server.hub.hub",
+    "daybook.server.hub.peer", "daybook.server.hub.turns", "daybook.server.hub.outbox",
+    "daybook.server.hub.blocked",
 )  # fmt: skip
 """What new branches are looked for in."""
 

@@ -3,7 +3,7 @@
 from click.testing import CliRunner
 
 from bench.features import KINDS, MATCHES, World, main, measure
-from daybook.engine.definitions import QUEUE_ATTRIBUTES
+from daybook.engine.facts.definitions import QUEUE_ATTRIBUTES
 
 
 def test_both_brokers_do_the_same_with_the_plain_queue() -> None:

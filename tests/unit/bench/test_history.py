@@ -4,10 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 from bench.history import BODY_BYTES, DONE, make_history
-from daybook.engine.events import BY_NUMBER, KIND
-from daybook.engine.invariants import check
+from daybook.engine.facts.events import BY_NUMBER, KIND
+from daybook.engine.state.invariants import check
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
+from daybook.journal.segments.reader import read_blocks
 from daybook.recovery.readonly import read_state
 
 

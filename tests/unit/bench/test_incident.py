@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from bench import incident, trails
-from daybook.engine.events import BY_NUMBER, KIND
-from daybook.engine.invariants import check
+from daybook.engine.facts.events import BY_NUMBER, KIND
+from daybook.engine.state.invariants import check
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
+from daybook.journal.segments.reader import read_blocks
 from daybook.recovery.readonly import read_state
 
 

@@ -1,7 +1,7 @@
 """How many messages of an address queues took, and how many none did, live and after a fold."""
 
 from daybook.engine.commands import CreateDivert
-from daybook.engine.definitions import MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from tests.support.topology import create_queue
 from tests.support.world import World, address_counts
 

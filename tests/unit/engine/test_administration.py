@@ -2,7 +2,6 @@
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     Command,
     CreateAddress,
@@ -12,7 +11,8 @@ from daybook.engine.commands import (
     PurgeQueue,
     ResumeQueue,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
 from tests.support.world import World

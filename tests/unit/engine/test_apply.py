@@ -2,11 +2,11 @@
 
 import pytest
 
-from daybook.engine import events
-from daybook.engine.apply import APPLY, apply
 from daybook.engine.commands import CreateAddress
-from daybook.engine.misfit import MisfitError
-from daybook.engine.state import State
+from daybook.engine.facts import events
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.state.apply import APPLY, apply
+from daybook.engine.state.state import State
 from tests.support.world import World, fold
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.budget import NO_LIMIT
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.refusals import UNFINISHED
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -3,14 +3,14 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.backlog import Backlog, owner_of
-from daybook.engine.budget import NO_LIMIT
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.delivery import FEW, LINE_UNITS
-from daybook.engine.handing import limit_unacked
-from daybook.engine.sizes import size_of
-from daybook.engine.state import Connection
+from daybook.engine.core.backlog import Backlog, owner_of
+from daybook.engine.dispatch.dispatch import FEW, LINE_UNITS
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.queues.consumer import Connection
+from daybook.engine.settling.delivery import limit_unacked
+from daybook.engine.state.sizes import size_of
 from tests.support.world import World
 
 SUBSCRIBERS = 5 * FEW

@@ -3,9 +3,9 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.details import Basis
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.details import Basis
+from daybook.engine.facts.reasons import REASONS
 from tests.support.topology import create_queue
 from tests.support.world import Event, World
 

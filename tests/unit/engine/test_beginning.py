@@ -2,12 +2,12 @@
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import CreateQueue, DeliverDue
-from daybook.engine.definitions import QueueDefinition
-from daybook.engine.misfit import MisfitError
-from daybook.engine.timers import NEVER
-from daybook.server.views import queues
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import QueueDefinition
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.state.timers import NEVER
+from daybook.server.administration.views import queues
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World, fold

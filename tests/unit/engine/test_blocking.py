@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import limits
-from daybook.engine.definitions import ANYCAST
+from daybook.engine.core import capacity
+from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, is_blocked, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
@@ -29,10 +29,10 @@ def test_a_blocked_send_leaves_no_trace_and_waits_in_line(world: World) -> None:
     line = world.broker.line
     assert line.addresses() == ["orders"]
     assert (line.first("orders"), line.length("orders")) == (first, 2)
-    assert limits.next_in_line(world.broker, "orders") == 0
-    assert "max-size-messages is 1" in limits.explain(world.broker, "orders")
+    assert capacity.next_in_line(world.broker, "orders") == 0
+    assert "max-size-messages is 1" in capacity.explain(world.broker, "orders")
     world.ok(c.PurgeQueue("orders"))
-    assert limits.next_in_line(world.broker, "orders") == first
+    assert capacity.next_in_line(world.broker, "orders") == first
     # Nobody goes before who stands before.
     assert is_blocked(try_send(world, second))
     assert is_blocked(try_send(world, world.connect()))
@@ -58,9 +58,9 @@ def test_everything_that_makes_room_lets_the_first_go_on(world: World, way: str)
     else:
         consumer = world.attach(other, "orders")
         (delivery,) = world.taken()
-        assert limits.next_in_line(world.broker, "orders") == 0  # in flight counts
+        assert capacity.next_in_line(world.broker, "orders") == 0  # in flight counts
         world.ack(consumer, delivery.message)
-    assert limits.next_in_line(world.broker, "orders") == connection
+    assert capacity.next_in_line(world.broker, "orders") == connection
     assert isinstance(try_send(world, connection), int)
     assert not world.broker.line.addresses()
     world.check()

@@ -5,7 +5,7 @@ import pytest
 from daybook.engine import commands
 from daybook.engine.broker import HANDLERS, Broker
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from tests.support.world import World
 
 ENGINE = "daybook.engine"

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.events import SHOWN
-from daybook.engine.flights import ENDED_MAX, FILL_ENTRIES
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.events import SHOWN
+from daybook.engine.queues.flights import ENDED_MAX, FILL_ENTRIES
 from daybook.engine.refusals import Refusal
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -156,7 +156,7 @@ def test_deliveries_that_ended_are_passed(world: World, values: dict[str, Any]) 
     # They are forgotten when a reader comes upon them, and not looked at again.
     flights = world.queue("orders").flights
     assert flights is not None
-    found, _ = flights.behind(world.queue("orders"), 4, 0, count)
+    found, _ = flights.behind(world.queue("orders").entries, 4, 0, count)
     assert [entry.message.id for entry in found] == [last]
     world.check()
 

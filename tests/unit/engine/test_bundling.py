@@ -3,12 +3,12 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.names import qualified
-from daybook.engine.permissions import PERMISSIONS, Permissions
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.settlements import BY_GRANT, FAILED, REJECTED, UNMETERED
+from daybook.engine.names.names import qualified
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
-from daybook.engine.settlements import BY_GRANT, FAILED, REJECTED, UNMETERED
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from tests.support.compiled import replaces_parts
 from tests.support.hosts import HOSTS, OTHER
 from tests.support.paged_world import PagedWorld
@@ -294,7 +294,9 @@ def test_the_limit_of_queues_counts_all_parts() -> None:
 def test_what_the_check_did_not_foresee_leaves_nothing_attached(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybook.engine.bundling._check", lambda core, command: None)
+    monkeypatch.setattr(
+        "daybook.engine.consumers.bundle_subscriptions._check", lambda core, command: None
+    )
     connection = world.connect()
     world.ok(create_queue("full", "full", ANYCAST, max_consumers=0))
     parts = [part(connection, "a"), part(connection, "full")]
@@ -551,7 +553,7 @@ def test_all_parts_are_on_the_host_of_the_connection() -> None:
 def test_patterns_find_a_connection_no_more_consumers_than_it_may_have(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybook.engine.bundling.FOUND_MAX", 5)
+    monkeypatch.setattr("daybook.engine.consumers.bundle_subscriptions.FOUND_MAX", 5)
     for number in range(4):
         world.ok(create_queue(f"p.{number}", f"p.{number}", ANYCAST))
     peer = world.connect()

@@ -1,11 +1,11 @@
 """Carrying changes where content is, and nothing that anybody is delivered."""
 
-from daybook.engine.carrying import SLICE_ENTRIES, large_before, relocate
+from daybook.engine.administration.carried_content import SLICE_ENTRIES, large_before, relocate
+from daybook.engine.administration.retention_commands import Carry, CarryChunk, NoteSegmentsRemoved
 from daybook.engine.commands import Send
-from daybook.engine.digest import digest
-from daybook.engine.events import CARRIED, LARGE
-from daybook.engine.message import Message
-from daybook.engine.retention_commands import Carry, CarryChunk, NoteSegmentsRemoved
+from daybook.engine.facts.events import CARRIED, LARGE
+from daybook.engine.messages.message import Message
+from daybook.engine.state.digest import digest
 from tests.support.world import World
 
 

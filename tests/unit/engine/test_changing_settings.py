@@ -2,16 +2,11 @@
 
 import pytest
 
-from daybook.engine import changing_settings, reasons
-from daybook.engine.commands import (
-    ChangeSettings,
-    Command,
-    RemoveSettings,
-    Send,
-    SetSettings,
-)
-from daybook.engine.digest import digest
+from daybook.engine.administration import settings_changes
+from daybook.engine.commands import ChangeSettings, Command, RemoveSettings, Send, SetSettings
+from daybook.engine.facts import reasons
 from daybook.engine.refusals import Code
+from daybook.engine.state.digest import digest
 from tests.support.compiled import replaces_parts
 from tests.support.world import World
 
@@ -101,7 +96,7 @@ def test_what_is_wrong_is_refused(world: World, command: Command, words: str) ->
 
 @replaces_parts
 def test_their_number_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changing_settings, "LIVE_MATCHES_MAX", 20)
+    monkeypatch.setattr(settings_changes, "LIVE_MATCHES_MAX", 20)
     for number in range(20):
         world.handle(SetSettings(f"q{number}", {"no-expiry": True}))
     assert world.refused(SetSettings("one-more", {"no-expiry": True})).code is Code.LIMIT

@@ -2,10 +2,10 @@
 
 import pytest
 
-from daybook.engine.choosing import TURN_ENTRIES
-from daybook.engine.core import Options
-from daybook.engine.message import Message
-from daybook.engine.scanning import SCAN_ENTRIES
+from daybook.engine.core.core import Options
+from daybook.engine.dispatch.consumer_choice import TURN_ENTRIES
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.level_scan import SCAN_ENTRIES
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

@@ -1,7 +1,7 @@
 """A message for several destinations: all of them get it, or none."""
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST
+from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -2,10 +2,7 @@
 
 import pytest
 
-from daybook.engine import connections, details, events, reasons
-from daybook.engine.bindings import Binding, place_of
 from daybook.engine.broker import Broker
-from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     ChangeSettings,
     CloseConnection,
@@ -15,9 +12,13 @@ from daybook.engine.commands import (
     Start,
     Stop,
 )
-from daybook.engine.digest import QUEUE_COST, digest
+from daybook.engine.consumers import connections
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.queues.queue import Binding, place_of
 from daybook.engine.refusals import UNFINISHED, Code
-from daybook.engine.state import State
+from daybook.engine.state.digest import QUEUE_COST, digest
+from daybook.engine.state.state import State
 from tests.support.compiled import replaces_parts
 from tests.support.world import World, fold, unpack
 

@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.events import GROUPED
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.events import GROUPED
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from daybook.engine import events, formats, headers
 from daybook.engine.commands import Send
-from daybook.engine.content import CODECS, UnknownFormat, View, codec_of, is_known, view_of
-from daybook.engine.formats import LINES, Standard
-from daybook.engine.message import Message
+from daybook.engine.facts import events, formats
+from daybook.engine.facts.formats import LINES, Standard
+from daybook.engine.messages import headers
+from daybook.engine.messages.content import CODECS, UnknownFormat, View, codec_of, is_known, view_of
+from daybook.engine.messages.message import Message
 from tests.support.deaths import without_deaths
 from tests.support.second_format import MAPS, encode, installed
 from tests.support.world import World

@@ -1,12 +1,12 @@
 """`emit` and the open batch: what is decided is packed and applied in the same breath."""
 
-from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CloseConnection, CreateAddress, OpenConnection, Send
-from daybook.engine.core import Options
-from daybook.engine.pending import Pending
+from daybook.engine.core.core import Options
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.pending import Pending
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from tests.support.world import World, unpack
 
 

@@ -1,13 +1,14 @@
 """Queues that are created for messages that were not delivered, expired, or found no queue."""
 
-from daybook.engine import names, reasons
 from daybook.engine.commands import CreateAddress, DeleteUnused, ExpireDue, PurgeQueue
-from daybook.engine.dead_ends import Resources, origin_filter, queue_name
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.filters.compiling import compile_filter
-from daybook.engine.headers import as_dict
+from daybook.engine.messages.headers import as_dict
+from daybook.engine.names import names
 from daybook.engine.refusals import Code
-from daybook.engine.settings import Settings
+from daybook.engine.routing.dead_letter_addresses import Resources, origin_filter, queue_name
+from daybook.engine.settings.settings import Settings
 from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import reasons
 from daybook.engine.commands import ExpireDue, Settle
-from daybook.engine.deaths import (
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.details import Death
+from daybook.engine.facts.own_headers import DEATH_HEADERS, DEATHS
+from daybook.engine.facts.settlements import FAILED
+from daybook.engine.facts.settlements import REJECTED as NEVER_AGAIN
+from daybook.engine.messages.deaths import (
     DEATHS_MAX,
     DELIVERY_LIMIT,
     ERROR_LENGTH_MAX,
@@ -20,12 +25,7 @@ from daybook.engine.deaths import (
     death,
     shown,
 )
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.details import Death
-from daybook.engine.headers import as_dict
-from daybook.engine.own_headers import DEATH_HEADERS, DEATHS
-from daybook.engine.settlements import FAILED
-from daybook.engine.settlements import REJECTED as NEVER_AGAIN
+from daybook.engine.messages.headers import as_dict
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from daybook.engine import details, events
-from daybook.engine.apply import apply
 from daybook.engine.commands import Attach, Detach
-from daybook.engine.definitions import (
+from daybook.engine.facts import details, events
+from daybook.engine.facts.definitions import (
     MULTICAST,
     QUEUE_ATTRIBUTES,
     AddressDefinition,
@@ -15,12 +14,14 @@ from daybook.engine.definitions import (
     SharedTexts,
     not_requestable,
 )
-from daybook.engine.digest import digest
 from daybook.engine.refusals import Code
-from daybook.engine.state import State
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.history.beginning import _topology
-from daybook.paging import records
-from daybook.server import options, views
+from daybook.paging.tables import records
+from daybook.server.administration import views
+from daybook.server.configuration import options
 from tests.support.topology import create_queue
 from tests.support.world import World
 

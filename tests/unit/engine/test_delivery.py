@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
     Attach,
@@ -17,9 +16,10 @@ from daybook.engine.commands import (
     Send,
     Settle,
 )
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.settlements import FAILED, UNMETERED
-from daybook.engine.state import State
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.settlements import FAILED, UNMETERED
+from daybook.engine.state.state import State
 from tests.support.topology import create_queue
 from tests.support.world import World
 

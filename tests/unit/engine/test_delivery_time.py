@@ -2,7 +2,6 @@
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import (
     Attach,
     DeliverDue,
@@ -11,9 +10,10 @@ from daybook.engine.commands import (
     PurgeQueue,
     Send,
 )
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.details import ScheduledDetail
-from daybook.engine.routing import EXPIRES_MAX
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.details import ScheduledDetail
+from daybook.engine.routing.routing import EXPIRES_MAX
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from daybook.engine.apply import apply
 from daybook.engine.commands import ClearDuplicateIds, PauseQueue, Room
-from daybook.engine.digest import _array_of, digest
-from daybook.engine.id_cache import IdCache
-from daybook.engine.state import State
+from daybook.engine.queues.id_cache import IdCache
+from daybook.engine.state.apply import apply
+from daybook.engine.state.digest import _array_of, digest
+from daybook.engine.state.state import State
 from tests.support.compiled import replaces_parts
 from tests.support.topology import create_queue
 from tests.support.world import World, fold

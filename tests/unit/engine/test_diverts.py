@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import (
     Commit,
     CreateAddress,
@@ -13,10 +12,11 @@ from daybook.engine.commands import (
     ExpireDue,
     Send,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.diverts import COPIES_MAX
-from daybook.engine.headers import as_dict, build
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.messages.headers import as_dict, build
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state.diverts import COPIES_MAX
 from tests.support.topology import create_queue
 from tests.support.world import World
 

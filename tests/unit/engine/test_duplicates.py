@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import Chunk, ClearDuplicateIds, Commit, DeleteAddress, ExpireDue, Send
-from daybook.engine.core import Options
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.duplicates import NOTICE_MICROSECONDS, remembered
+from daybook.engine.core.core import Options
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing.duplicates import NOTICE_MICROSECONDS, remembered
 from tests.support.topology import create_queue
 from tests.support.world import World
 

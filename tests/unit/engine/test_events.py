@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine import details, events, reasons
+from daybook.engine.facts import details, events, reasons
 
 
 def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:

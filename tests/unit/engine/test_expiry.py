@@ -1,10 +1,10 @@
 """When a message's time has passed, and where it goes then."""
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import DeleteAddress, ExpireDue, PauseQueue
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.headers import first
-from daybook.engine.timers import PRUNE_MIN
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.messages.headers import first
+from daybook.engine.state.timers import PRUNE_MIN
 from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.expiry_rules import expires_of, has_rules
-from daybook.engine.settings import Settings
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.settings.expiry_rules import expires_of, has_rules
+from daybook.engine.settings.settings import Settings
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 

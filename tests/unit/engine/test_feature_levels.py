@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import details as d
-from daybook.engine import events
-from daybook.engine.apply import APPLY
-from daybook.engine.definitions import Detail
-from daybook.engine.feature_levels import KINDS, level_of, level_of_state
-from daybook.engine.state import State
+from daybook.engine.facts import details as d
+from daybook.engine.facts import events
+from daybook.engine.facts.definitions import Detail
+from daybook.engine.state.apply import APPLY
+from daybook.engine.state.feature_levels import KINDS, level_of, level_of_state
+from daybook.engine.state.state import State
 from daybook.levels import FEATURES, LEVEL, names_of, release_of
 
 Event = tuple[int, int, bytes]

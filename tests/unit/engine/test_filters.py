@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.events import PERSISTENT
+from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.filters.compiling import FILTER_BYTES_MAX, compile_filter
-from daybook.engine.headers import build
-from daybook.engine.message import Message
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.message import Message
 from tests.support.second_format import MAPS, encode, installed
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.engine import groups
 from daybook.engine.commands import ExpireDue, Send, UpdateQueue
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
-from daybook.engine.groups import GroupCount, Groups
-from daybook.engine.state import Connection, Consumer
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
+from daybook.engine.queues import groups
+from daybook.engine.queues.consumer import Connection, Consumer
+from daybook.engine.queues.groups import GroupCount, Groups
 from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
 from tests.support.second_format import MAPS, encode, installed

@@ -2,14 +2,14 @@
 
 import pytest
 
-from daybook.engine.handing import limit_unacked
-from daybook.engine.message import (
+from daybook.engine.messages.message import (
     ENTRY_ALONE_BYTES,
     ENTRY_BYTES,
     LARGE_BYTES,
     MESSAGE_OVERHEAD_BYTES,
 )
-from daybook.engine.state import Connection
+from daybook.engine.queues.consumer import Connection
+from daybook.engine.settling.delivery import limit_unacked
 from tests.support.world import World
 
 EACH = MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES + 100

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import hashing
 from daybook.engine.commands import ResetGroups, UpdateQueue
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
-from daybook.engine.groups import key_of_name
-from daybook.engine.hashing import HashedGroups, score_of
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
+from daybook.engine.queues import hashed_groups
+from daybook.engine.queues.groups import key_of_name
+from daybook.engine.queues.hashed_groups import HashedGroups, score_of
 from daybook.engine.refusals import Code, Refusal
 from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
@@ -242,7 +242,7 @@ def test_buckets_are_hashed(world: World) -> None:
 def test_the_first_message_of_a_group_is_marked(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hashing, "REMEMBERED_MAX", 3)
+    monkeypatch.setattr(hashed_groups, "REMEMBERED_MAX", 3)
     world.ok(UpdateQueue("q", {"group_first_key": "first"}))
     (only,) = attach(world)
     for group in ("a", "b", "a", "c", "a", "d", "a"):

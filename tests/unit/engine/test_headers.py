@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import headers
+from daybook.engine.messages import headers
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 names = texts.filter(bool)

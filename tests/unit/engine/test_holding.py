@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     CreateAddress,
     DeleteQueue,
@@ -14,7 +13,8 @@ from daybook.engine.commands import (
     RetryHeld,
     Send,
 )
-from daybook.engine.headers import as_dict
+from daybook.engine.facts import reasons
+from daybook.engine.messages.headers import as_dict
 from daybook.engine.refusals import Code
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue

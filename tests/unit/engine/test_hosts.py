@@ -2,7 +2,6 @@
 
 import pytest
 
-from daybook.engine import names
 from daybook.engine.commands import (
     ActOnMessages,
     Attach,
@@ -19,18 +18,19 @@ from daybook.engine.commands import (
     SetSettings,
     Settle,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.host_limits import HostLimits
-from daybook.engine.matching import Covering
-from daybook.engine.names import beside, host_and_name, owner_of, qualified, wrong_with_host
-from daybook.engine.patterns import PatternTrie, covers, overlap, path_of
-from daybook.engine.permissions import Permissions
-from daybook.engine.queue_names import find_queue
-from daybook.engine.queues import Queue
+from daybook.engine.core.queue_names import find_queue
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.settlements import FAILED, REJECTED
+from daybook.engine.limits.host_limits import HostLimits
+from daybook.engine.names import names
+from daybook.engine.names.matches import Covering
+from daybook.engine.names.names import beside, host_and_name, owner_of, qualified, wrong_with_host
+from daybook.engine.names.patterns import PatternTrie, covers, overlap, path_of
+from daybook.engine.names.syntax import DEFAULT
+from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settings import Settings
-from daybook.engine.settlements import FAILED, REJECTED
-from daybook.engine.syntax import DEFAULT
+from daybook.engine.settings.permissions import Permissions
+from daybook.engine.settings.settings import Settings
 from tests.support.topology import create_queue
 from tests.support.world import World
 

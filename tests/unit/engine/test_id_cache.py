@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.id_cache import KEY_BYTES, IdCache, key_of
+from daybook.engine.queues.id_cache import KEY_BYTES, IdCache, key_of
 
 
 def keys(*numbers: int) -> list[bytes]:

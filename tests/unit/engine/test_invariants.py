@@ -5,11 +5,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from daybook.engine.invariants import check
-from daybook.engine.message import READY, Entry
-from daybook.engine.queues import Queue
-from daybook.engine.settings import Settings
-from daybook.engine.state import State
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.settings.settings import Settings
+from daybook.engine.state.invariants import check
+from daybook.engine.state.state import State
 from tests.support.world import World, fold
 
 NO_IDS = Settings({"#": {"id-cache-size": 0}})

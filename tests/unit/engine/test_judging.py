@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine.core import Options
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.core.core import Options
+from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.filters.costs import ANY_PIECES_MAX
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from tests.support.world import Delivery, World

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import events
 from daybook.engine.commands import Attach, ChangeSettings, Chunk, ExpireDue, Send
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.digest import digest
-from daybook.engine.message import MESSAGE_OVERHEAD_BYTES, Message
+from daybook.engine.facts import events
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, Message
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.state.digest import digest
 from tests.support.topology import create_queue
 from tests.support.world import World
 

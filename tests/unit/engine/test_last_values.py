@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.latest import PRUNE_MIN, Latest
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.queues.latest import PRUNE_MIN, Latest
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

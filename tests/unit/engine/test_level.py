@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from daybook.engine import level as levels
-from daybook.engine.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, Level
-from daybook.engine.message import GONE, IN_FLIGHT, READY, Entry, Message
+from daybook.engine.messages.message import Message
+from daybook.engine.queues import level as levels
+from daybook.engine.queues.entry import GONE, IN_FLIGHT, READY, Entry
+from daybook.engine.queues.level import COMPACT_PART, COMPACT_TOMBSTONES_MIN, Level
 from tests.support.compiled import replaces_parts
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, limits, reasons
-from daybook.engine.core import Options
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.core import capacity
+from daybook.engine.core.core import Options
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.refusals import Code, Refusal
 from tests.support.full import BODY, SIZE, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
@@ -297,7 +298,7 @@ def test_a_large_message_is_never_taken_in_part(policy: str) -> None:
     refusal = world.refused(c.Chunk(send, BODY, first))
     assert refusal.code is (Code.BLOCKED if policy == "BLOCK" else Code.LIMIT)
     assert refusal.text == "no space is left"
-    assert limits.next_in_line(world.broker, "orders") == 0
+    assert capacity.next_in_line(world.broker, "orders") == 0
     world.broker.report_disk("")
     assert isinstance(world.handle(c.Chunk(send, BODY, first)), int)
 

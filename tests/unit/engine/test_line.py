@@ -1,6 +1,6 @@
 """The line: first come, first served, and in one place at a time."""
 
-from daybook.engine.line import Line
+from daybook.engine.limits.waiting_senders import Line
 
 
 def test_an_empty_line() -> None:

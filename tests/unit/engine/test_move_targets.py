@@ -4,11 +4,11 @@ that moves."""
 import pytest
 
 from daybook.engine.commands import ActOnMessages, CreateAddress, DeleteQueue
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.host_limits import HostLimits
-from daybook.engine.permissions import CONSUME, MANAGE, SEND, Actor, Permissions
-from daybook.engine.permitting import put_in_force
+from daybook.engine.core.permission_checks import put_in_force
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.limits.host_limits import HostLimits
 from daybook.engine.refusals import Code
+from daybook.engine.settings.permissions import CONSUME, MANAGE, SEND, Actor, Permissions
 from tests.support.topology import create_queue
 from tests.support.world import World
 from tests.unit.engine.test_moving import act, dead

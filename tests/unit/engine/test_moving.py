@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     ActOnMessages,
     Command,
@@ -14,9 +13,10 @@ from daybook.engine.commands import (
     DeliverDue,
     ExpireDue,
 )
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.headers import as_dict
-from daybook.engine.names import host_and_name
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.messages.headers import as_dict
+from daybook.engine.names.names import host_and_name
 from daybook.engine.refusals import Code
 from tests.support.deaths import other_headers
 from tests.support.paged_world import PagedWorld

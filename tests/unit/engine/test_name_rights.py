@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.names import DURABLE, numbered, unnumbered, wrong_with
-from daybook.engine.outcomes import Outcome
-from daybook.engine.permissions import PERMISSIONS, Permissions
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.names.names import DURABLE, numbered, unnumbered, wrong_with
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing.send_outcome import Outcome
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
 

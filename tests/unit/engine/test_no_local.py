@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine.commands import Attach, UpdateQueue
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.facts.definitions import MULTICAST
 from tests.support.world import World
 
 TOPIC = {"routing_type": MULTICAST}

@@ -5,16 +5,16 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from daybook.engine import details, events, reasons
-from daybook.engine.apply import routed
+from daybook.engine.administration.message_moves import NO_ORIGIN, UNPROVEN
+from daybook.engine.administration.retention_commands import Carry
 from daybook.engine.commands import CreateDivert
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.details import Origin
-from daybook.engine.formats import LINES
-from daybook.engine.headers import build
-from daybook.engine.moving import NO_ORIGIN, UNPROVEN
-from daybook.engine.origins import journaled, shown
-from daybook.engine.retention_commands import Carry
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.details import Origin
+from daybook.engine.facts.formats import LINES
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.origins import journaled, shown
+from daybook.engine.state.apply import routed
 from tests.support.deaths import other_headers
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue

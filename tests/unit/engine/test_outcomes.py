@@ -1,8 +1,8 @@
 """What became of a message, read from the events about it."""
 
 from daybook.engine.commands import Begin, Commit, CreateAddress, OpenConnection, Send
-from daybook.engine.outcomes import NAMES_MAX, Outcome
-from daybook.engine.permissions import Permissions
+from daybook.engine.routing.send_outcome import NAMES_MAX, Outcome
+from daybook.engine.settings.permissions import Permissions
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.engine.patterns import (
+from daybook.engine.names.patterns import (
     MIDDLE_WORDS_MAX,
     PatternTrie,
     covers,
@@ -10,7 +10,7 @@ from daybook.engine.patterns import (
     overlap,
     path_of,
 )
-from daybook.engine.syntax import DEFAULT
+from daybook.engine.names.syntax import DEFAULT
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from daybook.engine.permissions import (
+from daybook.engine.names.syntax import Syntax
+from daybook.engine.settings.permissions import (
     CONSUME,
     PERMISSIONS,
     REMEMBERED_MAX,
@@ -12,7 +13,6 @@ from daybook.engine.permissions import (
     wrong_with_match,
     wrong_with_who,
 )
-from daybook.engine.syntax import Syntax
 
 ROLES = {"alice": frozenset({"sales"}), "bob": frozenset({"staff", "sales"})}
 

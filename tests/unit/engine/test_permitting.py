@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.permissions import PERMISSIONS, Permissions
-from daybook.engine.permitting import DENIALS_MAX, SENDERS_MAX, refused_consumer
+from daybook.engine.core.permission_checks import DENIALS_MAX, SENDERS_MAX, refused_consumer
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.names.syntax import Syntax
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.syntax import Syntax
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
 

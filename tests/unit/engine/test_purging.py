@@ -2,9 +2,9 @@
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import CloseConnection, DeleteQueue, Detach, Send, UpdateQueue
-from daybook.engine.purging import AT_ONCE
+from daybook.engine.facts import reasons
+from daybook.engine.topology.purges import AT_ONCE
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

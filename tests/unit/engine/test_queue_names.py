@@ -2,8 +2,8 @@
 
 import pytest
 
-from daybook.engine.definitions import ANYCAST
-from daybook.engine.queue_names import find_queue, split
+from daybook.engine.core.queue_names import find_queue, split
+from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.redelivery import delay_of, spread
-from daybook.engine.settings import AddressSettings, Settings
+from daybook.engine.facts import reasons
+from daybook.engine.settings.redelivery import delay_of, spread
+from daybook.engine.settings.settings import AddressSettings, Settings
 from tests.support.world import SECOND, World
 
 

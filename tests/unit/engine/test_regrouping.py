@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import Administer, ResetGroups
-from daybook.engine.groups import SHARED
-from daybook.server.group_requests import GroupsOf, listing_groups
-from daybook.server.slicing import at_once
+from daybook.engine.facts import reasons
+from daybook.engine.queues.groups import SHARED
+from daybook.server.administration.group_requests import GroupsOf, listing_groups
+from daybook.server.process.slices import at_once
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

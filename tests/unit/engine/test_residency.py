@@ -2,15 +2,15 @@
 
 import pytest
 
-from daybook.engine.message import READY
-from daybook.engine.queues import StoreError
-from daybook.engine.residency import (
+from daybook.engine.core.residency import (
     WINDOW_BYTES_MAX,
     WINDOW_BYTES_MIN,
     WINDOWS_BYTES,
     page_out,
     share_windows,
 )
+from daybook.engine.queues.entry import READY
+from daybook.engine.queues.queue import StoreError
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World

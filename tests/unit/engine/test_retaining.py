@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition
-from daybook.engine.digest import digest
-from daybook.engine.host_limits import HostLimits
-from daybook.engine.names import RETAINED_PLACE
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.limits.host_limits import HostLimits
+from daybook.engine.names.names import RETAINED_PLACE
+from daybook.engine.state.digest import digest
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World, fold

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons, times
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.digest import digest
-from daybook.engine.times import Times
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.state import times
+from daybook.engine.state.digest import digest
+from daybook.engine.state.times import Times
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World, fold

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.queues import Queue
+from daybook.engine.facts import events, reasons
+from daybook.engine.queues.queue import Queue
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

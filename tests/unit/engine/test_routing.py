@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import details, events, reasons
 from daybook.engine.commands import CreateAddress, Send
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
-from daybook.engine.routing import EXPIRES_MAX
+from daybook.engine.routing.routing import EXPIRES_MAX
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import CloseConnection, DeliverDue, ExpireDue, PurgeQueue
-from daybook.engine.timers import NEVER
+from daybook.engine.facts import events, reasons
+from daybook.engine.state.timers import NEVER
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

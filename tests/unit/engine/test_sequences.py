@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.facts.definitions import MULTICAST
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

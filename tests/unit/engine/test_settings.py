@@ -2,8 +2,14 @@
 
 import pytest
 
-from daybook.engine.setting_keys import KEYS
-from daybook.engine.settings import CACHED_ADDRESSES_MAX, Settings, check, problems, warnings
+from daybook.engine.settings.setting_keys import KEYS
+from daybook.engine.settings.settings import (
+    CACHED_ADDRESSES_MAX,
+    Settings,
+    check,
+    problems,
+    warnings,
+)
 
 
 def test_without_settings_the_defaults_of_the_table_are_in_force() -> None:

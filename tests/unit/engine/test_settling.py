@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import PurgeQueue, Settle, Stop, Withhold
-from daybook.engine.digest import entry_hash
-from daybook.engine.headers import as_dict
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.settlements import FAILED
+from daybook.engine.messages.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settlements import FAILED
+from daybook.engine.state.digest import entry_hash
 from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import Delivery, World, fold

@@ -3,10 +3,10 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.settlements import FAILED, REJECTED, RELEASED
-from daybook.engine.state import AGAIN_MAX
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
+from daybook.engine.queues.entry import AGAIN_MAX
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World

@@ -1,8 +1,8 @@
 """Sizes by differences: what a queue holds is counted once, unless its address pages."""
 
-from daybook.engine.message import Message
-from daybook.engine.sizes import Sizes, size_of
-from daybook.engine.state import State
+from daybook.engine.messages.message import Message
+from daybook.engine.state.sizes import Sizes, size_of
+from daybook.engine.state.state import State
 from tests.support.topology import new_address, new_queue
 from tests.support.world import World
 

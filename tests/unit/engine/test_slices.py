@@ -6,17 +6,17 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.budget import NO_LIMIT
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.digest import digest
-from daybook.engine.invariants import check
-from daybook.engine.names import temporary_name
+from daybook.engine.consumers.transactions import RECIPIENTS_SHIFT
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.settlements import ACCEPTED, FAILED
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.names.names import temporary_name
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.engine.settlements import ACCEPTED, FAILED
-from daybook.engine.sizes import Sizes
-from daybook.engine.topology import CREATE_UNITS
-from daybook.engine.transactions import RECIPIENTS_SHIFT
+from daybook.engine.state.digest import digest
+from daybook.engine.state.invariants import check
+from daybook.engine.state.sizes import Sizes
+from daybook.engine.topology.topology import CREATE_UNITS
 from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue

@@ -1,7 +1,7 @@
 """Which of several anycast queues gets a message."""
 
-from daybook.engine.definitions import ANYCAST
-from daybook.engine.spreading import FILTERS_MAX
+from daybook.engine.entries.anycast_choice import FILTERS_MAX
+from daybook.engine.facts.definitions import ANYCAST
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.invariants import _order
-from daybook.engine.level import COMPACT_TOMBSTONES_MIN
-from daybook.engine.message import GONE, IN_FLIGHT, Entry, Message
-from daybook.engine.queues import Queue
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import GONE, IN_FLIGHT, Entry
+from daybook.engine.queues.level import COMPACT_TOMBSTONES_MIN
+from daybook.engine.queues.queue import Queue
+from daybook.engine.state.invariants import _order
 from tests.support.topology import new_address, new_queue
 
 

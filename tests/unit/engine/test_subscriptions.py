@@ -2,10 +2,10 @@
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import Attach, CreateAddress, Credit, DeleteSubscription, Detach, Send
-from daybook.engine.core import Options
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.core.core import Options
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -225,7 +225,7 @@ def test_what_cannot_be_attached_to(world: World) -> None:
 
 def test_filters_that_mean_nothing(world: World) -> None:
     connection = world.connect()
-    world.options.compile_filter = Options().compile_filter
+    world.broker.configure(Options())
     for command in (Attach(connection, "q", filter="k=="), create_queue("q", "q", filter="k==")):
         refusal = world.refused(command)
         assert refusal.code is Code.INVALID

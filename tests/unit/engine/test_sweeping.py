@@ -1,6 +1,5 @@
 """Names that nobody uses any more, and when they go."""
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     CreateAddress,
     CreateQueue,
@@ -9,7 +8,8 @@ from daybook.engine.commands import (
     PurgeQueue,
     Settle,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, QueueDefinition
 from tests.support.topology import create_queue
 from tests.support.world import World
 

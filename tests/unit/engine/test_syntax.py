@@ -3,10 +3,10 @@
 import pytest
 
 from daybook.engine.commands import ChangeSettings, CreateAddress
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.patterns import PatternTrie
-from daybook.engine.settings import Settings, problems
-from daybook.engine.syntax import DEFAULT, Syntax, syntax_of, wrong_with_characters
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.names.patterns import PatternTrie
+from daybook.engine.names.syntax import DEFAULT, Syntax, syntax_of, wrong_with_characters
+from daybook.engine.settings.settings import Settings, problems
 from tests.support.topology import create_queue
 from tests.support.world import World
 

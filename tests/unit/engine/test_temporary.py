@@ -3,11 +3,11 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
-from daybook.engine.names import owner_of, temporary_name
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.names.names import owner_of, temporary_name
 from daybook.engine.refusals import Code
-from daybook.engine.temporary_names import TEMPORARIES_MAX
+from daybook.engine.topology.temporary_names import TEMPORARIES_MAX
 from tests.support.world import World
 
 

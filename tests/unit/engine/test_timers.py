@@ -9,10 +9,10 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import timers as module
-from daybook.engine.message import READY
-from daybook.engine.queues import Due
-from daybook.engine.timers import AT_A_TIME, EXPIRY, NEVER, PRUNE_MIN, SIFTED, Timers
+from daybook.engine.queues.entry import READY
+from daybook.engine.queues.queue import Due
+from daybook.engine.state import timers as module
+from daybook.engine.state.timers import AT_A_TIME, EXPIRY, NEVER, PRUNE_MIN, SIFTED, Timers
 from tests.support.compiled import replaces_parts
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from daybook.engine import events, reasons
 from daybook.engine.commands import CreateAddress, DeleteAddress, Send
-from daybook.engine.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.topology import check_name, find_address
+from daybook.engine.topology.topology import check_name, find_address
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     Begin,
     Chunk,
@@ -16,9 +15,10 @@ from daybook.engine.commands import (
     Settle,
     Stop,
 )
-from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.facts import reasons
+from daybook.engine.facts.settlements import FAILED, OUTCOMES
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settlements import FAILED, OUTCOMES
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
-from daybook.engine.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from tests.support.topology import create_queue
 from tests.support.transitions import (
     ACCEPT,

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from daybook.engine import events, reasons
-from daybook.engine.budget import NO_LIMIT
 from daybook.engine.commands import (
     CreateAddress,
     CreateDivert,
@@ -11,9 +9,11 @@ from daybook.engine.commands import (
     DropUnlisted,
     PurgeQueue,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST, DivertDefinition, QueueDefinition
-from daybook.engine.digest import digest
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition, QueueDefinition
+from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.refusals import UNFINISHED
+from daybook.engine.state.digest import digest
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from daybook.engine import unreadable
 from daybook.engine.commands import DeleteQueue, ExpireDue, RetryHeld
-from daybook.engine.message import Message
-from daybook.engine.queues import ContentError, Loaded, Queue
-from daybook.engine.residency import page_out
-from daybook.engine.unreadable import REST_US
-from daybook.engine.window import Window
+from daybook.engine.core import unreadable
+from daybook.engine.core.residency import page_out
+from daybook.engine.core.unreadable import REST_US
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.queue import ContentError, Loaded, Queue
+from daybook.engine.queues.window import Window
 from tests.support.memory_store import MemoryStore
 from tests.support.world import World
 

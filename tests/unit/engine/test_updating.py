@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import reasons
 from daybook.engine.commands import (
     Administer,
     Attach,
@@ -18,7 +17,8 @@ from daybook.engine.commands import (
     UpdateAddress,
     UpdateQueue,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, QueueDefinition
 from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daybook.engine.commands import ActOnMessages, CreateDivert, DeliverScheduled, RetryHeld
-from daybook.engine.definitions import DivertDefinition
+from daybook.engine.facts.definitions import DivertDefinition
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

@@ -4,11 +4,11 @@ import struct
 
 import pytest
 
-from daybook.engine import events
 from daybook.engine.commands import CreateQueue
-from daybook.engine.definitions import QueueDefinition
-from daybook.engine.events import ADDRESS, ID_MAX, QUEUE, ROW_STRUCT, SHORT_ID_MAX
-from daybook.engine.rows import pack_wide, unpack_wide
+from daybook.engine.facts import events
+from daybook.engine.facts.definitions import QueueDefinition
+from daybook.engine.facts.events import ADDRESS, ID_MAX, QUEUE, ROW_STRUCT, SHORT_ID_MAX
+from daybook.engine.facts.rows import pack_wide, unpack_wide
 from tests.support.wide import NEAR, ids_from
 from tests.support.world import World
 

@@ -3,12 +3,13 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, limits, reasons
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.pools import REGEXES, Pool
+from daybook.engine.consumers.transactions import RECIPIENTS_SHIFT
+from daybook.engine.core import capacity
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.limits.pools import REGEXES, Pool
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
-from daybook.engine.transactions import RECIPIENTS_SHIFT
-from daybook.engine.wildcards import VISITED_SHIFT
+from daybook.engine.state.wildcards import VISITED_SHIFT
 from tests.support.full import SIZE
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -238,9 +239,9 @@ def test_a_full_pattern_blocks_senders_until_there_is_room(
     assert isinstance(answer, Refusal)
     assert answer.code is Code.BLOCKED
     assert world.broker.line.address_of(connection) == "news.*"
-    assert limits.next_in_line(world.broker, "news.*") == 0
+    assert capacity.next_in_line(world.broker, "news.*") == 0
     world.ok(c.PurgeQueue("all"))
-    assert limits.next_in_line(world.broker, "news.*") == connection
+    assert capacity.next_in_line(world.broker, "news.*") == connection
     world.ok(command)
     assert world.ready("all") == world.ready("own") == [BODY]
     assert world.broker.line.address_of(connection) is None

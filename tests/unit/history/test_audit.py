@@ -8,15 +8,15 @@ import msgspec
 import pytest
 import zstandard
 
-from daybook.engine import events
-from daybook.engine.events import Row
-from daybook.engine.reasons import BY_CONSUMER, LIMIT
+from daybook.engine.facts import events
+from daybook.engine.facts.events import Row
+from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
 from daybook.history.audit import running
 from daybook.history.audit.running import Audit, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.support.breaches import BREACHES, Planter, queue_left_out
 from tests.support.faults import appended, changed, of_kind
 from tests.support.histories import write_history

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
-from daybook.engine.details import RoutedDetail, ScheduledDetail
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.details import RoutedDetail, ScheduledDetail
 from daybook.history.audit import running
 from daybook.history.audit.deciders import (
     CHANGES,

@@ -4,9 +4,9 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.history.audit import running
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.support.auditing import OPTIONS, judged
 from tests.support.forger import BLOCKS, Cell, Forger, cells, stories
 from tests.support.forgeries import measured, recorded, rule_of, why_unseen

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.events import TIME
+from daybook.engine.facts.events import TIME
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event
 

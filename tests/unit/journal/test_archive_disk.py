@@ -9,10 +9,10 @@ import pytest
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.disk import ArchiveDisk, JoinedDisk
 from daybook.journal.archive.store import LocalStore, Store
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.disk import Disk, MemoryDisk
 from daybook.journal.errors import JournalError
-from daybook.journal.format import manifest_name
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from tests.suites.archive_suite import NOW, put_all, some_journal
 from tests.suites.journal_rows import file_bytes
 

@@ -11,8 +11,8 @@ from daybook.journal.archive.joint import Joint
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
-from daybook.journal.segment import first_lsn_of, segment_names
-from daybook.recovery.fork import fork
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.recovery.salvage.fork import fork
 from tests.support import histories
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event

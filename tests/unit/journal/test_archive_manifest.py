@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from daybook.journal.archive.manifest import decode_manifest, describe, encode_manifest
+from daybook.journal.blocks.format import Damage, segment_name
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.format import Damage, segment_name
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.stat import stat
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.journal.segments.stat import stat
 from tests.suites.archive_suite import NOW, some_journal
 
 SHA256 = "ab" * 32

@@ -16,7 +16,7 @@ from daybook.journal.archive.ranges import PIECE_BYTES_MAX, PIECE_BYTES_MIN, Ran
 from daybook.journal.archive.store import Store, open_store
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, Corruption
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline.decoding import read_plan, read_split
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.selection import EVERYTHING, Selection

@@ -10,7 +10,7 @@ from daybook.journal.archive.snapshots import (
     encode_entry,
     snapshots_in,
 )
-from daybook.journal.format import manifest_name, snapshot_lsn, snapshot_name
+from daybook.journal.blocks.format import manifest_name, snapshot_lsn, snapshot_name
 
 SEGMENTS = {first: 1000 for first in range(1, 10_001, 100)}
 """100 segments of 1000 bytes and 100 events each."""

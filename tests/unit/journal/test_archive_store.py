@@ -11,10 +11,10 @@ import pytest
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.store import LocalStore, ObjectStore, open_store
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import ArchiveError, JournalError
-from daybook.journal.format import manifest_name
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from tests.simulation.disk import Faults, FaultyDisk, PowerCut
 from tests.suites.archive_suite import NOW, some_journal
 from tests.suites.broken_files import BrokenFiles, Killed

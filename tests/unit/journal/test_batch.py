@@ -1,6 +1,6 @@
 """The plain batch."""
 
-from daybook.journal.batch import Batch
+from daybook.journal.blocks.batch import Batch
 
 
 def test_raw_bytes_are_those_of_rows_and_strings() -> None:

@@ -3,8 +3,8 @@
 import pytest
 import zstandard
 
-from daybook.journal.block import Block, BlockCodec, RawBlock, Summary, kind_bit, queue_bit
-from daybook.journal.format import BLOCK_HEADER_BYTES, NO_HASH, Damage, frame_crc
+from daybook.journal.blocks.block import Block, BlockCodec, RawBlock, Summary, kind_bit, queue_bit
+from daybook.journal.blocks.format import BLOCK_HEADER_BYTES, NO_HASH, Damage, frame_crc
 from tests.suites.journal_rows import DATA_ID, LAYOUT, ROW, make_batch, some_contents
 
 

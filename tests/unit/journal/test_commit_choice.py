@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.journal.commit_choice import CALM_BLOCKS, NEAR_BYTES, CommitChoice
+from daybook.journal.writing.commit_choice import CALM_BLOCKS, NEAR_BYTES, CommitChoice
 
 QUICK, SLOW = 0.0001, 0.009
 

@@ -11,15 +11,15 @@ from typing import Final
 
 import pytest
 
-from daybook.journal.commit_choice import CALM_BLOCKS
-from daybook.journal.commit_writer import UNSHARED_BYTES_MAX, WAIT_SECONDS, CommitWriter
+from daybook.journal.blocks.format import FOOTER_ENTRY_BYTES
 from daybook.journal.disk import Disk, File, RealDisk
 from daybook.journal.errors import JournalFailed
-from daybook.journal.format import FOOTER_ENTRY_BYTES
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.verify import verify
+from daybook.journal.writing.commit_choice import CALM_BLOCKS
+from daybook.journal.writing.commit_writer import UNSHARED_BYTES_MAX, WAIT_SECONDS, CommitWriter
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     FLAG_MARK,
     FLAG_NARROW_FIRST,
     NO_HASH,

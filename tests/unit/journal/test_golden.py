@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from daybook.journal.blocks.layout import RowLayout
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.journal.layout import RowLayout
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.golden.make_v1 import VARIANTS, write
 from tests.golden.plain_reader import read_segment
 

@@ -4,11 +4,11 @@ import errno
 
 import pytest
 
+from daybook.journal.blocks.format import RESERVE_NAME, SegmentHeader, unpack_segment_header
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import DiskFull, JournalFailed
-from daybook.journal.format import RESERVE_NAME, SegmentHeader, unpack_segment_header
 from daybook.journal.journal import SEGMENT_BYTES_MIN, Journal
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import (
     DATA_ID,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from daybook.journal.layout import RowLayout, check_layout, decode_layout
+from daybook.journal.blocks.layout import RowLayout, check_layout, decode_layout
 from tests.suites.journal_rows import LAYOUT
 
 

@@ -5,10 +5,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.journal.block import Block, BlockCodec, RawBlock
-from daybook.journal.format import FLAG_NARROW_FIRST, NO_HASH, BlockHeader, Damage
-from daybook.journal.leading_rows import Stored, leading_rows
-from daybook.journal.rows_frame import PARTED_COUNT_MIN
+from daybook.journal.blocks.block import Block, BlockCodec, RawBlock
+from daybook.journal.blocks.format import FLAG_NARROW_FIRST, NO_HASH, BlockHeader, Damage
+from daybook.journal.blocks.leading_rows import Stored, leading_rows
+from daybook.journal.blocks.rows_frame import PARTED_COUNT_MIN
 from tests.suites.journal_rows import LAYOUT, make_batch, some_contents
 from tests.support.older import as_before
 

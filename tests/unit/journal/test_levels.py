@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.journal.batch import Batch
-from daybook.journal.commit_writer import CommitWriter
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.written import Written, pack_written, unpack_written
 from daybook.journal.continuing import continue_journal
 from daybook.journal.disk import Disk, MemoryDisk, RealDisk
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.verify import verify
-from daybook.journal.written import Written, pack_written, unpack_written
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.journal.segments.verify import verify
+from daybook.journal.writing.commit_writer import CommitWriter
 from daybook.levels import LEVEL
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import create, make_batch, read_all, reopen, some_contents

@@ -16,7 +16,7 @@ sys.stdin.read()
 """
 END_WITH = """
 import sys, time
-from daybook.journal.lifeline import end_with
+from daybook.journal.writing.lifeline import end_with
 if end_with(int(sys.argv[1])):
     open(sys.argv[1] + ".lives", "w").close()
     time.sleep(1000)

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybook.journal.disk import Disk, MemoryDisk
-from daybook.journal.errors import Corruption, JournalError
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     DEVICE_BLOCKS,
     PADDING_BYTES_MIN,
     pack_padding,
     padding_bytes,
     segment_name,
 )
+from daybook.journal.disk import Disk, MemoryDisk
+from daybook.journal.errors import Corruption, JournalError
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.simulation.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import (
     DATA_ID,

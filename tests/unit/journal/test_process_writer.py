@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.blocks.format import RESERVE_NAME
 from daybook.journal.disk import MemoryDisk, RealDisk
 from daybook.journal.errors import JournalFailed, Locked
-from daybook.journal.format import RESERVE_NAME
 from daybook.journal.journal import Journal
 from daybook.journal.lock import DirectoryLock
-from daybook.journal.process_writer import ProcessWriter
-from daybook.journal.verify import verify
+from daybook.journal.segments.verify import verify
+from daybook.journal.writing.process_writer import ProcessWriter
 from tests.suites import journaling_broker
 from tests.suites.journal_rows import create, make_batch, noise, read_all, reopen, some_contents
 from tests.suites.switched_disk import SwitchedDisk

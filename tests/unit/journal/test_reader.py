@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from daybook.journal.blocks.format import BLOCK_HEADER_BYTES, pack_segment_header, segment_name
 from daybook.journal.disk import MemoryDisk, MemoryFile, RealDisk
 from daybook.journal.errors import Corruption, JournalError
-from daybook.journal.format import BLOCK_HEADER_BYTES, pack_segment_header, segment_name
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import CHUNK_BYTES, segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import CHUNK_BYTES, segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.simulation.disk import FaultyDisk
 from tests.suites.journal_rows import (
     DATA_ID,

@@ -2,21 +2,21 @@
 
 import pytest
 
-from daybook.journal.disk import MemoryDisk
-from daybook.journal.errors import Corruption
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     RESERVE_NAME,
     peek_segment_header_bytes,
     segment_name,
     unpack_segment_header,
 )
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.errors import Corruption
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.repair import Repair
-from daybook.journal.segment import NEXT_IS_MISSING, segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.repair import Repair
+from daybook.journal.segments.segment import NEXT_IS_MISSING, segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.suites.journal_rows import (
     LAYOUT,
     SEGMENT_BYTES,

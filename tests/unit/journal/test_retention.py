@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from daybook.journal.blocks.format import segment_first_lsn, segment_name
 from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import MemoryDisk, RealDisk
 from daybook.journal.errors import Corruption, JournalError
-from daybook.journal.format import segment_first_lsn, segment_name
 from daybook.journal.pins import Pin, holding_off_pins
-from daybook.journal.reader import read_blocks
 from daybook.journal.retention import (
     Limits,
     SealedSegment,
@@ -24,9 +23,10 @@ from daybook.journal.retention import (
     remove_unpinned,
     sealed_segments,
 )
-from daybook.journal.segment import segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from tests.simulation.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reopen
 

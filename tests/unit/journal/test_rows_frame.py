@@ -7,8 +7,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.journal.layout import RowLayout
-from daybook.journal.rows_frame import (
+from daybook.journal.blocks.layout import RowLayout
+from daybook.journal.blocks.rows_frame import (
     PARTED_COUNT_MIN,
     ZSTD_BLOCK_BYTES,
     Order,
@@ -19,7 +19,7 @@ from daybook.journal.rows_frame import (
     shortened,
     zstd_blocks,
 )
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 from tests.golden.make_v1 import LAYOUT as OTHER_LAYOUT
 
 ORDER = narrow_first(LAYOUT)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from daybook.journal.blocks.format import Damage, segment_name
 from daybook.journal.disk import MemoryDisk, MemoryFile
 from daybook.journal.errors import Corruption
-from daybook.journal.format import Damage, segment_name
-from daybook.journal.segment import (
+from daybook.journal.segments.segment import (
     CHUNK_BYTES,
     Behind,
     Window,

@@ -1,8 +1,8 @@
 """Figures from footers and from blocks agree; the rest is in the suite."""
 
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.segment import segment_names
-from daybook.journal.stat import stat
+from daybook.journal.segments.segment import segment_names
+from daybook.journal.segments.stat import stat
 from tests.suites.journal_rows import append_some, create
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from daybook.journal.blocks.format import pack_segment_header, segment_first_lsn
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import Corruption
-from daybook.journal.format import pack_segment_header, segment_first_lsn
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.succession import check_succession
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.journal.segments.succession import check_succession
 from tests.suites.journal_rows import append_some, create
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from daybook.journal.disk import MemoryDisk, MemoryFile
 from daybook.journal.journal import Journal
-from daybook.journal.thread_writer import ThreadWriter
+from daybook.journal.writing.thread_writer import ThreadWriter
 from tests.suites.journal_rows import create, make_batch, some_contents
 from tests.suites.switched_disk import SwitchedDisk
 from tests.suites.writer_suite import Heard, WriterSuite

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from daybook.journal.disk import MemoryDisk
-from daybook.journal.errors import JournalError, NewerFormat
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     SEGMENT_HEADER_BYTES,
     pack_footer,
     pack_segment_header,
     segment_name,
     unpack_segment_header,
 )
+from daybook.journal.disk import MemoryDisk
+from daybook.journal.errors import JournalError, NewerFormat
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import open_segment, segment_names
-from daybook.journal.stat import stat
-from daybook.journal.verify import verify
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.journal.segments.stat import stat
+from daybook.journal.segments.verify import verify
 from daybook.levels import LEVEL
 from tests.suites.journal_rows import (
     LAYOUT,

@@ -5,17 +5,17 @@ from struct import Struct
 import msgspec
 import pytest
 
-from daybook.journal.batch import Batch
-from daybook.journal.block import Block, BlockCodec, RawBlock, queue_bit
-from daybook.journal.format import (
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.block import Block, BlockCodec, RawBlock, queue_bit
+from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     FLAG_NARROW_FIRST,
     FLAG_WIDE,
     NO_HASH,
     Damage,
 )
-from daybook.journal.layout import RowLayout, check_layout, decode_layout
-from daybook.journal.leading_rows import leading_rows
+from daybook.journal.blocks.layout import RowLayout, check_layout, decode_layout
+from daybook.journal.blocks.leading_rows import leading_rows
 
 LAYOUT = RowLayout(
     columns=(("kind", "B", 0), ("queue", "I", 4), ("other", "I", 8), ("message", "Q", 16),

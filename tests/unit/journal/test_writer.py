@@ -8,7 +8,7 @@ import pytest
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import DiskFull
 from daybook.journal.journal import Journal
-from daybook.journal.writer import InlineWriter
+from daybook.journal.writing.writer import InlineWriter
 from tests.suites.journal_rows import create, make_batch, some_contents
 from tests.suites.switched_disk import SwitchedDisk
 from tests.suites.writer_suite import Heard, WriterSuite, large_batch

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from daybook.paging.checked import Transaction
-from daybook.paging.checking import check
-from daybook.paging.judging import check_apart
-from daybook.paging.tables import (
+from daybook.paging.checks.index_check import check
+from daybook.paging.checks.usability import check_apart
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.tables import (
     CARRIED,
     ID_KEY,
     LARGE,

@@ -14,25 +14,26 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from daybook.journal.archive import snapshots as shelf
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.snapshots import ArchivedSnapshots, decode_entry
 from daybook.journal.archive.store import LocalStore
+from daybook.journal.blocks.format import manifest_name, snapshot_name
 from daybook.journal.data_directory import JOURNAL, SNAPSHOTS, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError
-from daybook.journal.format import manifest_name, snapshot_name
-from daybook.journal.segment import data_id_of, first_lsn_of, segment_names
-from daybook.paging import archiving, retiring
-from daybook.paging.archived import archived_lsns
-from daybook.paging.archiving import archive_snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.retiring import Order, keep_snapshots, keep_snapshots_patiently
-from daybook.paging.snapshots import restore_nearest
-from daybook.recovery.fork import fork
+from daybook.journal.segments.segment import data_id_of, first_lsn_of, segment_names
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.retention import retirement
+from daybook.paging.retention.retirement import Order, keep_snapshots, keep_snapshots_patiently
+from daybook.paging.snapshots import snapshot_archive
+from daybook.paging.snapshots.archived_snapshots import archived_lsns
+from daybook.paging.snapshots.snapshot_archive import archive_snapshots
+from daybook.paging.snapshots.snapshots import restore_nearest
 from daybook.recovery.moments import state_at
+from daybook.recovery.salvage.fork import fork
 from daybook.tools.journal_cli import cli
 from tests.support.archived import archived_history
 from tests.support.histories import HISTORY_ID, some_history
@@ -334,7 +335,7 @@ def test_a_kill_anywhere_leaves_whole_snapshots_alone(before: Scene, tmp_path: P
 def test_a_failure_is_tried_again_and_then_given_up(
     before: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archiving, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(snapshot_archive, "PAUSES", (0.0, 0.0))
     for at in range(1, 12):
         assert put(before, Faulty(before.archive, at, ArchiveError("x", "it is away"))) == []
         for lsn in CUTS:
@@ -364,17 +365,17 @@ def test_an_archive_that_is_away_is_a_sentence(before: Scene) -> None:
 HANGING = """
 import sys, threading
 from daybook.journal.archive.store import LocalStore
-from daybook.paging import retiring
-retiring.IDLE_SECONDS = 0.2
-retiring.retire = lambda *words: 0
-retiring.end_with = lambda broker: True
+from daybook.paging.retention import retirement
+retirement.IDLE_SECONDS = 0.2
+retirement.retire = lambda *words: 0
+retirement.end_with = lambda broker: True
 LocalStore.write = lambda *words: threading.Event().wait()
-sys.exit(retiring.main(sys.argv[1:]))
+sys.exit(retirement.main(sys.argv[1:]))
 """
 
 
 def test_the_process_of_retention_ends_although_the_store_hangs(before: Scene) -> None:
-    words = [sys.executable, "-c", HANGING, retiring.RETIRE, str(before.data), str(LAST), "0"]
+    words = [sys.executable, "-c", HANGING, retirement.RETIRE, str(before.data), str(LAST), "0"]
     order = msgspec.json.encode(Order(str(before.archive), 1))
     done = subprocess.run(words, input=order, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"0\n")

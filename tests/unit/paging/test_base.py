@@ -10,10 +10,10 @@ import pytest
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import BASE_DESCRIPTION
-from daybook.paging.base import Base, BaseDamaged, advance, describe, restore
-from daybook.paging.index import Index
-from daybook.paging.retiring import retire
-from daybook.paging.tables import BLOCKS, ID_KEY, IndexDamaged
+from daybook.paging.fold.index import Index
+from daybook.paging.retention.retirement import retire
+from daybook.paging.snapshots.base import Base, BaseDamaged, advance, describe, restore
+from daybook.paging.tables.tables import BLOCKS, ID_KEY, IndexDamaged
 from tests.support.leaving import Leaving
 from tests.support.stored_rows import flip
 from tests.support.world import World

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from daybook.paging import carrying
-from daybook.paging.carrying import SWEEP_KEY, _forget, _sweep, located
-from daybook.paging.checked import Transaction
-from daybook.paging.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
+from daybook.paging.tables import carried_content
+from daybook.paging.tables.carried_content import SWEEP_KEY, _forget, _sweep, located
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
 from tests.support.compiled import replaces_parts
 from tests.support.written_index import DATA_ID
 
@@ -27,7 +27,7 @@ def carry(tables: Tables, txn: Transaction, message: int, lsn: int) -> None:
 def test_what_left_is_swept_out_a_part_at_a_time(
     tables: Tables, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(carrying, "SWEEP_ROWS", 7)
+    monkeypatch.setattr(carried_content, "SWEEP_ROWS", 7)
     draw = Random(seed)
     places = {message: draw.randrange(1000, 2000) for message in draw.sample(range(1, 999), 100)}
     removed = 0

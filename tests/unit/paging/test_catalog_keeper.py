@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from daybook.history.catalogs import Catalogs
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
 from daybook.journal.data_directory import CATALOGS, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging import catalog_keeper, cataloging
-from daybook.paging.catalog_file import CatalogFile
-from daybook.paging.catalog_keeper import CatalogKeeper
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.catalogs import catalog_keeper, catalog_making
+from daybook.paging.catalogs.catalog_file import CatalogFile
+from daybook.paging.catalogs.catalog_keeper import CatalogKeeper
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
@@ -24,7 +24,7 @@ PIECE = 2000
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (cataloging, catalog_keeper):
+    for module in (catalog_making, catalog_keeper):
         monkeypatch.setattr(module, "PIECE_BYTES", PIECE)
     monkeypatch.setattr(catalog_keeper, "REST", 0)
     events = some_history(1, 300)

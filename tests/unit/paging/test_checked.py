@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.paging.checked import Cursor, IndexDamaged, Table, Transaction, packed, unpacked
-from daybook.paging.tables import CARRIED, LARGE, NAMES, Tables, open_for_writing
+from daybook.paging.tables.checked import Cursor, IndexDamaged, Table, Transaction, packed, unpacked
+from daybook.paging.tables.tables import CARRIED, LARGE, NAMES, Tables, open_for_writing
 from tests.support.stored_rows import flip, flip_key, respell, stored
 
 DATA_ID = b"d" * 16

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from daybook.paging import checking, judging, pages, records
-from daybook.paging.checked import Transaction
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.records import QueueRecord
-from daybook.paging.tables import (
+from daybook.paging.checks import index_check, usability
+from daybook.paging.checks.index_check import check
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import pages, records
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.records import QueueRecord
+from daybook.paging.tables.tables import (
     BLOCK_VALUE,
     BLOCKS,
     FLIGHT_KEY,
@@ -165,7 +166,7 @@ def flip_a_record(tables: Tables, txn: Transaction) -> None:
 
 def test_a_sound_index(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(made) > 30
-    assert checking.main([str(made)]) == 0
+    assert index_check.main([str(made)]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -200,5 +201,5 @@ def test_every_contradiction_is_named(
     spoil(made, work)
     with pytest.raises(IndexDamaged, match=what):
         check(made)
-    assert checking.main([str(made)]) == judging.DAMAGED
+    assert index_check.main([str(made)]) == usability.DAMAGED
     assert "damaged" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import daybook
-from daybook.paging.children import child_command
+from daybook.paging.tables.child_processes import child_command
 
 TRAP = "raise SystemExit('a module of the working directory was run')\n"
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,7 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path, name: st
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text(TRAP)
     (tmp_path / f"{name}.py").write_text(TRAP)
-    done = run("daybook.paging.checking", str(tmp_path / "none"), folder=tmp_path)
+    done = run("daybook.paging.checks.index_check", str(tmp_path / "none"), folder=tmp_path)
     assert "data.mdb" in done.stderr
     assert "working directory" not in done.stderr
 

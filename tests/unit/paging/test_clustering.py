@@ -7,24 +7,25 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine.digest import digest
-from daybook.engine.message import DEFAULT_PRIORITY
-from daybook.engine.queues import Queue
-from daybook.engine.window import Window
-from daybook.journal.block import Block
+from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.engine.queues.queue import Queue
+from daybook.engine.queues.window import Window
+from daybook.engine.state.digest import digest
+from daybook.journal.blocks.block import Block
 from daybook.journal.data_directory import CLUSTERS_DIRECTORY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging import clustering, tables
-from daybook.paging.checked import Transaction
-from daybook.paging.checking import check
-from daybook.paging.clustering import known_of, ranges_of
-from daybook.paging.clusters import Range, write_cluster
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import (
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.checks.index_check import check
+from daybook.paging.content import cluster_writer
+from daybook.paging.content.cluster_writer import known_of, ranges_of
+from daybook.paging.content.clusters import Range, write_cluster
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import tables
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import (
     CLUSTER_VALUE,
     CLUSTERS,
     ID_KEY,
@@ -44,7 +45,7 @@ QUEUES = 9
 
 @pytest.fixture(autouse=True)
 def _small_clusters() -> Iterator[None]:
-    with patch.object(clustering, "CLUSTER_BYTES_MIN", 1000):
+    with patch.object(cluster_writer, "CLUSTER_BYTES_MIN", 1000):
         yield
 
 
@@ -108,7 +109,7 @@ def test_many_queues_are_read_without_the_journal(tmp_path: Path) -> None:
 
 def test_one_queue_is_left_to_the_journal(tmp_path: Path) -> None:
     world = filled(300, queues=1)
-    with patch.object(clustering, "_heaps", side_effect=AssertionError("a heap was read")):
+    with patch.object(cluster_writer, "_heaps", side_effect=AssertionError("a heap was read")):
         index = indexed(tmp_path, world)
     assert clusters_in(index) == []
     index.close()
@@ -145,7 +146,7 @@ def test_what_comes_and_goes_costs_nothing(tmp_path: Path) -> None:
         for delivery in world.taken(consumer):
             world.ack(consumer, delivery.message)
     world.turn()
-    with patch.object(clustering, "_heaps", side_effect=AssertionError("a heap was read")):
+    with patch.object(cluster_writer, "_heaps", side_effect=AssertionError("a heap was read")):
         index.advance(blocks_by(world, first_lsn))
     assert index.lsn == len(world.journal)
     assert clusters_in(index) == []
@@ -197,7 +198,7 @@ def test_large_bodies_and_several_queues_are_left_to_the_journal(tmp_path: Path)
         world.attach(connection, "news", routing_type="multicast", credit_messages=0)
         world.send("news", b"%d" % number + BODY, routing_type="multicast")
     for number in range(90):
-        size = clustering.CONTENT_BYTES_MAX + 1 if number == 4 else 100
+        size = cluster_writer.CONTENT_BYTES_MAX + 1 if number == 4 else 100
         world.send(f"queue.{number % QUEUES}", b"x" * size)
         world.send("news", BODY, routing_type="multicast")
     world.turn()
@@ -217,7 +218,7 @@ def test_large_bodies_and_several_queues_are_left_to_the_journal(tmp_path: Path)
 @replaces_parts
 def test_much_content_is_cut_into_several_clusters(tmp_path: Path) -> None:
     world = filled(400)
-    with patch.object(clustering, "CLUSTER_BYTES_MAX", 20_000):
+    with patch.object(cluster_writer, "CLUSTER_BYTES_MAX", 20_000):
         index = indexed(tmp_path, world)
     found = clusters_in(index)
     assert len(found) > 3
@@ -262,7 +263,7 @@ def test_a_death_between_file_and_commit_costs_nothing(tmp_path: Path) -> None:
 def test_a_full_disk_makes_no_cluster_and_no_failure(tmp_path: Path) -> None:
     world = filled(300)
     index = Index(tmp_path, DATA_ID)
-    with patch.object(clustering, "write_cluster", wraps=write_cluster) as tried:
+    with patch.object(cluster_writer, "write_cluster", wraps=write_cluster) as tried:
         # LMDB's file is longer than that by now, and needs no more.
         index.advance(blocks_by(world)[:1])
         with no_file_above(1000), patch.object(tables.Tables, "_extend"):
@@ -373,7 +374,7 @@ def test_small_clusters_are_merged(tmp_path: Path) -> None:
     world = filled(50)
     index = Index(tmp_path, DATA_ID)
     index.advance(blocks_by(world))
-    with patch.object(clustering, "MERGED_COUNT", 3):
+    with patch.object(cluster_writer, "MERGED_COUNT", 3):
         for turn in range(5):
             lsn = len(world.journal)
             for number in range(100 + turn):
@@ -403,7 +404,7 @@ def test_a_damaged_cluster_is_not_merged(tmp_path: Path) -> None:
     index = indexed(tmp_path, world)
     ((known, _),) = clusters_in(index)
     (tmp_path / CLUSTERS_DIRECTORY / known.name).write_bytes(b"nonsense")
-    with patch.object(clustering, "MERGED_COUNT", 2):
+    with patch.object(cluster_writer, "MERGED_COUNT", 2):
         for _ in range(3):
             lsn = len(world.journal)
             for number in range(100):
@@ -419,7 +420,7 @@ def test_a_damaged_cluster_is_not_merged(tmp_path: Path) -> None:
 def test_large_clusters_are_left_alone_and_small_ones_between_them_are_not(tmp_path: Path) -> None:
     world = World()
     index = Index(tmp_path, DATA_ID)
-    with patch.object(clustering, "FINAL_BYTES", 100_000):
+    with patch.object(cluster_writer, "FINAL_BYTES", 100_000):
         for count in (100, 100, 900, 100):
             lsn = index.lsn
             for number in range(count):

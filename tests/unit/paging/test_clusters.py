@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.journal.blocks.format import Damage
 from daybook.journal.disk import MemoryDisk, MemoryFile
-from daybook.journal.format import Damage
-from daybook.paging import clusters
-from daybook.paging.clusters import (
+from daybook.paging.content import clusters
+from daybook.paging.content.clusters import (
     ClusterReader,
     Gathered,
     Range,
@@ -21,7 +21,7 @@ from daybook.paging.clusters import (
     merge_clusters,
     write_cluster,
 )
-from daybook.paging.content import DecodedCache
+from daybook.paging.content.content import DecodedCache
 
 DATA_ID = b"d" * 16
 Messages = dict[tuple[int, int], tuple[bytes, bytes]]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import events
-from daybook.journal.block import Block, RawBlock
+from daybook.engine.facts import events
+from daybook.journal.blocks.block import Block, RawBlock
+from daybook.journal.blocks.format import FLAG_WIDE
 from daybook.journal.errors import Corruption
-from daybook.journal.format import FLAG_WIDE
-from daybook.paging.columns import DETAIL_BYTES, Columns
+from daybook.paging.tables.columns import DETAIL_BYTES, Columns
 from tests.support.blocks import Chain, blocks_of
 from tests.support.scenario import Step, play, steps
 from tests.support.wide import ids_from

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events
-from daybook.engine.queues import StoreError
-from daybook.engine.rows import pack_wide
-from daybook.journal.batch import Batch
+from daybook.engine.facts import events
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.queues.queue import StoreError
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.format import segment_first_lsn, segment_name
 from daybook.journal.disk import Disk, MemoryDisk, RealDisk
-from daybook.journal.format import segment_first_lsn, segment_name
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import open_segment, segment_names
-from daybook.paging.content import FILES_MAX, ContentReader, DecodedCache, Event
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.paging.content.content import FILES_MAX, ContentReader, DecodedCache, Event
+from daybook.paging.tables.layout import LAYOUT
 
 SEGMENT_BYTES = 8192
 

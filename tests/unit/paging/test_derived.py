@@ -21,17 +21,17 @@ from daybook.journal.data_directory import (
     TABLES,
 )
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import data_id_of
-from daybook.paging import clustering
-from daybook.paging.batches import batches
-from daybook.paging.derived import remove_damaged
-from daybook.paging.index import Index
-from daybook.paging.indexers import ThreadIndexers
-from daybook.paging.snapshots import Snapshots
+from daybook.journal.segments.segment import data_id_of
+from daybook.paging.content import cluster_writer
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.indexer.indexers import ThreadIndexers
+from daybook.paging.snapshots.derived_files import remove_damaged
+from daybook.paging.snapshots.snapshots import Snapshots
 from daybook.recovery.directory import open_directory
 from daybook.tools.drills.derived import HARMS
-from daybook.tools.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.journal_cli import cli
+from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from tests.support.compiled import replaces_parts
 from tests.support.histories import write_history
 from tests.support.releases import unpacked
@@ -57,7 +57,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     data_id = data_id_of(disk)
     (data / DATA_ID).write_text(data_id.hex() + "\n")
     middle = ends[len(ends) // 2]
-    with patch.multiple(clustering, CLUSTER_BYTES_MIN=500, SPARSE=0):
+    with patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=500, SPARSE=0):
         with closing(Index(data / INDEX, data_id)) as index:
             snapshots = Snapshots(data / SNAPSHOTS, data_id)
             for batch in batches(disk, 0, len(world.journal), {middle}):

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daybook.engine.queues import PAST_ALL, Queue
-from daybook.paging.checked import Transaction
-from daybook.paging.finding import Finder
-from daybook.paging.levels import Levels
-from daybook.paging.pages import U8, U32, rows_of
-from daybook.paging.plain import NONE_TAKEN, Placed
-from daybook.paging.tables import Tables, open_for_writing
+from daybook.engine.queues.queue import PAST_ALL, Queue
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.entry_search import Finder
+from daybook.paging.tables.levels import Levels
+from daybook.paging.tables.pages import U8, U32, rows_of
+from daybook.paging.tables.plain_events import NONE_TAKEN, Placed
+from daybook.paging.tables.tables import Tables, open_for_writing
 from tests.support.topology import new_address, new_queue
 
 COUNT = 500

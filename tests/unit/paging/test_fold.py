@@ -6,17 +6,17 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.digest import digest
-from daybook.paging import fold as module
-from daybook.paging.checked import Transaction
-from daybook.paging.checking import check
-from daybook.paging.columns import Columns
-from daybook.paging.digesting import digest_of_tables
-from daybook.paging.fold import Fold
-from daybook.paging.index import Index
-from daybook.paging.loading import load_state
-from daybook.paging.tables import open_for_writing
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.state.digest import digest
+from daybook.paging.checks.index_check import check
+from daybook.paging.fold import fold as module
+from daybook.paging.fold.fold import Fold
+from daybook.paging.fold.index import Index
+from daybook.paging.fold.index_digest import digest_of_tables
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.columns import Columns
+from daybook.paging.tables.loading import load_state
+from daybook.paging.tables.tables import open_for_writing
 from tests.support.blocks import DATA_ID, Chain, blocks_of
 from tests.support.index_state import state_of
 from tests.support.topology import create_queue

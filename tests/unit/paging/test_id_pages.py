@@ -9,18 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.id_cache import IdCache, key_of
-from daybook.engine.state import State
-from daybook.paging import id_pages
-from daybook.paging.checked import Transaction
-from daybook.paging.id_pages import PAGE_KEYS, IdPages, load, page_count
-from daybook.paging.tables import (
-    IDS,
-    IDS_KEY,
-    IndexDamaged,
-    Tables,
-    open_for_writing,
-)
+from daybook.engine.queues.id_cache import IdCache, key_of
+from daybook.engine.state.state import State
+from daybook.paging.tables import id_pages
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.id_pages import PAGE_KEYS, IdPages, load, page_count
+from daybook.paging.tables.tables import IDS, IDS_KEY, IndexDamaged, Tables, open_for_writing
 from tests.support.blocks import DATA_ID
 from tests.support.topology import new_address
 

@@ -10,16 +10,16 @@ from unittest.mock import patch
 import pytest
 
 from bench.child import environment
-from daybook.engine import events
-from daybook.engine.digest import digest
-from daybook.engine.state import State
-from daybook.journal.block import Block
+from daybook.engine.facts import events
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
+from daybook.journal.blocks.block import Block
 from daybook.journal.data_directory import TABLES
-from daybook.paging import index as module
-from daybook.paging import tables as tables_module
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.tables import (
+from daybook.paging.checks.index_check import check
+from daybook.paging.fold import index as module
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import tables as tables_module
+from daybook.paging.tables.tables import (
     BLOCK_VALUE,
     BLOCKS,
     ID_KEY,
@@ -224,7 +224,7 @@ def test_a_start_of_the_broker_drops_what_does_not_outlive_it(tmp_path: Path) ->
 WRITE = """
 import sys
 from pathlib import Path
-from daybook.paging.index import Index
+from daybook.paging.fold.index import Index
 from tests.support.blocks import DATA_ID
 from tests.unit.paging.test_index import blocks_by, world_of
 index = Index(Path(sys.argv[1]), DATA_ID)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.rows import pack_wide
-from daybook.journal.batch import Batch
+from daybook.engine.facts.rows import pack_wide
+from daybook.journal.blocks.batch import Batch
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.format import segment_first_lsn
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging import judging
-from daybook.paging.index import Index
-from daybook.paging.judging import check_apart, judge
-from daybook.paging.layout import LAYOUT
-from daybook.paging.tables import IndexUnwritable, open_for_writing
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.checks import usability
+from daybook.paging.checks.usability import check_apart, judge
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import IndexUnwritable, open_for_writing
 from tests.support.world import Event, World
 
 DATA_ID = bytes(range(16))
@@ -137,7 +137,7 @@ def test_a_process_apart_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_a_process_apart_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     died = subprocess.CompletedProcess([], -signal.SIGBUS, "", "")
-    monkeypatch.setattr(judging.subprocess, "run", lambda *a, **k: died)
+    monkeypatch.setattr(usability.subprocess, "run", lambda *a, **k: died)
     assert check_apart(tmp_path).endswith("the process that reads it dies (exit code -7)")
 
 
@@ -146,7 +146,7 @@ def test_a_process_apart_that_could_not_look_has_found_nothing(
 ) -> None:
     """Killed for want of memory, say: that is not the fault of the index."""
     died = subprocess.CompletedProcess([], -signal.SIGKILL, "", "")
-    monkeypatch.setattr(judging.subprocess, "run", lambda *a, **k: died)
+    monkeypatch.setattr(usability.subprocess, "run", lambda *a, **k: died)
     with pytest.raises(IndexUnwritable, match="ended with exit code -9"):
         check_apart(tmp_path)
 
@@ -163,7 +163,7 @@ def test_a_process_apart_looks_where_this_one_would(
 DAMAGE = """
 import os, random, shutil, sys
 from pathlib import Path
-from daybook.paging import checking
+from daybook.paging.checks import index_check
 from daybook.journal.data_directory import TABLES
 made, copy, seed = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 whole = (made / TABLES).read_bytes()
@@ -188,7 +188,7 @@ for number in range(40):
     if not child:
         code = 99
         try:
-            code = checking.main([str(copy)])
+            code = index_check.main([str(copy)])
         finally:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -205,7 +205,7 @@ def test_whatever_happens_to_the_file_is_damage_and_no_traceback(tmp_path: Path)
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     codes = [int(line) for line in done.stdout.split()]
     assert len(codes) == 40, done.stderr
-    assert all(code in (0, judging.DAMAGED) or code < 0 for code in codes), (seed, codes)
+    assert all(code in (0, usability.DAMAGED) or code < 0 for code in codes), (seed, codes)
     assert "reading it fails with" not in done.stderr, (seed, done.stderr)
-    assert codes.count(judging.DAMAGED) > 15, (seed, codes)
+    assert codes.count(usability.DAMAGED) > 15, (seed, codes)
     assert "Traceback" not in done.stderr

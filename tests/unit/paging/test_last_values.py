@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.id_cache import key_of
+from daybook.engine.queues.id_cache import key_of
 from daybook.journal.disk import MemoryDisk
-from daybook.paging import last_values
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import LAST_VALUES, NAMES, open_for_reading
+from daybook.paging.checks.index_check import check
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import last_values
+from daybook.paging.tables.tables import LAST_VALUES, NAMES, open_for_reading
 from tests.support.blocks import DATA_ID, blocks_of
 from tests.support.compiled import replaces_parts
 from tests.support.topology import create_queue
@@ -110,8 +110,8 @@ def test_an_index_from_before_has_no_such_table(
 ) -> None:
     with monkeypatch.context() as patch:
         names = tuple(name for name in NAMES if name != LAST_VALUES)
-        patch.setattr("daybook.paging.tables.NAMES", names)
-        patch.setattr("daybook.paging.fold.LastValues", lambda *_: None)
+        patch.setattr("daybook.paging.tables.tables.NAMES", names)
+        patch.setattr("daybook.paging.fold.fold.LastValues", lambda *_: None)
         Index(tmp_path, DATA_ID).close()
     assert check(tmp_path) == 0
     tables = open_for_reading(tmp_path, DATA_ID)
@@ -121,7 +121,7 @@ def test_an_index_from_before_has_no_such_table(
     assert store.last_value(queue, key_of("1")) == 0
     # The indexer is another process, and opens the same tables later.
     code = (
-        "from pathlib import Path; from daybook.paging.index import Index; "
+        "from pathlib import Path; from daybook.paging.fold.index import Index; "
         f"Index(Path({str(tmp_path)!r}), {DATA_ID!r}).close()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

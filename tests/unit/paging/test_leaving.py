@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from daybook.engine.commands import ActOnMessages
-from daybook.engine.message import PRIORITIES, Entry
-from daybook.engine.queues import Queue
-from daybook.engine.residency import page_out
-from daybook.engine.window import Window
+from daybook.engine.core.residency import page_out
+from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.queues.window import Window
 from daybook.journal.retention import Limits
-from daybook.journal.segment import segment_names
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
-from daybook.paging.leaving import (
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.content.content import ContentReader
+from daybook.paging.retention.retention_round import (
     AskFirstChunk,
     AwaitIndex,
     ChooseSegments,
@@ -32,6 +32,7 @@ from daybook.paging.leaving import (
     Weigh,
     Where,
 )
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.leaving import SEGMENT_BYTES, Leaving
 from tests.support.world import World
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.digest import entry_hash
-from daybook.engine.message import SCHEDULED_LEVEL
-from daybook.engine.timers import DELIVERY, EXPIRY
-from daybook.paging import pages
-from daybook.paging.levels import U64_MASK, Levels
-from daybook.paging.pages import U8, U32, U64, rows_of
-from daybook.paging.plain import NONE_PLACED, NONE_TAKEN, Placed, Taken
-from daybook.paging.records import LevelRecord, ready_entry
-from daybook.paging.tables import (
+from daybook.engine.queues.entry import SCHEDULED_LEVEL
+from daybook.engine.state.digest import entry_hash
+from daybook.engine.state.timers import DELIVERY, EXPIRY
+from daybook.paging.tables import pages
+from daybook.paging.tables.levels import U64_MASK, Levels
+from daybook.paging.tables.pages import U8, U32, U64, rows_of
+from daybook.paging.tables.plain_events import NONE_PLACED, NONE_TAKEN, Placed, Taken
+from daybook.paging.tables.records import LevelRecord, ready_entry
+from daybook.paging.tables.tables import (
     PAGES,
     TIMERS,
     IndexDamaged,

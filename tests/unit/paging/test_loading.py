@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.digest import combine
-from daybook.engine.invariants import check as check_invariants
-from daybook.engine.queues import PAST_ALL
-from daybook.paging import records
-from daybook.paging.checked import Transaction
-from daybook.paging.index import Index
-from daybook.paging.loading import load_state
-from daybook.paging.tables import (
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.queues.queue import PAST_ALL
+from daybook.engine.state.digest import combine
+from daybook.engine.state.invariants import check as check_invariants
+from daybook.paging.fold.index import Index
+from daybook.paging.tables import records
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.loading import load_state
+from daybook.paging.tables.tables import (
     CONSUMERS,
     FLIGHTS,
     ID_KEY,

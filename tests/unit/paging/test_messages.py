@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybook.paging.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
+from daybook.paging.tables.messages import Damaged, Durable, Ended, Indexed, Line, Said, Trouble
 
 EVERYTHING: list[Said] = [
     Durable(7, digest=True),

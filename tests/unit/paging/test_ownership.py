@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from daybook.paging.ownership import owning_index
+from daybook.paging.indexer.ownership import owning_index
 
 OWN = """
 import sys
 from pathlib import Path
-from daybook.paging.ownership import owning_index
+from daybook.paging.indexer.ownership import owning_index
 with owning_index(Path(sys.argv[1]), lambda text: print(text, flush=True)):
     print("mine", flush=True)
     sys.stdin.read()

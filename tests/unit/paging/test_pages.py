@@ -5,19 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.digest import entry_hash
-from daybook.engine.events import ID_MAX, OF_HEADERS, SHORT_ID_MAX
-from daybook.engine.message import (
-    HELD_LEVEL,
-    PRIORITIES,
-    SCHEDULED_LEVEL,
-    Entry,
-    Scheduled,
-    message_without_content,
-)
-from daybook.paging import pages
-from daybook.paging.pages import SIZE_MAX, Rows, rows_of
-from daybook.paging.tables import IndexDamaged
+from daybook.engine.facts.events import ID_MAX, OF_HEADERS, SHORT_ID_MAX
+from daybook.engine.messages.message import PRIORITIES, message_without_content
+from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL, Entry, Scheduled
+from daybook.engine.state.digest import entry_hash
+from daybook.paging.tables import pages
+from daybook.paging.tables.pages import SIZE_MAX, Rows, rows_of
+from daybook.paging.tables.tables import IndexDamaged
 
 Known = tuple[int, int, int, int, int, int, int]
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
-from daybook.engine import events, reasons
 from daybook.engine.commands import PurgeQueue
-from daybook.engine.definitions import MULTICAST
-from daybook.engine.message import MESSAGE_OVERHEAD_BYTES
-from daybook.paging import plain
-from daybook.paging.columns import Columns
-from daybook.paging.plain import Run, classify, everything, ranks
+from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
+from daybook.paging.tables import plain_events
+from daybook.paging.tables.columns import Columns
+from daybook.paging.tables.plain_events import Run, classify, everything, ranks
 from tests.support.blocks import Chain
 from tests.support.world import World
 
@@ -259,8 +259,8 @@ def test_content_that_was_carried_forward_changes_no_entry() -> None:
 
 
 def test_silent_kinds_are_left_out() -> None:
-    assert plain.SILENT_KINDS[events.DROPPED]
-    assert not plain.SILENT_KINDS[events.ROUTED]
+    assert plain_events.SILENT_KINDS[events.DROPPED]
+    assert not plain_events.SILENT_KINDS[events.ROUTED]
     world = World()
     world.ok(c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no"))
     world.turn()
@@ -272,4 +272,4 @@ def test_silent_kinds_are_left_out() -> None:
 
 @pytest.mark.parametrize("kind", sorted(events.BY_NUMBER))
 def test_every_kind_of_event_is_known(kind: int) -> None:
-    assert kind < plain.KINDS
+    assert kind < plain_events.KINDS

@@ -9,17 +9,22 @@ import pytest
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Send
-from daybook.engine.digest import digest
-from daybook.engine.state import State
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.paging import process
-from daybook.paging.indexer import yield_to_others
-from daybook.paging.layout import LAYOUT
-from daybook.paging.messages import Ended, Indexed
-from daybook.paging.process import IndexerFailed, IndexerHandle, IndexerProcess, IndexerStuck
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import open_for_reading
+from daybook.paging.content.store import IndexStore
+from daybook.paging.indexer import process
+from daybook.paging.indexer.indexer import yield_to_others
+from daybook.paging.indexer.process import (
+    IndexerFailed,
+    IndexerHandle,
+    IndexerProcess,
+    IndexerStuck,
+)
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.messages import Ended, Indexed
+from daybook.paging.tables.tables import open_for_reading
 from tests.support.process import wait_for
 
 DATA_ID = bytes(range(16))

@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 
-from daybook.engine.digest import STATES, entry_hash
-from daybook.engine.events import LARGE, PERSISTENT, REDELIVERED
-from daybook.engine.formats import FORMAT_SHIFT
-from daybook.engine.message import READY, message_without_content
-from daybook.paging import pages, records
-from daybook.paging.records import (
+from daybook.engine.facts.events import LARGE, PERSISTENT, REDELIVERED
+from daybook.engine.facts.formats import FORMAT_SHIFT
+from daybook.engine.messages.message import message_without_content
+from daybook.engine.queues.entry import READY
+from daybook.engine.state.digest import STATES, entry_hash
+from daybook.paging.tables import pages, records
+from daybook.paging.tables.records import (
     AddressRecord,
     FlightRecord,
     QueueRecord,
     entry_of,
     ready_entry,
 )
-from daybook.paging.tables import IndexDamaged
+from daybook.paging.tables.tables import IndexDamaged
 from tests.support.world import World
 
 FLIGHT = FlightRecord(1 << 60, 2, 9, 1, 1 << 40, 65535, 1 << 62)

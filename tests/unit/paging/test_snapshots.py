@@ -10,10 +10,15 @@ import pytest
 
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
-from daybook.paging import snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import Snapshots, known_snapshots, remove_before, restore_nearest
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import (
+    Snapshots,
+    known_snapshots,
+    remove_before,
+    restore_nearest,
+)
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
 EVERY = 1

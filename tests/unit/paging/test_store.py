@@ -12,19 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.digest import digest
-from daybook.engine.message import Entry, message_without_content
-from daybook.engine.queues import PAST_ALL, Queue, StoreError
-from daybook.engine.timers import EXPIRY
-from daybook.engine.window import Window
+from daybook.engine.messages.message import message_without_content
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import PAST_ALL, Queue, StoreError
+from daybook.engine.queues.window import Window
+from daybook.engine.state.digest import digest
+from daybook.engine.state.timers import EXPIRY
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.store import SUM_PAGES, IndexStore
-from daybook.paging.tables import PAGES, open_for_reading, open_for_writing, page_key
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.content.store import SUM_PAGES, IndexStore
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import PAGES, open_for_reading, open_for_writing, page_key
 from tests.support.memory_store import MemoryStore
 from tests.support.stored_rows import flip
 from tests.support.world import World
@@ -233,7 +234,7 @@ def test_another_process_writes(tmp_path: Path) -> None:
     assert store.indexed_lsn == len(indexed.world.journal)
     # It makes the map larger than this process knows it, and goes on.
     script = (
-        "import sys; from pathlib import Path; from daybook.paging.tables import *;"
+        "import sys; from pathlib import Path; from daybook.paging.tables.tables import *;"
         "tables = open_for_writing(Path(sys.argv[1]), b'd' * 16);"
         "tables.grow();"
         "tables.write(lambda txn: tables.set_position(txn, 1000, b'h' * 16, 0));"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from daybook.journal.data_directory import TABLES
-from daybook.paging import structure
-from daybook.paging.checked import Transaction
-from daybook.paging.structure import check_structure
-from daybook.paging.tables import (
+from daybook.paging.tables import structure
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.structure import check_structure
+from daybook.paging.tables.tables import (
     CARRIED,
     ID_KEY,
     PAGE_KEY,

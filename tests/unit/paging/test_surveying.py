@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.events import chunk_lsns
-from daybook.engine.retention_commands import CarryChunk
-from daybook.paging.checked import Transaction
-from daybook.paging.surveying import Survey
+from daybook.engine.administration.retention_commands import CarryChunk
+from daybook.engine.facts.events import chunk_lsns
+from daybook.paging.retention.survey import Survey
+from daybook.paging.tables.checked import Transaction
 from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.world import World

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from daybook.journal.data_directory import TABLES
-from daybook.paging import tables as module
-from daybook.paging.checked import Transaction
-from daybook.paging.tables import (
+from daybook.paging.tables import tables as module
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.tables import (
     DATA_ID_KEY,
     FORMAT_KEY,
     META,
@@ -104,7 +104,7 @@ def test_room_is_made_before_it_is_needed(tmp_path: Path) -> None:
 FILL = """
 import sys
 from pathlib import Path
-from daybook.paging.tables import PAGES, open_for_writing, page_key
+from daybook.paging.tables.tables import PAGES, open_for_writing, page_key
 tables = open_for_writing(Path(sys.argv[1]), bytes(range(16)))
 def work(txn):
     for number in range(6000):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from daybook.journal.disk import RealDisk
-from daybook.paging import tables
-from daybook.paging.checked import Transaction
-from daybook.paging.indexers import ThreadIndexers
-from daybook.paging.process import IndexerFailed
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import IndexUnwritable, Tables, open_for_reading
-from daybook.paging.thread import IndexerThread
+from daybook.paging.content.store import IndexStore
+from daybook.paging.indexer.indexers import ThreadIndexers
+from daybook.paging.indexer.process import IndexerFailed
+from daybook.paging.indexer.thread import IndexerThread
+from daybook.paging.tables import tables
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.tables import IndexUnwritable, Tables, open_for_reading
 from tests.support.compiled import replaces_parts
 from tests.support.process import wait_for
 from tests.unit.paging.test_process import DATA_ID, Writer, until
@@ -109,7 +109,7 @@ def test_one_whose_disk_hangs_holds_up_nobody_and_keeps_its_tables(
     indexer = indexers.start(data, DATA_ID)
     with monkeypatch.context() as patched:
         patched.setattr(Tables, "set_position", hang)
-        patched.setattr("daybook.paging.process.CLOSE_SECONDS", 0.2)
+        patched.setattr("daybook.paging.indexer.process.CLOSE_SECONDS", 0.2)
         writer.send(5)
         indexer.tell(writer.broker.lsn)
         assert hangs.wait(60.0)

@@ -11,13 +11,14 @@ import zstandard
 
 from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import RealDisk
-from daybook.paging.base import restore
-from daybook.paging.batches import batches
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.judging import judge
-from daybook.paging.store import IndexStore
-from daybook.paging.tables import (
+from daybook.paging.checks.index_check import check
+from daybook.paging.checks.usability import judge
+from daybook.paging.content.store import IndexStore
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.fold.upgrade import upgrade
+from daybook.paging.snapshots.base import restore
+from daybook.paging.tables.tables import (
     CARRIED,
     LARGE,
     NAMES,
@@ -27,8 +28,7 @@ from daybook.paging.tables import (
     IndexDamaged,
     open_for_reading,
 )
-from daybook.paging.upgrading import upgrade
-from daybook.tools.verification import verify_data
+from daybook.tools.verification.verification import verify_data
 from tests.support.queued import entries_of
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden"

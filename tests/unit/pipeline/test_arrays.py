@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.journal.errors import Corruption
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source, make_plan

@@ -6,11 +6,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import (
+    BLOCK_HEADER_BYTES,
+    frame_crc,
+    header_salt,
+    pack_block_header,
+)
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import Corruption
-from daybook.journal.format import BLOCK_HEADER_BYTES, frame_crc, header_salt, pack_block_header
-from daybook.journal.reader import read_blocks
+from daybook.journal.segments.reader import read_blocks
 from daybook.pipeline.decoding import Limits, read_plan
 from daybook.pipeline.planning import Plan, Source, make_plan
 from daybook.pipeline.selection import EVERYTHING, Selection

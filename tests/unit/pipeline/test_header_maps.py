@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from daybook.engine.headers import as_dict, build
+from daybook.engine.messages.headers import as_dict, build
 from daybook.pipeline.header_maps import header_maps
 from tests.support.second_format import MAPS, encode, installed
 

@@ -12,8 +12,8 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, Corruption, JournalError, NoJournal
 from daybook.journal.journal import Journal
 from daybook.journal.retention import remove
-from daybook.journal.segment import open_segment, segment_names
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.segment import open_segment, segment_names
+from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline import planning
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source, check_source, durable_lsn, make_plan

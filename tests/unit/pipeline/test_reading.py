@@ -8,7 +8,7 @@ from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import NO_PIN, PINS, lowest_pinned_lsn
 from daybook.journal.retention import remove_unpinned, sealed_segments
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.pipeline.decoding import read_plan
 from daybook.pipeline.planning import Source
 from daybook.pipeline.reading import reading

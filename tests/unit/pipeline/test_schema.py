@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from daybook.engine import events
+from daybook.engine.facts import events
 from daybook.pipeline.schema import (
     ALL_COLUMNS,
     BY_NAME,

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.state import State
+from daybook.engine.state.state import State
+from daybook.journal.blocks.format import segment_name
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import MemoryDisk
-from daybook.journal.format import segment_name
-from daybook.paging.base import BaseDamaged
-from daybook.paging.indexers import ProcessIndexers
-from daybook.paging.judging import Judgement
-from daybook.paging.tables import IndexDamaged, open_for_writing
+from daybook.paging.checks.usability import Judgement
+from daybook.paging.indexer.indexers import ProcessIndexers
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, open_for_writing
 from daybook.recovery import checkpoint
 from daybook.recovery.checkpoint import Checkpoint, known_durable_lsn, load_checkpoint, suspect
 from daybook.recovery.last_words import LastWords

@@ -7,16 +7,16 @@ import pytest
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import OpenConnection, Send, Start
-from daybook.engine.digest import digest
-from daybook.engine.state import State
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.journal.disk import MemoryDisk, RealDisk
 from daybook.journal.errors import Corruption, JournalError, Locked
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging import indexers
-from daybook.paging.indexers import ProcessIndexers, ThreadIndexers
-from daybook.paging.layout import LAYOUT
-from daybook.paging.process import IndexerProcess, IndexerStuck
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.indexer import indexers
+from daybook.paging.indexer.indexers import ProcessIndexers, ThreadIndexers
+from daybook.paging.indexer.process import IndexerProcess, IndexerStuck
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery import checkpoint
 from daybook.recovery import directory as opening
 from daybook.recovery.directory import RecoveryError, open_directory

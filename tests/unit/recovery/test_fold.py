@@ -2,16 +2,16 @@
 
 import pytest
 
-from daybook.engine import events
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CreateAddress, Start
-from daybook.engine.rows import pack_wide
-from daybook.engine.state import State
-from daybook.journal.batch import Batch
+from daybook.engine.facts import events
+from daybook.engine.facts.rows import pack_wide
+from daybook.engine.state.state import State
+from daybook.journal.blocks.batch import Batch
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.fold import FoldError, fold
 
 

@@ -11,10 +11,11 @@ from unittest.mock import patch
 
 import pytest
 
-from daybook.engine.digest import digest
+from daybook.engine.state.digest import digest
 from daybook.history.beginning import before_the_first, what_is_missing
 from daybook.journal.archive.archive import Archive
-from daybook.journal.block import Block
+from daybook.journal.blocks.block import Block
+from daybook.journal.blocks.format import FLAG_FORK
 from daybook.journal.data_directory import (
     BASE,
     CLUSTERS_DIRECTORY,
@@ -25,23 +26,22 @@ from daybook.journal.data_directory import (
 )
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import ArchiveError, NoJournal
-from daybook.journal.format import FLAG_FORK
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import data_id_of, first_lsn_of, open_segment, segment_names
-from daybook.journal.verify import verify
-from daybook.paging import clustering
-from daybook.paging.batches import batches
-from daybook.paging.checking import check
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.retiring import keep
-from daybook.paging.snapshots import Snapshots
-from daybook.recovery import fork as forking
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment, segment_names
+from daybook.journal.segments.verify import verify
+from daybook.paging.checks.index_check import check
+from daybook.paging.content import cluster_writer
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.retention.retirement import keep
+from daybook.paging.snapshots.snapshots import Snapshots
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import open_directory
-from daybook.recovery.fork import COPIED, Fork, ForkError, fork
 from daybook.recovery.moments import state_at
-from daybook.recovery.salvage import salvage
+from daybook.recovery.salvage import fork as forking
+from daybook.recovery.salvage.fork import COPIED, Fork, ForkError, fork
+from daybook.recovery.salvage.salvage import salvage
 from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import Event, World, fold
@@ -220,7 +220,7 @@ def test_a_fork_and_a_salvage_name_no_clusters_that_they_lack(
     shutil.copytree(source, data)
     disk = RealDisk(data / JOURNAL)
     with (
-        patch.multiple(clustering, CLUSTER_BYTES_MIN=200, SPARSE=0),
+        patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=200, SPARSE=0),
         closing(Index(data / INDEX, HISTORY_ID)) as index,
     ):
         for batch in batches(disk, 0, 800):

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from daybook.engine.details import RoutedDetail
-from daybook.engine.digest import digest
-from daybook.engine.events import (
+from daybook.engine.facts.details import RoutedDetail
+from daybook.engine.facts.events import (
     KIND,
     MESSAGE,
     PERSISTENT,
@@ -25,24 +24,25 @@ from daybook.engine.events import (
     chunk_lsns,
     decode_detail,
 )
-from daybook.engine.kinds import ENTERING
-from daybook.engine.state import State
+from daybook.engine.facts.kinds import ENTERING
+from daybook.engine.state.digest import digest
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import DiskFull, NoJournal
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.missing_content import entries, without_content
-from daybook.paging.retiring import keep
-from daybook.paging.tables import open_for_reading
-from daybook.recovery import salvage as salvaging
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.retention.missing_content import entries, without_content
+from daybook.paging.retention.retirement import keep
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.directory import open_directory
-from daybook.recovery.salvage import SalvageError, salvage
-from daybook.recovery.salvage_report import Report
-from daybook.tools.verification import verify_data
+from daybook.recovery.salvage import salvage as salvaging
+from daybook.recovery.salvage.salvage import SalvageError, salvage
+from daybook.recovery.salvage.salvage_report import Report
+from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import World, fold
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import manifest_name
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import open_directory
-from daybook.recovery.salvage import salvage
-from daybook.recovery.salvage_report import Report
-from daybook.tools.verification import verify_data
+from daybook.recovery.salvage.salvage import salvage
+from daybook.recovery.salvage.salvage_report import Report
+from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
 EVENTS = some_history(23, 300)

@@ -10,23 +10,23 @@ from random import Random
 
 import pytest
 
+from daybook.engine.administration.retention_commands import Carry
 from daybook.engine.commands import DeleteUnused, Settle
-from daybook.engine.events import ADDRESS, CARRIED, KIND, MESSAGE, MESSAGE_FLAGS, QUEUE
-from daybook.engine.retention_commands import Carry
+from daybook.engine.facts.events import ADDRESS, CARRIED, KIND, MESSAGE, MESSAGE_FLAGS, QUEUE
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
-from daybook.paging.missing_content import entries
-from daybook.paging.retiring import keep
-from daybook.paging.tables import open_for_reading
-from daybook.recovery.salvage import salvage
-from daybook.recovery.salvage_report import Report
-from daybook.tools.index_verification import copied_index
-from daybook.tools.verification import verify_data
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.retention.missing_content import entries
+from daybook.paging.retention.retirement import keep
+from daybook.paging.tables.layout import LAYOUT
+from daybook.paging.tables.tables import open_for_reading
+from daybook.recovery.salvage.salvage import salvage
+from daybook.recovery.salvage.salvage_report import Report
+from daybook.tools.verification.index_verification import copied_index
+from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.world import Event, World, fold
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from daybook.engine.commands import ActOnMessages
-from daybook.engine.definitions import QueueDefinition
-from daybook.engine.permissions import PERMISSIONS, Denial, Permissions
-from daybook.engine.queue_names import find_queue
+from daybook.engine.core.queue_names import find_queue
+from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.refusals import Code, Refusal
-from daybook.server import control
-from daybook.server.admin_rights import AdminRights
+from daybook.engine.settings.permissions import PERMISSIONS, Denial, Permissions
+from daybook.server.administration import control
+from daybook.server.administration.admin_rights import AdminRights
 from tests.support.topology import create_queue
 from tests.support.world import World
 

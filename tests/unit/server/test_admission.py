@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybook.server.admission import Admission, Limits, network_of
+from daybook.server.network.admission import Admission, Limits, network_of
 
 
 class Descriptors:

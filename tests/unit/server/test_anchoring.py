@@ -9,9 +9,9 @@ from queue import Queue
 
 import pytest
 
-from daybook.recovery.statements import Statement, read_anchors
-from daybook.server import anchoring
-from daybook.server.anchoring import WAITING_MAX, Place, keep, shown, wrong_with
+from daybook.recovery.signing.statements import Statement, read_anchors
+from daybook.server.configuration import anchor_targets
+from daybook.server.configuration.anchor_targets import WAITING_MAX, Place, keep, shown, wrong_with
 from tests.support.full_disk import no_file_above
 
 STATEMENT = Statement("ab" * 16, 7, "cd" * 16, signature="ef")
@@ -60,7 +60,7 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anchoring, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(anchor_targets, "RETRY_SECONDS", 0.01)
 
 
 def test_an_anchor_is_posted_as_json(peer: Peer) -> None:

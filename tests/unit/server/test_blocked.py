@@ -1,8 +1,8 @@
 """Blocked peers in the hub: not read, let go on in order, told of, missed when gone."""
 
 from daybook.engine.commands import ChangeSettings, PurgeQueue
-from daybook.engine.setting_keys import Matches
-from daybook.server.blocked import WAKES_AT_A_TIME
+from daybook.engine.settings.setting_keys import Matches
+from daybook.server.hub.blocked import WAKES_AT_A_TIME
 from tests.unit.server.test_hub import Bench, Client
 
 LIMIT: Matches = {"a": {"max-size-messages": 2, "address-full-policy": "BLOCK"}}

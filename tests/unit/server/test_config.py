@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.setting_keys import KEYS
-from daybook.server import options
-from daybook.server.config import (
-    Config,
-    ConfigError,
-    default_of,
-    load,
-)
-from daybook.server.config_changes import changes, effective
+from daybook.engine.settings.setting_keys import KEYS
+from daybook.server.configuration import options
+from daybook.server.configuration.config import Config, ConfigError, default_of, load
+from daybook.server.configuration.config_changes import changes, effective
 
 ROOT = Path(__file__).parents[3]
 DEFAULT_FILE = ROOT / "etc" / "broker.toml"

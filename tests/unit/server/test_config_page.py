@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from daybook.engine.setting_keys import KEYS
+from daybook.engine.settings.setting_keys import KEYS
 from daybook.protocols.registry import OFFERS
-from daybook.server import options
-from daybook.server.acceptor_options import COMMON, protocol_options
-from daybook.server.acceptor_options import TABLES as ACCEPTORS
-from daybook.server.config import show
+from daybook.server.configuration import options
+from daybook.server.configuration.acceptor_options import COMMON, protocol_options
+from daybook.server.configuration.acceptor_options import TABLES as ACCEPTORS
+from daybook.server.configuration.config import show
 
 ROOT = Path(__file__).parents[3]
 

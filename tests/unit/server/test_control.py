@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands
 from daybook.engine.broker import Broker
-from daybook.engine.headers import build
-from daybook.engine.message import Message
-from daybook.engine.queues import StoreError
+from daybook.engine.messages.headers import build
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.queue import StoreError
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.data_directory import CONTROL_SOCKET
-from daybook.server import views
-from daybook.server.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
+from daybook.server.administration import views
+from daybook.server.administration.control import CLIENTS_MAX, REQUEST_BYTES_MAX, ControlServer
 from tests.support.topology import create_queue
 
 

@@ -1,6 +1,6 @@
 """Deadlines of peers that come, change their minds and go."""
 
-from daybook.server.deadlines import STALE_MIN, Deadlines
+from daybook.server.hub.deadlines import STALE_MIN, Deadlines
 
 
 class Peer:

@@ -1,10 +1,10 @@
 """Refusals for want of a permission: the first of a place is recorded, others are counted."""
 
 from daybook.engine.commands import RecordDenial
-from daybook.engine.permissions import Denial
-from daybook.server.denials import NAME_MAX, Denials
-from daybook.server.pools import DENIALS
-from daybook.server.tally import SPAN_US
+from daybook.engine.settings.permissions import Denial
+from daybook.server.process.tally import SPAN_US
+from daybook.server.users.denials import NAME_MAX, Denials
+from daybook.server.users.pools import DENIALS
 
 
 class Desk:

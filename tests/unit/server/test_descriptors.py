@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from daybook.journal.spares import SPARES
-from daybook.server.descriptors import CONNECTIONS_MIN, RESERVE, Descriptors
+from daybook.server.process.descriptors import CONNECTIONS_MIN, RESERVE, Descriptors
 
 
 @pytest.fixture(autouse=True)

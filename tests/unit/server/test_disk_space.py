@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.disk_space import DiskSpace, Space, measure
+from daybook.server.process.disk_space import DiskSpace, Space, measure
 
 HUNDRED = Space(total=1000, free=100)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.config import ConfigError, load
+from daybook.server.configuration.config import ConfigError, load
 
 
 def test_all_that_is_wrong_with_a_divert_is_reported_at_once(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.server import encryption
-from daybook.server.config import ConfigError, load
+from daybook.server.configuration import encryption
+from daybook.server.configuration.config import ConfigError, load
 
 
 def problems(*settings: str, listen: str = "stomps://127.0.0.1:0") -> list[str]:

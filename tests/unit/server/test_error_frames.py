@@ -6,8 +6,8 @@ import logging
 import pytest
 import structlog
 
-from daybook.server import error_frames
-from daybook.server.error_frames import ErrorFrames
+from daybook.server.hub import error_frames
+from daybook.server.hub.error_frames import ErrorFrames
 
 
 def test_the_first_is_told_and_more_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

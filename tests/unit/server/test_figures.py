@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from daybook.engine.commands import CreateAddress, CreateQueue
-from daybook.engine.definitions import QueueDefinition
-from daybook.journal.writer import SYNC_BOUNDS, SyncTimes, WriterStats
+from daybook.engine.facts.definitions import QueueDefinition
+from daybook.journal.writing.writer import SYNC_BOUNDS, SyncTimes, WriterStats
 from daybook.protocols.port import Histogram
-from daybook.server import figures
-from daybook.server.figures import FAMILIES, SLICE, AcceptorFigures
-from daybook.server.health import problems, why_unready
-from daybook.server.sight import LAGS_MAX, BrokerSight, IndexLag, Phase
+from daybook.server.monitoring import figures
+from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures
+from daybook.server.monitoring.health import problems, why_unready
+from daybook.server.monitoring.status_view import LAGS_MAX, BrokerSight, IndexLag, Phase
 from tests.unit.server.test_hub import Bench
 
 NUMBERS = {

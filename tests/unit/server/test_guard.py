@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybook.server import guard as guarding
-from daybook.server.guard import ENDED, STALL_SECONDS, Guard
+from daybook.server.process import guard as guarding
+from daybook.server.process.guard import ENDED, STALL_SECONDS, Guard
 from tests.support.process import wait_for
 
 

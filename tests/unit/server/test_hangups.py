@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from daybook.server.hangups import Hangups
+from daybook.server.network.hangups import Hangups
 
 SECONDS = 20.0
 

@@ -1,6 +1,6 @@
 """Giving memory back: when, how often, and never while it costs others time."""
 
-from daybook.server.heap import CREDIT_US, FALL_BYTES, REST_TIMES, Heap, malloc_trim
+from daybook.server.process.heap import CREDIT_US, FALL_BYTES, REST_TIMES, Heap, malloc_trim
 
 MIB = 1 << 20
 MS = 1_000_000

@@ -8,21 +8,21 @@ import pytest
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CreateAddress, DeleteAddress, Start
 from daybook.engine.refusals import Refusal
-from daybook.engine.state import State
-from daybook.journal.batch import BatchLike
+from daybook.engine.state.state import State
+from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.disk import MemoryDisk, MemoryFile
 from daybook.journal.errors import JournalFailed
 from daybook.journal.journal import Journal
-from daybook.journal.reader import read_blocks
-from daybook.journal.writer import InlineWriter
-from daybook.paging.content import ContentReader
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.writing.writer import InlineWriter
+from daybook.paging.content.content import ContentReader
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.stomp import Session, StompOptions
 from daybook.recovery.fold import fold
-from daybook.server.hub import Hub
-from daybook.server.logins import LoginRequest
-from daybook.server.peer import Peer
-from daybook.server.ports import HubOptions
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer
+from daybook.server.hub.ports import HubOptions
+from daybook.server.users.logins import LoginRequest
 
 Answer = Callable[[str | None, str], None]
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from daybook.engine import events
-from daybook.journal.reader import read_blocks
-from daybook.paging.layout import LAYOUT
+from daybook.engine.facts import events
+from daybook.journal.segments.reader import read_blocks
+from daybook.paging.tables.layout import LAYOUT
 from daybook.protocols.stomp import StompOptions
-from daybook.server import views
-from daybook.server.hub import STALL_US
-from daybook.server.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
+from daybook.server.administration import views
+from daybook.server.hub.hub import STALL_US
+from daybook.server.hub.peer import LARGE_AHEAD_CHUNKS, WRITE_HIGH_BYTES
 from tests.unit.server.test_hub import Bench, Client
 
 SMALL: dict[str, Any] = {"min_large_message_size": 10}

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from daybook.journal.data_directory import LAST_WORDS
-from daybook.paging.indexers import ProcessIndexers
-from daybook.paging.messages import Ended, Indexed, Trouble
-from daybook.paging.process import IndexerFailed, IndexerHandle
+from daybook.paging.indexer.indexers import ProcessIndexers
+from daybook.paging.indexer.process import IndexerFailed, IndexerHandle
+from daybook.paging.tables.messages import Ended, Indexed, Trouble
 from daybook.recovery.last_words import last_words
-from daybook.server.indexing import BUSY_TIMES, RESTART_US, SILENT_US, TRUSTED_US, Indexing
-from daybook.server.pacing import EARLY_BYTES, PERIOD_US
+from daybook.server.history.indexing import BUSY_TIMES, RESTART_US, SILENT_US, TRUSTED_US, Indexing
+from daybook.server.hub.index_pacing import EARLY_BYTES, PERIOD_US
 
 SECOND = 1_000_000
 

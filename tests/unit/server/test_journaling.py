@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from daybook.server import logs
-from daybook.server.journaling import LINE_SECONDS, QUIET_SECONDS, Progress
+from daybook.server.history.data_directory_session import LINE_SECONDS, QUIET_SECONDS, Progress
+from daybook.server.process import logs
 
 
 class Terminal(io.StringIO):

@@ -12,17 +12,17 @@ import msgspec
 import pytest
 
 from daybook.engine.broker import Broker
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.spares import SPARES
-from daybook.server.acceptor_config import AcceptorConfig
-from daybook.server.admission import Admission, Limits
-from daybook.server.config import load
-from daybook.server.descriptors import Descriptors
-from daybook.server.entrances import Entrances
-from daybook.server.listeners import Acceptor
-from daybook.server.onlookers import Onlookers
-from daybook.server.peer import WRITE_HIGH_BYTES, Peer
-from daybook.server.peer_socket import Connection
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.configuration.config import load
+from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
+from daybook.server.network.admission import Admission, Limits
+from daybook.server.network.entrances import Entrances
+from daybook.server.network.listeners import Acceptor
+from daybook.server.network.onlookers import Onlookers
+from daybook.server.network.peer_socket import Connection
+from daybook.server.process.descriptors import Descriptors
 from tests.support.certificates import Authority
 
 NO_SIGHT: Any = None

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from daybook.server import logs
-from daybook.server.logins import (
+from daybook.server.process import logs
+from daybook.server.users.logins import (
     BUSY,
     DELAY_MAX_US,
     ENABLE,
@@ -17,7 +17,7 @@ from daybook.server.logins import (
     LoginRequest,
     Logins,
 )
-from daybook.server.passcode_hashes import CannotCheck
+from daybook.server.users.passcode_hashes import CannotCheck
 
 
 class Users:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from daybook.server import logs
+from daybook.server.process import logs
 
 
 class Terminal(io.StringIO):

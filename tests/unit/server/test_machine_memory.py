@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daybook.server.machine_memory import FALLBACK_BYTES, available, resident
+from daybook.server.process.machine_memory import FALLBACK_BYTES, available, resident
 
 MIB = 1 << 20
 

@@ -3,8 +3,7 @@
 from typing import Any
 
 from daybook.engine.commands import DeleteAddress, DeleteQueue
-from daybook.server.heap import Heap
-from daybook.server.memory import (
+from daybook.server.hub.memory import (
     FULL_US,
     HOLDER_BYTES,
     INPUT_BYTES,
@@ -15,6 +14,7 @@ from daybook.server.memory import (
     MemoryOptions,
     tuned,
 )
+from daybook.server.process.heap import Heap
 from tests.support.topology import create_queue
 from tests.unit.server.test_hub import Bench, Client
 

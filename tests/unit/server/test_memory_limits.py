@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from daybook.engine.state import UNLIMITED
-from daybook.server.config import ConfigError, load
-from daybook.server.machine_memory import available
-from daybook.server.memory_limits import engine_options, max_memory, memory_options
+from daybook.engine.queues.consumer import UNLIMITED
+from daybook.server.configuration.config import ConfigError, load
+from daybook.server.hub.memory_limits import engine_options, max_memory, memory_options
+from daybook.server.process.machine_memory import available
 
 MIB = 1 << 20
 

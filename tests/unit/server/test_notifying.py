@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.notifying import READY, Notifier
+from daybook.server.process.service_manager import READY, Notifier
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybook.server.onlookers import ROOM_BYTES, Onlooker, Onlookers
+from daybook.server.network.onlookers import ROOM_BYTES, Onlooker, Onlookers
 
 
 class Transport:

@@ -2,9 +2,18 @@
 
 import pytest
 
-from daybook.engine.setting_keys import KEYS
-from daybook.server import kinds, options
-from daybook.server.kinds import Invalid, Kind, choice, choices, count, duration, size, split_listen
+from daybook.engine.settings.setting_keys import KEYS
+from daybook.server.configuration import kinds, options
+from daybook.server.configuration.kinds import (
+    Invalid,
+    Kind,
+    choice,
+    choices,
+    count,
+    duration,
+    size,
+    split_listen,
+)
 
 
 @pytest.mark.parametrize(

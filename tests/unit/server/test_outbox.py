@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.server.outbox import Generation, Outbox
+from daybook.server.hub.outbox import Generation, Outbox
 
 
 class Outlet:

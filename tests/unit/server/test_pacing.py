@@ -1,6 +1,6 @@
 """When the index advances: in its own time, unless something waits for it."""
 
-from daybook.server.pacing import EARLY_BYTES, PERIOD_US, REST, REST_MAX_US, Pace
+from daybook.server.hub.index_pacing import EARLY_BYTES, PERIOD_US, REST, REST_MAX_US, Pace
 
 MIB = 1 << 20
 LIMIT = 32 * MIB

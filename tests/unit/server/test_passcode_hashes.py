@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybook.server.passcode_hashes import (
+from daybook.server.users.passcode_hashes import (
     bytes_of,
     hash_of,
     hash_of_artemis,
@@ -15,7 +15,7 @@ from daybook.server.passcode_hashes import (
     is_damaged,
     verify,
 )
-from daybook.server.users import Users
+from daybook.server.users.users import Users
 from tests.support.artemis_created import HASHED
 
 NOBODY = hash_of_nobody()

@@ -1,7 +1,7 @@
 """Paused queues with messages are found, a few of them at a time."""
 
 from daybook.engine.commands import PauseAddress, PauseQueue, ResumeAddress, ResumeQueue
-from daybook.server.paused_queues import LOOKED_AT, NAMED_MAX, PausedQueues
+from daybook.server.monitoring.paused_queues import LOOKED_AT, NAMED_MAX, PausedQueues
 from tests.unit.server.test_figures import create, sight_of, told
 from tests.unit.server.test_hub import Bench
 

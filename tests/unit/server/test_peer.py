@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.broker import Broker
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.protocols.port import Body
 from daybook.protocols.stomp import Session, StompOptions
-from daybook.server.outbox import Outbox
-from daybook.server.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
+from daybook.server.hub.outbox import Outbox
+from daybook.server.hub.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
 
 
 class Transport:

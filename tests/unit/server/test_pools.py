@@ -11,17 +11,19 @@ import msgspec
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine import groups, pools, quotas
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.permissions import Denial
-from daybook.engine.pools import CONNECTION_PART, USER_PART, Pool
+from daybook.engine.core import quotas
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.limits import pools
+from daybook.engine.limits.pools import CONNECTION_PART, USER_PART, Pool
+from daybook.engine.queues import groups
 from daybook.engine.refusals import Code
-from daybook.server import denials as denials_module
-from daybook.server import pools as server_pools
-from daybook.server.denials import Denials
-from daybook.server.memory import PRESSED_ROOM, PRESSED_UNACKED, MemoryOptions
-from daybook.server.pools import POOLS
-from daybook.server.shares import INPUT, OBJECTS, OUTPUT, UNACKNOWLEDGED
+from daybook.engine.settings.permissions import Denial
+from daybook.server.hub.memory import PRESSED_ROOM, PRESSED_UNACKED, MemoryOptions
+from daybook.server.hub.shares import INPUT, OBJECTS, OUTPUT, UNACKNOWLEDGED
+from daybook.server.users import denials as denials_module
+from daybook.server.users import pools as server_pools
+from daybook.server.users.denials import Denials
+from daybook.server.users.pools import POOLS
 from tests.meta import pools_page
 from tests.support.world import World
 from tests.unit.engine.test_groups import send

@@ -1,6 +1,6 @@
 """The pulse of a broker: quick while anything happens, slow when nothing does."""
 
-from daybook.server.pulse import CALM_TICKS, IDLE_SECONDS, TICK_SECONDS, Pulse
+from daybook.server.process.pulse import CALM_TICKS, IDLE_SECONDS, TICK_SECONDS, Pulse
 
 
 class Scene:

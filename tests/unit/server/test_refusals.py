@@ -1,9 +1,9 @@
 """What the journal keeps of peers that were not let in."""
 
 from daybook.engine.commands import RefuseConnection
-from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR
-from daybook.server.refusals import ADDRESSES_MAX, TEXT_MAX, Refusals
-from daybook.server.tally import SPAN_US
+from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR
+from daybook.server.process.tally import SPAN_US
+from daybook.server.users.login_refusals import ADDRESSES_MAX, TEXT_MAX, Refusals
 
 
 class Journal:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.retention import Limits, SealedSegment, SegmentTable, choose
-from daybook.paging.leaving import ROUND_SEGMENTS, worth_leaving
-from daybook.paging.retiring import WEIGH, Order
-from daybook.paging.surveying import Weight
-from daybook.server.leaving import STEP_SECONDS, Pace, Performer, StepError
-from daybook.server.retention import Retention
-from daybook.server.supervision import Supervisor
+from daybook.paging.retention.retention_round import ROUND_SEGMENTS, worth_leaving
+from daybook.paging.retention.retirement import WEIGH, Order
+from daybook.paging.retention.survey import Weight
+from daybook.server.history.retention import Retention
+from daybook.server.history.retention_rounds import STEP_SECONDS, Pace, Performer, StepError
+from daybook.server.process.supervision import Supervisor
 
 
 def segments(count: int) -> tuple[SealedSegment, ...]:

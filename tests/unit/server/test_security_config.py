@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.config import Config, ConfigError, load
-from daybook.server.config_changes import changes
+from daybook.server.configuration.config import Config, ConfigError, load
+from daybook.server.configuration.config_changes import changes
 
 
 def loaded(folder: Path, text: str) -> Config:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.journal.stat import stat
+from daybook.journal.segments.stat import stat
 from daybook.recovery.readonly import journal_disk
 from tests.support.process import BrokerProcess
 

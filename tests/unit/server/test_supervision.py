@@ -5,7 +5,12 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from daybook.server.supervision import RESTART_SECONDS, RESTART_SECONDS_MAX, Fatal, Supervisor
+from daybook.server.process.supervision import (
+    RESTART_SECONDS,
+    RESTART_SECONDS_MAX,
+    Fatal,
+    Supervisor,
+)
 
 
 class Time:

@@ -1,6 +1,6 @@
 """Counts of what strangers cause: the first is told, the others are counted."""
 
-from daybook.server.tally import SPAN_US, Tally
+from daybook.server.process.tally import SPAN_US, Tally
 
 
 def test_the_first_of_a_key_is_told_and_the_others_are_counted() -> None:

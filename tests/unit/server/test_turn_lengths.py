@@ -1,6 +1,6 @@
 """Turns are short while somebody who asks for little is beside much work, and long otherwise."""
 
-from daybook.server.turn_lengths import (
+from daybook.server.hub.turn_lengths import (
     DELIVERY_UNITS,
     LIGHT_UNITS,
     PERIOD_US,

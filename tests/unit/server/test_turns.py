@@ -3,9 +3,9 @@
 import gc
 from itertools import pairwise
 
-from daybook.engine.timers import DELIVERY, EXPIRY
-from daybook.server.turn_lengths import SLICE_LEAST, SLICE_UNITS, TURN_UNITS
-from daybook.server.turns import COLLECT_UNITS, MINUTE_US, SCANS_A_TICK
+from daybook.engine.state.timers import DELIVERY, EXPIRY
+from daybook.server.hub.turn_lengths import SLICE_LEAST, SLICE_UNITS, TURN_UNITS
+from daybook.server.hub.turns import COLLECT_UNITS, MINUTE_US, SCANS_A_TICK
 from tests.unit.server.test_hub import Bench, Client
 
 SEND = b"SEND\ndestination:/queue/%b\n\n\0"

@@ -3,10 +3,10 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.definitions import MULTICAST
+from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.setting_keys import BLOCK, FAIL
-from daybook.server.unindexed import NOTICE_US, SEVERAL, Unindexed
+from daybook.engine.settings.setting_keys import BLOCK, FAIL
+from daybook.server.hub.unindexed import NOTICE_US, SEVERAL, Unindexed
 from tests.support.world import World
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import argon2
 import pytest
 
-from daybook.server import passcode_hashes as module
-from daybook.server.passcode_hashes import CannotCheck
-from daybook.server.users import Users
-from daybook.server.users_file import UsersError
+from daybook.server.users import passcode_hashes as module
+from daybook.server.users.passcode_hashes import CannotCheck
+from daybook.server.users.users import Users
+from daybook.server.users.users_file import UsersError
 
 KNOWN_HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("right")
 

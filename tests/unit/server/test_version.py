@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from daybook.server import version
+from daybook.server.process import version
 
 
 def test_the_version_is_a_release() -> None:

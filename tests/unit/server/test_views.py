@@ -17,17 +17,17 @@ from daybook.engine.commands import (
     RecordRequest,
     Send,
 )
-from daybook.engine.definitions import DivertDefinition
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
-from daybook.engine.headers import build
-from daybook.engine.reasons import ADMINISTRATION
-from daybook.engine.state import State
-from daybook.server import connections, views
-from daybook.server.control import ControlServer
-from daybook.server.divert_requests import listing_diverts
-from daybook.server.group_requests import GroupsOf, listing_groups
-from daybook.server.slicing import ROW, SLICE, Slices
+from daybook.engine.facts.definitions import DivertDefinition
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
+from daybook.engine.facts.reasons import ADMINISTRATION
+from daybook.engine.messages.headers import build
+from daybook.engine.state.state import State
+from daybook.server.administration import connections, views
+from daybook.server.administration.control import ControlServer
+from daybook.server.administration.divert_requests import listing_diverts
+from daybook.server.administration.group_requests import GroupsOf, listing_groups
+from daybook.server.process.slices import ROW, SLICE, Slices
 from tests.support.topology import create_queue
 from tests.unit.server.test_control import FakeHub
 

@@ -7,13 +7,13 @@ import pytest
 
 from daybook.engine import commands
 from daybook.engine.broker import Broker
-from daybook.engine.headers import build
+from daybook.engine.facts.settlements import FAILED
+from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
-from daybook.engine.settlements import FAILED
-from daybook.engine.state import State
+from daybook.engine.state.state import State
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
-from daybook.paging.layout import LAYOUT
+from daybook.paging.tables.layout import LAYOUT
 from tests.support.topology import create_queue
 
 SECOND = 1_000_000

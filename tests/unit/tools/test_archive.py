@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import LOCK
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import manifest_name
 from daybook.journal.pins import PINS, Pin, lowest_pinned_lsn
-from daybook.journal.reader import read_blocks
 from daybook.journal.retention import remove, remove_unpinned, sealed_segments
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
 from daybook.tools.inspecting import Following
 from daybook.tools.journal_cli import cli
 from tests.suites.journal_rows import append_some, create

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from daybook.engine.commands import PurgeQueue
 from daybook.journal.data_directory import JOURNAL
 from daybook.tools.auditing import QUEUES_SHOWN
-from daybook.tools.failures import Failure
 from daybook.tools.journal_cli import cli
+from daybook.tools.terminal.failures import Failure
 from tests.support.auditing import DoorWorld
 from tests.support.breaches import copy_with_another_body, years_ahead
 from tests.support.histories import write_history

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.tools import salvaging
 from daybook.tools.journal_cli import cli
 

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from daybook.client.control import ControlError, ask, is_running
 from daybook.client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
-from daybook.server.config import load
+from daybook.server.configuration.config import load
 from daybook.tools import daybook as module
-from daybook.tools import messages, users
+from daybook.tools.administration import messages, users
 from daybook.tools.daybook import cli
 from tests.support.process import wait_for
 

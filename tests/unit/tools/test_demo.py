@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from daybook.tools import demo, demo_clients
+from daybook.tools.demos import demo, demo_clients
 
-ROOT = Path(demo.__file__).resolve().parent.parent
+ROOT = Path(demo.__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
 @pytest.mark.crash
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "daybook.tools.demo", "--orders", "1200", "--json", "--keep"]
+    command = [
+        sys.executable,
+        "-m",
+        "daybook.tools.demos.demo",
+        "--orders",
+        "1200",
+        "--json",
+        "--keep",
+    ]
     done = subprocess.run(
         [*command, str(tmp_path / "kept")], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -40,7 +48,7 @@ def test_producers_that_never_pause_leave_orders_for_the_second_crash(
 
 def test_the_demo_does_not_work_in_somebody_elses_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    command = [sys.executable, "-m", "daybook.tools.demo", "--keep", str(tmp_path)]
+    command = [sys.executable, "-m", "daybook.tools.demos.demo", "--keep", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "is not empty" in done.stderr

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from daybook.tools.demo_clients import Ledger, body_of
-from daybook.tools.demo_proof import History, Row, judge
+from daybook.tools.demos.demo_clients import Ledger, body_of
+from daybook.tools.demos.demo_proof import History, Row, judge
 
 ORDERS = 5
 

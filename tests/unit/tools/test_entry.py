@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daybook.tools import daybook
-from daybook.tools.times import parse_time
+from daybook.tools.terminal.times import parse_time
 
 ROOT = Path(daybook.__file__).resolve().parent.parent
 
@@ -19,7 +19,7 @@ import os, signal, sys
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "daybook.tools.administration":
+        if name == "daybook.tools.administration.broker_commands":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())
@@ -28,20 +28,20 @@ daybook()
 """
 WHILE_WORKING = """
 import os, signal
-from daybook.tools import verifying
+from daybook.tools.verification import verify_command
 
 def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 
-verifying.verify_data = interrupted
+verify_command.verify_data = interrupted
 from daybook.tools.entry import journal
 journal()
 """
 SHOWING = """
 import click
-from daybook.tools.failures import run
-from daybook.tools.printing import print_line
+from daybook.tools.terminal.failures import run
+from daybook.tools.terminal.printing import print_line
 
 @click.group()
 def cli(): pass

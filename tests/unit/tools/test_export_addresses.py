@@ -10,9 +10,9 @@ import pytest
 from daybook.engine import commands as c
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.recovery.export_proof import PROOF
-from daybook.recovery.signing_keys import make_pair
+from daybook.journal.segments.reader import read_blocks
+from daybook.recovery.signing.export_proof import PROOF
+from daybook.recovery.signing.signing_keys import make_pair
 from tests.support.signed import SignedJournal
 from tests.unit.tools.test_export_keys import run
 from tests.unit.tools.test_exporting import lines_of, verified, write_lines

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.journal.data_directory import JOURNAL
-from daybook.recovery.export_proof import PROOF
-from daybook.recovery.signing_keys import load_public, make_pair
-from daybook.recovery.statements import key_id
-from daybook.server.notary_messages import Changed, Configure
+from daybook.recovery.signing.export_proof import PROOF
+from daybook.recovery.signing.signing_keys import load_public, make_pair
+from daybook.recovery.signing.statements import key_id
+from daybook.server.history.notary_messages import Changed, Configure
 from daybook.tools.journal_cli import cli
 from tests.support.signed import SignedJournal
 

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.engine import commands as c
+from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.format import manifest_name
-from daybook.journal.reader import read_blocks
-from daybook.recovery.export_proof import PROOF
-from daybook.recovery.leaves import BODIES, HEADERS, hash_of, leaf_of
-from daybook.recovery.signing_keys import make_pair
+from daybook.journal.segments.reader import read_blocks
+from daybook.recovery.signing.export_proof import PROOF
+from daybook.recovery.signing.leaves import BODIES, HEADERS, hash_of, leaf_of
+from daybook.recovery.signing.signing_keys import make_pair
 from daybook.tools import exporting
 from daybook.tools.journal_cli import cli
 from tests.support.full_disk import no_file_above

@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
-from daybook.tools import daybook, health, journal_cli
-from daybook.tools.failures import describe
+from daybook.journal.segments.segment import segment_names
+from daybook.tools import daybook, journal_cli
+from daybook.tools.administration import health
+from daybook.tools.terminal.failures import describe
 
 ROOT = Path(journal_cli.__file__).resolve().parent.parent
 COMMANDS = [

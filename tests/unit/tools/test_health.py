@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from daybook.server.health import EXIT_DISK, EXIT_INDEX, EXIT_NOT_RUNNING, EXIT_WARNING, problems
+from daybook.server.monitoring.health import (
+    EXIT_DISK,
+    EXIT_INDEX,
+    EXIT_NOT_RUNNING,
+    EXIT_WARNING,
+    problems,
+)
 
 WELL: dict[str, Any] = {
     "running": True, "disk_full": "", "index_trouble": "", "unindexed_bytes": 100,

@@ -9,11 +9,11 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
-from daybook.paging import clustering
-from daybook.paging.checked import Transaction
-from daybook.paging.clusters import write_cluster
-from daybook.paging.ownership import owning_index
-from daybook.paging.tables import (
+from daybook.paging.content import cluster_writer
+from daybook.paging.content.clusters import write_cluster
+from daybook.paging.indexer.ownership import owning_index
+from daybook.paging.tables.checked import Transaction
+from daybook.paging.tables.tables import (
     BLOCK_VALUE,
     BLOCKS,
     CARRIED,
@@ -21,10 +21,10 @@ from daybook.paging.tables import (
     Tables,
     open_for_writing,
 )
-from daybook.tools.exit_codes import EXIT_DERIVED, EXIT_WRONG
-from daybook.tools.index_verification import copied_index
 from daybook.tools.journal_cli import cli
-from daybook.tools.verification import Verdict, verify_data
+from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
+from daybook.tools.verification.index_verification import copied_index
+from daybook.tools.verification.verification import Verdict, verify_data
 from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.scenario import play
@@ -40,7 +40,7 @@ pytestmark = replaces_parts
 def leaving(tmp_path: Path) -> Iterator[Leaving]:
     """A directory that segments have left, with some of everything."""
     world = World()
-    small = patch.multiple(clustering, CLUSTER_BYTES_MIN=500, SPARSE=0)
+    small = patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=500, SPARSE=0)
     with closing(Leaving(tmp_path / "data", world)) as made, small:
         world.connect()
         for number in range(6):
@@ -153,8 +153,8 @@ def test_a_cluster_with_other_content_is_told(leaving: Leaving) -> None:
         return write_cluster(disk, data_id, first, last, content._replace(strings=strings))
 
     with (
-        patch.object(clustering, "write_cluster", lie),
-        patch.multiple(clustering, CLUSTER_BYTES_MIN=500, SPARSE=0),
+        patch.object(cluster_writer, "write_cluster", lie),
+        patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=500, SPARSE=0),
     ):
         for number in range(90):
             leaving.world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 pytest.importorskip("duckdb")
 pa = pytest.importorskip("pyarrow")
 
-from daybook.tools.failures import describe  # noqa: E402
 from daybook.tools.jobs.output import write_file, written_whole  # noqa: E402
 from daybook.tools.journal_cli import cli  # noqa: E402
 from daybook.tools.pipeline import pipeline_group  # noqa: E402
+from daybook.tools.terminal.failures import describe  # noqa: E402
 
 ROWS = pa.schema([("number", pa.int64())])
 

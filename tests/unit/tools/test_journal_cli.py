@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import commands, details, events, reasons
-from daybook.engine.events import BY_NUMBER
+from daybook.engine import commands
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import BY_NUMBER
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.tools.journal_cli import cli
 from tests.support.topology import create_queue
 

@@ -12,15 +12,15 @@ import pytest
 from click.testing import CliRunner, Result
 from crc32c import crc32c
 
-from daybook.journal.data_directory import DATA_ID, JOURNAL
-from daybook.journal.disk import RealDisk
-from daybook.journal.format import (
+from daybook.journal.blocks.format import (
     SEGMENT_CRC_OFFSET,
     SEGMENT_HEADER_BYTES,
     peek_segment_header_bytes,
     unpack_segment_header,
 )
-from daybook.journal.segment import data_id_of, segment_names
+from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.levels import LEVEL
 from daybook.tools.daybook import cli as daybook
 from daybook.tools.journal_cli import cli as journal

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from daybook.tools.numbers import NUMBER
+from daybook.tools.terminal.numbers import NUMBER
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import data_id_of
-from daybook.paging import snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import Snapshots, known_snapshots
+from daybook.journal.segments.segment import data_id_of
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.tools.journal_cli import cli
 from tests.unit.tools.conftest import write_history
 

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import events
 from daybook.engine.commands import OpenConnection, Send
+from daybook.engine.facts import events
 from daybook.journal.extras import install_command
 from daybook.tools.daybook import cli
-from daybook.tools.extras import EXTRA
 from daybook.tools.jobs.output import TABLE_ROWS, Output, write, write_file
 from daybook.tools.pipeline import pipeline_group
+from daybook.tools.terminal.extras import EXTRA
 from tests.support.faults import appended, of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.leaving import Leaving

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from daybook.tools import printing
-from daybook.tools.administration import MORE_QUEUE_COLUMNS, QUEUE_COLUMNS
-from daybook.tools.layout import fit, folded, shortened
-from daybook.tools.printing import progress, show_table
+from daybook.tools.administration.broker_commands import MORE_QUEUE_COLUMNS, QUEUE_COLUMNS
+from daybook.tools.terminal import printing
+from daybook.tools.terminal.layout import fit, folded, shortened
+from daybook.tools.terminal.printing import progress, show_table
 
 WIDTHS = (50, 60, 80, 120)
 OPTIONAL = [column.replace("_", " ") for column in MORE_QUEUE_COLUMNS]

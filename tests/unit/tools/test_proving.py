@@ -12,21 +12,21 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import details, events, reasons
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Start, Stop
-from daybook.engine.core import Options
-from daybook.engine.events import KIND
+from daybook.engine.core.core import Options
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.events import KIND
 from daybook.journal.data_directory import DATA_ID, JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.paging.indexers import ThreadIndexers
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery.directory import open_directory
-from daybook.recovery.signing_keys import load_private, make_pair
-from daybook.recovery.statements import change_message
-from daybook.server.notary import Notary
-from daybook.server.notary_messages import Answer, Configure, Refused, Sign, Signed
+from daybook.recovery.signing.signing_keys import load_private, make_pair
+from daybook.recovery.signing.statements import change_message
+from daybook.server.history.notary import Notary
+from daybook.server.history.notary_messages import Answer, Configure, Refused, Sign, Signed
 from daybook.tools.journal_cli import cli
 from tests.support.faults import changed
 from tests.support.full_disk import no_file_above

@@ -20,7 +20,7 @@ import contextlib, io, sys
 import click
 from click.shell_completion import ShellComplete
 from daybook.tools import daybook, journal_cli
-from daybook.tools.version_option import version_option
+from daybook.tools.terminal.version_option import version_option
 
 def walk(command, context):
     yield context

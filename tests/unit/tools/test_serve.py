@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from daybook.protocols.registry import OFFERS
 from daybook.server import service
-from daybook.server.config import Config
+from daybook.server.configuration.config import Config
 from daybook.tools.daybook import cli
 
 

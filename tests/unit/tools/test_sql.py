@@ -24,9 +24,9 @@ pytest.importorskip("duckdb")
 pq = pytest.importorskip("pyarrow.parquet")
 
 from daybook.journal.archive.archive import Archive  # noqa: E402
+from daybook.journal.blocks.format import segment_first_lsn  # noqa: E402
 from daybook.journal.disk import RealDisk  # noqa: E402
-from daybook.journal.format import segment_first_lsn  # noqa: E402
-from daybook.journal.segment import segment_names  # noqa: E402
+from daybook.journal.segments.segment import segment_names  # noqa: E402
 from daybook.tools.journal_cli import cli  # noqa: E402
 from daybook.tools.sql import command as sql_module  # noqa: E402
 from daybook.tools.sql.output import as_text, plain  # noqa: E402

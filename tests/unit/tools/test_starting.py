@@ -10,7 +10,7 @@ import pytest
 HEAVY = (
     "argon2", "asyncio", "duckdb", "fsspec", "lmdb", "multiprocessing", "numpy", "pyarrow",
     "pyspark", "rich", "sqlglot", "structlog", "uvloop", "zstandard", "daybook.paging",
-    "daybook.recovery", "daybook.server.config", "daybook.server.service",
+    "daybook.recovery", "daybook.server.configuration.config", "daybook.server.service",
 )  # fmt: skip
 """What takes long to import; the jobs of the pipeline alone need some of it to describe them."""
 
@@ -76,7 +76,7 @@ def test_a_program_that_says_what_it_is_loads_little(program: str, asked: str) -
 
 def test_the_version_loads_no_command() -> None:
     _, modules = python(RUNNING, "daybook", "--version")
-    assert "daybook.tools.administration" not in json.loads(modules)
+    assert "daybook.tools.administration.broker_commands" not in json.loads(modules)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine import details, events
-from daybook.engine.events import COLUMNS, EVENT_TYPES, EventType
-from daybook.engine.reasons import REASONS
+from daybook.engine.facts import details, events
+from daybook.engine.facts.events import COLUMNS, EVENT_TYPES, EventType
+from daybook.engine.facts.reasons import REASONS
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.tools.story import as_object, line, sentence
-from daybook.tools.texts import moment
-from daybook.tools.times import parse_time
+from daybook.tools.terminal.texts import moment
+from daybook.tools.terminal.times import parse_time
 from tests.support.second_format import MAPS, encode, installed
 
 LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}

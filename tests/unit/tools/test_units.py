@@ -2,8 +2,8 @@
 
 import pytest
 
-from daybook.engine.setting_keys import KEYS
-from daybook.tools import units
+from daybook.engine.settings.setting_keys import KEYS
+from daybook.tools.terminal import units
 
 
 @pytest.mark.parametrize("name", [each.name for each in KEYS if each.type is int])

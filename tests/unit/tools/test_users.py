@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.server.users import Users
+from daybook.server.users.users import Users
 from daybook.tools.daybook import cli
 
 RULES = """

@@ -16,23 +16,24 @@ from click.testing import CliRunner
 
 from daybook.engine import commands as c
 from daybook.journal.archive.archive import Archive
+from daybook.journal.blocks.summaries import summary_of_block
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import segment_names
-from daybook.journal.summaries import summary_of_block
-from daybook.paging import snapshots
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.snapshots import Snapshots, known_snapshots
-from daybook.tools import verify_state, verifying, workers
-from daybook.tools.failures import Failure
-from daybook.tools.folding_ranges import Plan
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import segment_names
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.snapshots import snapshots
+from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.tools.journal_cli import cli
-from daybook.tools.verification import Verdict, verify_data
-from daybook.tools.verify_state import MAGIC, VerifyState
-from daybook.tools.verify_work import Source
-from daybook.tools.workers import carried_out
+from daybook.tools.terminal import workers
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.workers import carried_out
+from daybook.tools.verification import verify_command, verify_state
+from daybook.tools.verification.folding_ranges import Plan
+from daybook.tools.verification.verification import Verdict, verify_data
+from daybook.tools.verification.verify_state import MAGIC, VerifyState
+from daybook.tools.verification.verify_work import Source
 from tests.support.full_disk import no_file_above
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import World
@@ -362,7 +363,7 @@ def test_an_interrupted_verification_says_what_was_not_kept(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verifying, "verify_data", interrupt)
+    monkeypatch.setattr(verify_command, "verify_data", interrupt)
     words = ["verify", str(data), "--state", str(tmp_path / "state")]
     with no_file_above(100):
         done = CliRunner().invoke(cli, words)

@@ -1,9 +1,9 @@
 """Sessions on the real engine, without a disk: what the server does, in ten lines."""
 
 from daybook.engine.broker import Broker
-from daybook.engine.state import State
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.state.state import State
 from daybook.protocols.stomp.session import Session
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import NOW
 
 

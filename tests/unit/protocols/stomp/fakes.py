@@ -1,12 +1,12 @@
 """A broker that records commands and answers as told: enough to test sessions without an engine."""
 
-from daybook.engine.budget import Budget
 from daybook.engine.commands import Attach, Command, OpenConnection
-from daybook.engine.outcomes import Outcome
+from daybook.engine.limits.budget import Budget
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.routing.send_outcome import Outcome
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.subscription import Subscription
+from daybook.protocols.stomp.wire.options import StompOptions
 
 NOW = 1_700_000_000_000_000
 SECOND = 1_000_000

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import msgspec
 
-from daybook.engine.budget import NO_LIMIT
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.limits.budget import NO_LIMIT
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer
 
 OPTIONS = StompOptions(

@@ -10,8 +10,8 @@ from daybook.engine.commands import (
     Rollback,
     Settle,
 )
+from daybook.engine.facts.settlements import ACCEPTED, FAILED
 from daybook.engine.refusals import Code
-from daybook.engine.settlements import ACCEPTED, FAILED
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected, frame
 
 

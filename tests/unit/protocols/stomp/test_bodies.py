@@ -6,7 +6,7 @@ from daybook.engine.commands import Chunk, CloseConnection, Command, Send
 from daybook.engine.refusals import Code
 from daybook.protocols.port import Body
 from daybook.protocols.stomp.bodies import CHUNK_BYTES
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import NOW, SECOND, FakeMessage, Peer, connected, frame
 
 SMALL = StompOptions(min_large_message_size=4, max_data_length=50)

@@ -4,7 +4,7 @@ import pytest
 
 from daybook.engine.commands import Send, Settle
 from daybook.engine.refusals import Code
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.exchange import Exchange
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
 

@@ -3,9 +3,9 @@
 import pytest
 
 from daybook.engine.commands import CloseConnection, Send
-from daybook.engine.reasons import TIMEOUT
+from daybook.engine.facts.reasons import TIMEOUT
 from daybook.protocols.stomp import StompOptions
-from daybook.protocols.stomp.handshake import HEART_BEAT_MS_MAX
+from daybook.protocols.stomp.wire.handshake import HEART_BEAT_MS_MAX
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
 SECOND = 1_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from daybook.engine.names import owner_of
-from daybook.protocols.stomp.destinations import resolve, with_own_names
-from daybook.protocols.stomp.errors import StompError
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.names.names import owner_of
+from daybook.protocols.stomp.wire.destinations import resolve, with_own_names
+from daybook.protocols.stomp.wire.errors import StompError
+from daybook.protocols.stomp.wire.options import StompOptions
 
 OPTIONS = StompOptions()
 

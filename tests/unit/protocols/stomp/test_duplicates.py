@@ -2,8 +2,8 @@
 
 import pytest
 
-from daybook.engine.events import DROPPED, KIND
-from daybook.engine.rows import unpack_wide
+from daybook.engine.facts.events import DROPPED, KIND
+from daybook.engine.facts.rows import unpack_wide
 from tests.unit.protocols.stomp.exchange import Client, Exchange
 
 SEND = "SEND\ndestination:/queue/q\n_AMQ_DUPL_ID:{}\nreceipt:{}"

@@ -14,8 +14,8 @@ from daybook.engine.commands import (
     RecordDenial,
     Send,
 )
-from daybook.engine.definitions import ANYCAST, MULTICAST
-from daybook.engine.permissions import PERMISSIONS, Permissions
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from tests.support.topology import create_queue
 from tests.unit.protocols.stomp.exchange import Exchange
 from tests.unit.protocols.stomp.fakes import NOW

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from daybook.engine.commands import Attach, Credit, Send
-from daybook.engine.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
-from daybook.protocols.stomp import foreign
+from daybook.engine.facts.settlements import BY_GRANT, BY_SETTLEMENT, UNMETERED
+from daybook.protocols.stomp.wire import foreign
 from tests.unit.protocols.stomp.fakes import FakeMessage, connected
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "stomp.md"

@@ -3,9 +3,9 @@
 import pytest
 
 from daybook.engine.commands import CloseConnection, OpenConnection, Send
-from daybook.engine.reasons import AUTHENTICATION, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR, TIMEOUT
 from daybook.engine.refusals import Code
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import SECOND, FakeBroker, Peer, connected, frame
 
 

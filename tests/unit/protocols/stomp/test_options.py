@@ -8,7 +8,7 @@ import pytest
 
 from daybook.protocols.stomp import conversation
 from daybook.protocols.stomp.offer import OFFER
-from daybook.protocols.stomp.options import StompOptions, key
+from daybook.protocols.stomp.wire.options import StompOptions, key
 
 ROOT = Path(__file__).parents[4]
 
@@ -85,7 +85,7 @@ def test_the_documentation_lists_every_key_as_the_configuration_spells_it() -> N
 def test_texts_name_the_keys_that_the_configuration_has() -> None:
     # Where the package is: a compiled build is tested away from the checkout's.
     folder = Path(conversation.__file__).parent
-    texts = "".join(path.read_text() for path in folder.glob("*.py"))
+    texts = "".join(path.read_text() for path in folder.rglob("*.py"))
     texts += (ROOT / "docs" / "stomp.md").read_text()
     advised = re.findall(r"or raise ([a-z-]+) in the broker's configuration", texts)
     assert len(set(advised)) >= 6

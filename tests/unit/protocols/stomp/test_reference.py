@@ -2,8 +2,8 @@
 
 import pytest
 
-from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.session import Session
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.exchange import Client, Exchange
 from tests.unit.protocols.stomp.fakes import NOW, FakeBroker
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.commands import Send
-from daybook.engine.events import GROUPED
-from daybook.engine.formats import LINES
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
 from daybook.engine.refusals import Code
-from daybook.protocols.stomp.errors import StompError
-from daybook.protocols.stomp.frames import parse_head
-from daybook.protocols.stomp.options import StompOptions
 from daybook.protocols.stomp.sending import Planner, SendPlan, prepare
-from daybook.protocols.stomp.versions import V10, V11, V12
+from daybook.protocols.stomp.wire.errors import StompError
+from daybook.protocols.stomp.wire.frames import parse_head
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.protocols.stomp.wire.versions import V10, V11, V12
 from tests.unit.protocols.stomp.fakes import NOW, Peer, connected, frame
 
 

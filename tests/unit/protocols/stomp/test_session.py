@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine.commands import Begin, CloseConnection, Send, Settle
-from daybook.engine.reasons import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
-from daybook.protocols.stomp.options import StompOptions
+from daybook.engine.facts.reasons import CLOSED, DISCONNECTED, PROTOCOL_ERROR, SHUTDOWN
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import Peer, connected, frame
 
 

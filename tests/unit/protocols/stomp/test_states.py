@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine.commands import CloseConnection
-from daybook.protocols.stomp import states
 from daybook.protocols.stomp.actions import ACTIONS
+from daybook.protocols.stomp.wire import states
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
 STATES = (states.NEW, states.AUTHENTICATING, states.CONNECTED, states.CLOSED)

@@ -4,7 +4,7 @@ import pytest
 
 from daybook.engine.commands import NO_HISTORY, Attach, AttachAll
 from daybook.engine.refusals import Code
-from daybook.protocols.stomp.options import StompOptions
+from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import connected, frame
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from daybook.engine import headers
-from daybook.engine.events import PERSISTENT
-from daybook.engine.formats import Value
+from daybook.engine.facts.events import PERSISTENT
+from daybook.engine.facts.formats import Value
+from daybook.engine.messages import headers
 from daybook.protocols.stomp import subscription
 from tests.support import second_format as maps
 from tests.support.compiled import replaces_parts

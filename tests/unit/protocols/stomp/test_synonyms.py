@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from daybook.engine.commands import Attach, Send
-from daybook.engine.groups import SEQUENCES
-from daybook.engine.headers import _STANDARD
-from daybook.protocols.stomp import synonyms
-from daybook.protocols.stomp.synonyms import Rule, Synonyms
+from daybook.engine.messages.headers import _STANDARD
+from daybook.engine.queues.groups import SEQUENCES
+from daybook.protocols.stomp.wire import synonyms
+from daybook.protocols.stomp.wire.synonyms import Rule, Synonyms
 from tests.meta import synonyms_page
 from tests.unit.protocols.stomp.exchange import Exchange
 from tests.unit.protocols.stomp.fakes import connected

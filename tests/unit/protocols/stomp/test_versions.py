@@ -2,9 +2,17 @@
 
 import pytest
 
-from daybook.engine import headers
-from daybook.protocols.stomp.errors import UndefinedEscape
-from daybook.protocols.stomp.versions import V10, V11, V12, canonical, escape, express, unescape
+from daybook.engine.messages import headers
+from daybook.protocols.stomp.wire.errors import UndefinedEscape
+from daybook.protocols.stomp.wire.versions import (
+    V10,
+    V11,
+    V12,
+    canonical,
+    escape,
+    express,
+    unescape,
+)
 
 DEFINED = {
     V10: {},

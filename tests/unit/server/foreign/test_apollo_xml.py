@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.config import ConfigError, load
-from daybook.server.config_text import as_toml
+from daybook.server.configuration.config import ConfigError, load
+from daybook.server.configuration.config_text import as_toml
 from daybook.server.foreign.broker_xml import read_broker_xml
 from daybook.server.foreign.findings import Findings
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.server.config import load
+from daybook.server.configuration.config import load
 from daybook.server.foreign.artemis_logins import BYTES_MAX, read_logins
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.importing import foreign_users
 from daybook.server.foreign.logins import USERS_MAX, ForeignUser, users_of
 from daybook.server.foreign.taking_over import load_users
-from daybook.server.users import GUEST, Users
+from daybook.server.users.users import GUEST, Users
 from tests.support.artemis_created import HASHED, create
 
 

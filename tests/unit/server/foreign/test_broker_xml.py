@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.definitions import QUEUE_ATTRIBUTES
-from daybook.engine.setting_keys import BY_NAME
-from daybook.engine.settings import Settings
-from daybook.server.config import Config, ConfigError, load
-from daybook.server.config_text import as_toml
+from daybook.engine.facts.definitions import QUEUE_ATTRIBUTES
+from daybook.engine.settings.setting_keys import BY_NAME
+from daybook.engine.settings.settings import Settings
+from daybook.server.configuration.config import Config, ConfigError, load
+from daybook.server.configuration.config_text import as_toml
 from daybook.server.foreign.broker_xml import read_broker_xml
 from daybook.server.foreign.findings import Findings
 from tests.support.broker_xml import PIECES, document

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.server.config import Config, ConfigError, load
+from daybook.server.configuration.config import Config, ConfigError, load
 from tests.support.broker_xml import document
 
 

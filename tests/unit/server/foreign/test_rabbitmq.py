@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.names import HOST_LENGTH_MAX, wrong_with_host
-from daybook.engine.permissions import Permissions
-from daybook.engine.settings import Settings
-from daybook.server.config import Config, ConfigError, load
-from daybook.server.config_text import as_toml
+from daybook.engine.names.names import HOST_LENGTH_MAX, wrong_with_host
+from daybook.engine.settings.permissions import Permissions
+from daybook.engine.settings.settings import Settings
+from daybook.server.configuration.config import Config, ConfigError, load
+from daybook.server.configuration.config_text import as_toml
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.importing import foreign_users
 from daybook.server.foreign.rabbitmq import Definitions, filter_of, read_definitions

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.server.acceptor_config import AcceptorConfig
-from daybook.server.config import load
-from daybook.server.layers.certificates import Identity, TlsError, validity
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.configuration.config import load
+from daybook.server.network.layers.certificates import Identity, TlsError, validity
 from tests.support.certificates import Authority
 
 

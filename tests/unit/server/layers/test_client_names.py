@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daybook.server.layers.client_names import ClientNames
+from daybook.server.network.layers.client_names import ClientNames
 
 
 def certificate(*names: str, **alternatives: str) -> dict[str, Any]:

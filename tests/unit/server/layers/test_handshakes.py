@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from daybook.server.layers.handshakes import STEPS_PER_TURN, Handshakes
+from daybook.server.network.layers.handshakes import STEPS_PER_TURN, Handshakes
 
 
 class Connection:

@@ -14,13 +14,13 @@ from click.testing import CliRunner
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.recovery import directory as recoveries
 from daybook.tools import daybook, journal_cli
-from daybook.tools.catalog_verification import wrong_catalogs
 from daybook.tools.drills import bit_rot, questions, restore
 from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.shape import Report
+from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
 

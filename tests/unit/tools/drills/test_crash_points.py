@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine import apply, events
-from daybook.engine.events import DELIVERY_COUNT, FLAGS, Row
-from daybook.engine.state import State
+from daybook.engine.facts import events
+from daybook.engine.facts.events import DELIVERY_COUNT, FLAGS, Row
+from daybook.engine.state import apply
+from daybook.engine.state.state import State
 from daybook.journal import journal as journals
-from daybook.journal import repair, segment
 from daybook.journal.disk import RealDisk
-from daybook.journal.reader import read_blocks
-from daybook.journal.segment import Behind, data_id_of
-from daybook.paging.batches import batches
-from daybook.paging.index import Index
-from daybook.paging.layout import LAYOUT
+from daybook.journal.segments import repair, segment
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import Behind, data_id_of
+from daybook.paging.fold.batches import batches
+from daybook.paging.fold.index import Index
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery import directory as recoveries
 from daybook.recovery.fold import fold_block
 from daybook.tools import daybook

@@ -8,7 +8,7 @@ import pytest
 
 from daybook.journal import data_directory
 from daybook.journal.data_directory import CATALOGS, DERIVED, INDEX, LAST_WORDS, SNAPSHOTS, TABLES
-from daybook.paging.indexers import ThreadIndexers
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery.directory import open_directory
 from daybook.tools.drills import derived
 from daybook.tools.drills.derived import HARMS, OF_THE_INDEX, SAID, Wounds

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from daybook.journal.archive.archive import Archive
-from daybook.paging.tables import IndexUnwritable
+from daybook.paging.tables.tables import IndexUnwritable
 from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, campaigns, crash_points, restore
 from daybook.tools.drills.campaigns import Asked

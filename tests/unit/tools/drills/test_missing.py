@@ -7,7 +7,7 @@ import pytest
 
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
+from daybook.journal.segments.segment import segment_names
 from daybook.tools.drills.ledger import Ledger
 from daybook.tools.drills.missing import missing_messages
 from tests.support.histories import write_history

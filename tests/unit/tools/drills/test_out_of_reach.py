@@ -15,15 +15,15 @@ from msgspec.structs import asdict, replace
 
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
-from daybook.journal.segment import segment_names
-from daybook.recovery.signing_keys import make_pair
-from daybook.server import config as configs
-from daybook.server.acceptor_options import COMMON, TABLES
-from daybook.server.config import Config, field_of
-from daybook.server.kinds import Invalid
-from daybook.server.option import Option
-from daybook.server.options import ARRAYS, SECTIONS
-from daybook.server.signing_config import check_signing
+from daybook.journal.segments.segment import segment_names
+from daybook.recovery.signing.signing_keys import make_pair
+from daybook.server.configuration import config as configs
+from daybook.server.configuration.acceptor_options import COMMON, TABLES
+from daybook.server.configuration.config import Config, field_of
+from daybook.server.configuration.kinds import Invalid
+from daybook.server.configuration.option import Option
+from daybook.server.configuration.options import ARRAYS, SECTIONS
+from daybook.server.configuration.signing_config import check_signing
 from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, restore, serving
 from daybook.tools.drills.serving import Serving, drilled, make_key

@@ -1,0 +1,518 @@
+"""Deciding about consumers: attach, detach, durable and temporary subscriptions."""
+
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from daybook.engine.commands import Attach, Credit, Detach
+from daybook.engine.consumers import sequences
+from daybook.engine.core import permission_checks, quotas
+from daybook.engine.core.core import Core
+from daybook.engine.core.open_transactions import doom_transactions
+from daybook.engine.core.residency import set_window, share_windows
+from daybook.engine.entries import dispatch_start
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.messages.message import PRIORITIES, Filter
+from daybook.engine.names.names import DURABLE, INTERNAL, host_and_name, is_temporary, plain
+from daybook.engine.queues.consumer import Bundle, Connection, Consumer, InFlightIndex, Tour
+from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.queue import Queue
+from daybook.engine.queues.recall import Start
+from daybook.engine.refusals import UNFINISHED, Code, Refusal
+from daybook.engine.settings.permissions import BROWSE, CONSUME
+from daybook.engine.settling.delivery import wake
+from daybook.engine.settling.settlement import give_all_back
+from daybook.engine.state import group_rules, no_local
+from daybook.engine.topology import bundle_members, durable_subscriptions, purges
+from daybook.engine.topology.bundle_members import TEXT_SHIFT
+from daybook.engine.topology.shown import forget_shown
+from daybook.engine.topology.temporary_names import check_consumer
+from daybook.engine.topology.topology import (
+    begin_deletion,
+    check_address,
+    check_queue,
+    create_queue,
+    default_address_type,
+    default_queue_type,
+    delete_queue,
+    find_address,
+    require_address,
+    require_queue,
+)
+
+NEVER: Final = -(1 << 62)
+"""The credit of a consumer that gets nothing more, whatever is returned to it."""
+
+ATTACH_UNITS: Final = 15
+"""What attaching a consumer costs, in units of the budget."""
+DETACH_UNITS: Final = 20
+"""What detaching a consumer costs, with the end of its queue."""
+DETACH_LEAST: Final = 50
+"""The least number of deliveries that return each time that a leaving consumer is looked at."""
+HELD_SHIFT: Final = 5
+"""Looking at what transactions hold costs one unit for 2 to this power."""
+
+
+def attach(core: Core, command: Attach) -> int | Refusal:
+    """Attach a consumer to the queue that the command means."""
+    connection = core.state.connections.get(command.connection)
+    if connection is None:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
+    is_named = command.queue is not None or not command.filter
+    of_topic = not is_named and routing_type_of(core, command) == MULTICAST
+    matcher = core.filters.compile(command.filter, core.now, of_topic=of_topic)
+    if isinstance(matcher, Refusal):
+        return matcher
+    named = with_address(core, command)
+    if isinstance(named, Refusal):
+        return named
+    command = named
+    refusal = _check_asking(core, command, connection)
+    if refusal is not None:
+        return refusal
+    queue = target_of(core, command)
+    if isinstance(queue, Refusal):
+        return queue
+    refusal = check_queue_of(queue, command)
+    if refusal is not None:
+        return refusal
+    return begin_consuming(core, command, queue, matcher).id
+
+
+def with_address(core: Core, command: Attach) -> Attach | Refusal:
+    """Return a command with the address of its queue, if it names a queue alone."""
+    if command.queue is None or command.address:
+        return command
+    permission = BROWSE if command.browses else CONSUME
+    queue = permission_checks.named_alone(core, command.connection, permission, command.queue)
+    if queue is None:
+        return permission_checks.unknown(core, command.connection, permission, command.queue)
+    return msgspec.structs.replace(command, address=queue.address.name, queue=queue.name)
+
+
+def check_attach(core: Core, command: Attach) -> Refusal | None:
+    """Return why `attach` would be refused, None if it would not; for one that is not durable.
+
+    What the limit of queues says of several such commands together is not part of it.
+    """
+    connection = core.state.connections[command.connection]
+    refusal = _check_asking(core, command, connection) or _check_place(core, command)
+    if refusal is not None:
+        return refusal
+    is_anycast = routing_type_of(core, command) == ANYCAST
+    address, name = command.address, command.queue
+    queue = core.state.queue_by_name.get(name) if name is not None else None
+    if name is None and is_anycast:
+        name = address
+        queue = _first_available(core, command, address) or core.state.queue_by_name.get(name)
+    if queue is None or queue.name == name:
+        if name is None:
+            return _check_temporary(core, command)
+        default = ANYCAST if command.queue is None else default_queue_type(core, address)
+        routing_type = command.routing_type or default
+        refusal = check_queue(core, name, address, routing_type, command.connection)
+    if refusal is None and queue is not None:
+        refusal = check_queue_of(queue, command)
+    return refusal
+
+
+def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, bool]:
+    """Return the name of the queue that a command means, and whether it would be a new one that
+    stays; empty for that of a topic. `planned` are queues that there will be."""
+    if command.queue is not None:
+        name = command.queue
+    elif routing_type_of(core, command) == MULTICAST:
+        return "", False
+    else:
+        name = command.address
+        found = None
+        if name not in planned:
+            found = _first_available(core, command, name)
+        if found is not None:
+            name = found.name
+    return name, name not in core.state.queue_by_name and not is_temporary(name)
+
+
+def _check_asking(core: Core, command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a client may not consume as it wants to, whatever queues there are."""
+    refusal = check_host(command, connection) or quotas.check_consumer(core, command.connection)
+    refusal = refusal or _check_permission(core, command)
+    return refusal or _check_reading(core, command, connection)
+
+
+def check_host(command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a client may not consume from another virtual host than its own."""
+    if host_and_name(command.address or command.queue or "")[0] == connection.host:
+        return None
+    return Refusal(
+        Code.INVALID,
+        f"'{command.address}' is not on virtual host '{connection.host}'; connect to the host that"
+        " has it",
+    )
+
+
+def begin_consuming(
+    core: Core,
+    command: Attach,
+    queue: Queue,
+    matcher: Filter | None,
+    bundle: Bundle | None = None,
+) -> Consumer:
+    """Attach a consumer to a queue, perhaps as a member of a bundle; everything was checked."""
+    connection = core.state.connections[command.connection]
+    # On multicast the queue itself has the filter: messages that it refuses are not routed there.
+    own_filter = command.filter if queue.definition.filter != command.filter else ""
+    consumer = _attach(core, command, queue, own_filter, bundle.id if bundle is not None else 0)
+    consumer.matcher = sequences.filter_of(consumer, matcher if own_filter else None)
+    if consumer.first:
+        # What comes before is passed without a look at it.
+        consumer.passed = dict.fromkeys(range(PRIORITIES), consumer.first - 1)
+        queue.has_passed = True
+    consumer.receiver = command.receiver
+    if connection.holders is not None:
+        consumer.index = InFlightIndex(connection.holders)
+    if bundle is not None:
+        bundle.join(consumer)
+    share_windows(core.state)
+    set_window(core.state, queue)
+    core.touch(queue)
+    if command.browses:
+        consumer.tour = Tour(
+            ends=not command.listens, in_sequence=command.from_sequence is not None
+        )
+        return consumer
+    if queue.waits_since:
+        dispatch_start.decide(core, queue)
+    core.budget.spent += group_rules.units_of(queue)
+    group_rules.joined(queue, consumer)
+    if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
+        # It takes messages from here on.
+        core.held_changed = True
+    return consumer
+
+
+def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
+    """Return why a consumer cannot read as it wants to, whatever queues there are."""
+    is_durable = command.durable_name is not None
+    is_topic = is_durable or (command.queue is None and routing_type_of(core, command) == MULTICAST)
+    if command.browses and is_topic and not is_durable:
+        return Refusal(
+            Code.INVALID,
+            f"'{command.address}' is a topic, which keeps no messages to browse; browse a queue, or"
+            " a durable subscription",
+        )
+    if command.from_sequence is not None:
+        address = command.address if command.queue is None else ""
+        refusal = sequences.check(core, address, command.from_sequence)
+        if refusal is not None:
+            return refusal
+    if not command.no_local:
+        return None
+    return no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
+
+
+def check_queue_of(queue: Queue, command: Attach) -> Refusal | None:
+    """Return why a queue takes no further consumer."""
+    owned = queue.definition.temporary and queue.definition.owner != command.connection
+    if owned:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' is temporary and belongs to another connection; make one here",
+        )
+    most = queue.definition.max_consumers
+    if not command.browses and 0 <= most <= len(queue.consumers):
+        return Refusal(
+            Code.LIMIT,
+            f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
+            f"{most}; end one of them, or raise max-consumers",
+        )
+    return None
+
+
+def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: int) -> Consumer:
+    """Record the new consumer, maybe of a bundle, and give it its credit."""
+    detail = details.ConsumerAttachedDetail(
+        subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
+        priority=command.priority, exclusive=command.exclusive, browses=command.browses,
+        first=sequences.first_of(core, command.from_sequence),
+    )  # fmt: skip
+    consumer_id = core.next_lsn
+    core.budget.spent += len(own_filter) >> TEXT_SHIFT
+    core.emit(
+        events.row(
+            events.CONSUMER_ATTACHED,
+            address=queue.address.id, queue=queue.id, consumer=consumer_id,
+            connection=command.connection, related=bundle, time=core.now,
+        ),
+        events.encode_detail(detail),
+    )  # fmt: skip
+    core.budget.spent += ATTACH_UNITS
+    consumer = core.state.consumers[consumer_id]
+    consumer.acknowledges = command.acknowledges
+    consumer.credit_policy = command.credit_policy
+    consumer.credit_messages = command.credit_messages
+    consumer.credit_bytes = command.credit_bytes
+    return consumer
+
+
+def _check_place(core: Core, command: Attach) -> Refusal | None:
+    """Return why nobody, or another connection only, may consume from a place."""
+    if command.queue is None and plain(command.address).startswith(INTERNAL):
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"address '{command.address}' belongs to the broker itself; use another one",
+        )
+    if is_temporary(command.address):
+        refusal = check_consumer(
+            core,
+            command.address,
+            command.connection,
+            is_durable=command.durable_name is not None,
+        )
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def target_of(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the queue to consume from, created on demand if the settings allow it."""
+    start = Start(command.after, command.since)
+    refusal = _check_place(core, command)
+    if refusal is not None:
+        return refusal
+    if command.queue is not None:
+        routing_type = command.routing_type or default_queue_type(core, command.address)
+        return require_queue(
+            core, command.queue, command.address, routing_type, command.connection, start
+        )
+    if command.durable_name is not None:
+        return durable_subscriptions.require(core, command, command.durable_name)
+    if routing_type_of(core, command) == ANYCAST:
+        return _anycast(core, command)
+    return _temporary(core, command)
+
+
+def _check_permission(core: Core, command: Attach) -> Refusal | None:
+    """Return why a client may not consume from the queue that its command means."""
+    if core.permissions is None:
+        return None
+    address, name = command.address, command.queue
+    shown = name
+    if command.durable_name is not None:
+        name = shown = durable_subscriptions.queue_name(
+            core, command.connection, command.durable_name
+        )
+        queue = durable_subscriptions.find(core, command, command.durable_name)
+        if command.browses and queue is not None:
+            # It reads the queue where that is, whatever destination it gives.
+            address = queue.address.name
+    elif name is None and routing_type_of(core, command) == ANYCAST:
+        queue = _first_available(core, command, address)
+        name = queue.name if queue is not None else address
+    return permission_checks.check_consumer(core, command, address, name, shown)
+
+
+def _anycast(core: Core, command: Attach) -> Queue | Refusal:
+    """Return the anycast queue named as its address; if there is none, the first one available."""
+    queue = _first_available(core, command, command.address)
+    if queue is not None:
+        return queue
+    start = Start(command.after, command.since)
+    return require_queue(core, command.address, command.address, ANYCAST, command.connection, start)
+
+
+def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
+    """Return the first anycast queue of an address that takes another consumer, or browser.
+
+    None if there is one named as the address, which comes before all others.
+    """
+    address = find_address(core, name)
+    if address is not None and name not in core.state.queue_by_name:
+        for binding in address.anycast:
+            most = binding.queue.definition.max_consumers
+            if command.browses or most < 0 or len(binding.queue.consumers) < most:
+                return binding.queue
+    return None
+
+
+def routing_type_of(core: Core, command: Attach) -> str:
+    """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
+    if command.routing_type is not None:
+        return command.routing_type
+    if core.state.settings.syntax.is_pattern(command.address):
+        return MULTICAST
+    address = find_address(core, command.address)
+    if address is None:
+        return default_address_type(core, command.address)
+    multicast_only = address.definition.routing_types == (MULTICAST,)
+    return MULTICAST if multicast_only else ANYCAST
+
+
+def _check_temporary(core: Core, command: Attach) -> Refusal | None:
+    """Return why no queue may be created that ends with its consumer."""
+    # A queue that ends with its subscription needs memory like any other.
+    return (
+        permission_checks.check_new_queue(
+            core, command.connection, command.address, None, durable=False
+        )
+        or quotas.check_subscription(core, command.connection)
+        or check_address(core, command.address, MULTICAST, command.connection)
+    )
+
+
+def _temporary(core: Core, command: Attach) -> Queue | Refusal:
+    """Create the queue of a subscription that ends with its consumer."""
+    refusal = _check_temporary(core, command)
+    if refusal is not None:
+        return refusal
+    address = require_address(core, command.address, MULTICAST, command.connection)
+    if isinstance(address, Refusal):
+        return address
+    name = f"{command.address}.sub-{core.next_lsn}"
+    while name in core.state.queue_by_name:
+        # A client gave a queue of its own a name of this form.
+        name += "-"
+    definition = QueueDefinition(
+        name=name,
+        routing_type=MULTICAST,
+        filter=command.filter,
+        durable=False,
+        temporary=True,
+        auto_created=True,
+        owner=command.connection,
+        no_local=command.no_local,
+    )
+    start = Start(command.after, command.since)
+    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
+
+
+def detach(core: Core, command: Detach) -> int | Refusal:
+    """Detach a consumer cleanly, and delete its durable subscription if asked to."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    queue = consumer.queue
+    if command.delete_durable and not plain(queue.name).startswith(DURABLE):
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"queue '{queue.name}' is no durable subscription; end it without deleting it",
+        )
+    if command.delete_durable and len(queue.consumers) > (not consumer.browses):
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"the subscription's queue '{queue.name}' has other consumers; end them first",
+        )
+    refusal = (
+        permission_checks.check_deletion(core, consumer.connection_id, queue)
+        if command.delete_durable
+        else None
+    )
+    if refusal is not None:
+        return refusal
+    if not detach_consumer(core, consumer, reasons.CLOSED):
+        return UNFINISHED
+    if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
+        delete_queue(core, queue, reasons.SUBSCRIPTION, consumer.connection_id)
+    return core.next_lsn - 1
+
+
+FORCED: Final = frozenset((reasons.LEFT_OUT, reasons.QUEUE_REMOVED))
+"""Reasons to detach a consumer that its client has no part in."""
+
+
+def retire(core: Core, consumer: Consumer) -> None:
+    """Stop delivering to a consumer that is being detached."""
+    if not consumer.leaving:
+        consumer.leaving = True
+        consumer.credit_messages = consumer.credit_bytes = NEVER
+        core.budget.spent += len(consumer.held) >> HELD_SHIFT
+        doom_transactions(consumer)
+
+
+def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
+    """Return what a consumer has in flight, detach it, and delete a queue that existed for it.
+
+    Return whether that is done; if not, a part of it is, and the function must be called again.
+    """
+    retire(core, consumer)
+    queue = consumer.queue
+    if consumer.bundle is not None and reason in FORCED:
+        consumer.bundle.lose(consumer)
+    is_last = len(queue.consumers) == 1 and not consumer.browses
+    last_of_temporary = ends_with_consumers(queue) and is_last
+    is_removed = last_of_temporary or queue.deleting
+    if last_of_temporary and len(consumer.unacked) > core.budget.left:
+        begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
+    while consumer.shown:
+        if not forget_shown(core, consumer, DETACH_LEAST) and core.budget.is_spent:
+            return False
+    while consumer.unacked:
+        # The oldest first: others may take what is back while the rest is still to return.
+        most = max(core.budget.left, DETACH_LEAST)
+        chosen = list(islice(consumer.unacked.values(), most))
+        core.budget.spent += len(chosen)
+        if is_removed:
+            for entry in chosen:
+                _remove_in_flight(core, queue, entry)
+        else:
+            give_all_back(core, chosen, reason)
+        if consumer.unacked and core.budget.is_spent:
+            return False
+    core.budget.spent += DETACH_UNITS
+    core.budget.spent += group_rules.units_of(queue)
+    core.emit(
+        events.row(
+            events.CONSUMER_DETACHED,
+            reason=reason, address=queue.address.id, queue=queue.id, consumer=consumer.id,
+            connection=consumer.connection_id, time=core.now,
+        )
+    )  # fmt: skip
+    # Another consumer may have the queue to itself now.
+    core.touch(queue)
+    if consumer.bundle is not None:
+        bundle_members.left(core, consumer)
+    if core.seekers.count and queue.definition.max_consumers >= 0 and not queue.deleting:
+        # A subscription with wildcards may take the place that is free now.
+        core.seekers.note(queue)
+    if consumer.connection.sated:
+        wake(core, consumer.connection)
+    share_windows(core.state)
+    if last_of_temporary:
+        delete_queue(core, queue, reasons.UNUSED, consumer.connection_id)
+    else:
+        purges.left(core, queue)
+    return True
+
+
+def ends_with_consumers(queue: Queue) -> bool:
+    """Whether a queue is deleted when its last consumer leaves: that of a subscription to a topic.
+
+    The queue of a temporary destination stays until its connection ends.
+    """
+    return queue.definition.temporary and queue.definition.routing_type == MULTICAST
+
+
+def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
+    """Remove a delivery whose queue is about to be deleted, instead of returning it."""
+    message = entry.message
+    core.emit(
+        events.row(
+            events.REMOVED,
+            reason=reasons.QUEUE_REMOVED, delivery_count=entry.delivery_count,
+            address=queue.address.id, queue=queue.id, priority=message.priority,
+            flags=message.flags, message=message.id, time=core.now,
+        )
+    )  # fmt: skip
+
+
+def credit(core: Core, command: Credit) -> int | Refusal:
+    """Give a consumer more credit."""
+    consumer = core.state.consumers.get(command.consumer)
+    if consumer is None:
+        return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    consumer.credit_messages += command.messages
+    consumer.credit_bytes += command.bytes
+    core.touch(consumer.queue)
+    return 0

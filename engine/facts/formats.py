@@ -1,0 +1,91 @@
+"""Formats of content: how the flags of a message name one, and what every codec must offer.
+
+A message is bytes: headers and a body. They stay as they arrived, and the flags say in which format
+the headers are. Format numbers are permanent, because journals contain them; a number without a
+codec belongs to a later version (`engine.messages.content`). Must never know a protocol or a single
+format.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+FORMAT_SHIFT: Final = 4
+"""The position of the format number in the flags; `events.FORMAT` has its bits."""
+
+LINES: Final = 0 << FORMAT_SHIFT
+"""Header lines of STOMP 1.2 (`engine.messages.headers`). Also the format of everything journaled
+before formats existed."""
+
+Value: TypeAlias = str | bytes | bool | int | float
+"""What a property can be."""
+
+
+def number_of(flags: int) -> int:
+    """Return the number of the format that flags name, from 0 to 7."""
+    return flags >> FORMAT_SHIFT & 7
+
+
+class Standard(NamedTuple):
+    """What headers say in every format: empty, or 0, where a message does not say it.
+
+    `timestamp` is when the sender made the message, in milliseconds since 1970. `type` is the
+    sender's name for messages of this kind.
+    """
+
+    destination: str = ""
+    content_type: str = ""
+    reply_to: str = ""
+    correlation_id: str = ""
+    group_id: str = ""
+    type: str = ""
+    timestamp: int = 0
+
+
+class Codec(Protocol):
+    """Reads headers of one format.
+
+    Priority, expiry and persistence are facts of the broker, whatever the headers say about them;
+    no codec is asked for them.
+    """
+
+    @property
+    def flags(self) -> int:
+        """The flags that name the format."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What people call the format."""
+        ...
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether properties can be other than strings; if not, filters read them as numbers."""
+        ...
+
+    def standard(self, headers: bytes) -> Standard:
+        """Return what the headers say in every format."""
+        ...
+
+    def said(self, headers: bytes, field: str) -> str | int:
+        """Return one field of `Standard`; the other headers are not parsed."""
+        ...
+
+    def properties(self, headers: bytes) -> dict[str, Value]:
+        """Return the properties that the application set, by name, in the order of the sender."""
+        ...
+
+    def first(self, headers: bytes, name: str) -> Value | None:
+        """Return one such property, None if there is none; the others are not parsed."""
+        ...
+
+    def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
+        """Return the headers of a copy that never expires, without some properties and with others.
+
+        A property in `added` replaces those of its name.
+        """
+        ...
+
+    def marked(self, headers: bytes, name: str) -> bytes:
+        """Return the headers with a property that is true, instead of others of its name."""
+        ...

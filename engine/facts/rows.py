@@ -1,0 +1,50 @@
+"""Packing and unpacking rows of events in memory, with ids of any size (ADR 36).
+
+Most rows are packed by `events.ROW_STRUCT`, which refuses ids of more than four bytes with a
+struct.error; then `pack_wide` does it. Must never know what an event means.
+"""
+
+from struct import Struct
+from typing import Final
+
+from daybook.engine.facts.events import (
+    ADDRESS,
+    MESSAGE,
+    PRIORITY,
+    QUEUE,
+    ROW_BYTES,
+    SHORT_ID_MAX,
+    Row,
+)
+
+BARE_STRUCT: Final = Struct("<BBHIIBBxxQQQQq16x")
+"""Packs columns as ROW_STRUCT does, for events without detail, headers and body."""
+WIDE_STRUCT: Final = Struct("<BBHIIBBHQQQQqIIIHxx")
+"""The same with the upper bits of queue and address, in bytes that the others leave unused."""
+assert BARE_STRUCT.size == WIDE_STRUCT.size == ROW_BYTES
+
+
+def pack_wide(row: Row, detail_bytes: int, headers_bytes: int, body_bytes: int) -> bytes:
+    """Pack a row with ids of any size, and the lengths of its strings, where ROW_STRUCT raises
+    struct.error.
+
+    A value that no row can have raises struct.error here too.
+    """
+    address, queue = row[ADDRESS], row[QUEUE]
+    return WIDE_STRUCT.pack(
+        *row[:ADDRESS], address & SHORT_ID_MAX, queue & SHORT_ID_MAX, *row[PRIORITY:MESSAGE],
+        queue >> 32, *row[MESSAGE:], detail_bytes, headers_bytes, body_bytes, address >> 32,
+    )  # fmt: skip
+
+
+def unpack_wide(packed: bytes) -> tuple[Row, tuple[int, int, int]]:
+    """Return the packed row, with ids of any size, and the lengths of its strings."""
+    (
+        kind, reason, count, address, queue, priority, flags, queue_upper, message, consumer,
+        connection, related, time, detail_bytes, headers_bytes, body_bytes, address_upper,
+    ) = WIDE_STRUCT.unpack(packed)  # fmt: skip
+    found = (
+        kind, reason, count, address_upper << 32 | address, queue_upper << 32 | queue, priority,
+        flags, message, consumer, connection, related, time,
+    )  # fmt: skip
+    return found, (detail_bytes, headers_bytes, body_bytes)

@@ -1,0 +1,15 @@
+"""Messages: their content in any format, and what is known of where they have been.
+
+It must never know which queues have a message. Begin with `message`, then `content`.
+
+Modules:
+
+- `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
+- `deaths`: How a message died: why, where, when, after how many attempts, at whose hands, and how
+  often.
+- `headers`: Header lines, the first format of content: the canonical block, and its codec.
+- `message`: What a queue contains: a message, which never changes, and an entry, a queue's
+  reference to it.
+- `origins`: Where a message was before it was this one: dead letters, expired and moved messages,
+  and copies that diverts make (ADR 71).
+"""

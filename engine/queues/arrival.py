@@ -1,0 +1,17 @@
+"""A message on its way into many queues, as `engine.entries.arrivals` has it."""
+
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.queue import Queue
+
+
+class Arrival:
+    """A message that Routed put into many queues; `left` are those that it has still to enter, by
+    id, and the first one is the last. `due` is as in RoutedDetail."""
+
+    __slots__ = ("due", "left", "lsn", "message")
+
+    def __init__(self, lsn: int, message: Message, queues: list[Queue], due: int) -> None:
+        self.lsn = lsn
+        self.message = message
+        self.due = due
+        self.left = {queue.id: queue for queue in reversed(queues)}

@@ -1,0 +1,91 @@
+"""Reading a level from a position on, without making the entries of the store resident.
+
+Costs what is found, at most SCAN_ENTRIES at a time, not the length of the level. Must never know
+the reader.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from heapq import merge
+from itertools import islice
+from typing import Final
+
+from daybook.engine.queues.entry import READY, Entry
+from daybook.engine.queues.gap import Gap
+from daybook.engine.queues.level import Run, position_of
+from daybook.engine.queues.queue import Queue
+from daybook.engine.queues.window import Window
+
+SCAN_ENTRIES: Final = 500
+"""How many entries are read at a time at most."""
+FEW: Final = 64
+"""So few entries are fetched one by one from the middle of a line."""
+
+
+def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -> list[Entry]:
+    """Return some ready entries of a level after a position, in order, if there are any.
+
+    About `most` of them. Entries that are only in the store are returned with content and do not
+    become resident.
+    """
+    level = queue.levels[number]
+    if level is None:
+        return []
+    found = _in_run(level.head, position, most)
+    if found or level.gap is None:
+        return found
+    return _in_gap(queue, number, level.gap, position, most) or _in_run(level.end, position, most)
+
+
+def is_there(queue: Queue, message_id: int) -> bool:
+    """Whether a queue has a message, in memory or in the store."""
+    if message_id in queue.entries:
+        return True
+    if queue.store is None or not queue.gap_count or message_id in queue.gone:
+        return False
+    return queue.store.find(queue, message_id) is not None
+
+
+def _in_run(run: Run, position: int, most: int) -> list[Entry]:
+    found = _in_line(run.line, position, most)
+    returned = _in_line(run.back, position, most)
+    return list(islice(merge(found, returned, key=position_of), most)) if returned else found
+
+
+def _in_line(line: deque[Entry], position: int, most: int) -> list[Entry]:
+    if not line or line[-1].position <= position:
+        return []
+    place = bisect_right(line, position, key=position_of) if line[0].position <= position else 0
+    if most > FEW or not place:
+        return list(
+            islice((each for each in islice(line, place, None) if each.state == READY), most)
+        )
+    found: list[Entry] = []
+    # A deque finds a place from its nearer end, which is cheaper than to iterate over all before.
+    while place < len(line) and len(found) < most:
+        entry = line[place]
+        if entry.state == READY:
+            found.append(entry)
+        place += 1
+    return found
+
+
+def _in_gap(queue: Queue, number: int, gap: Gap, position: int, most: int) -> list[Entry]:
+    after = max(position, gap.after)
+    islands = [entry for entry in gap.islands if entry.state == READY]
+    window = queue.window
+    if most < window.messages:
+        window = Window(most, window.bytes)
+    while True:
+        loaded: list[Entry] = []
+        reached = gap.until
+        if gap.count and after < gap.until:
+            assert queue.store is not None
+            answer = queue.store.load(queue, number, after, window)
+            loaded = [entry for entry in answer.entries if entry.position <= gap.until]
+            reached = min(answer.reached, gap.until)
+        loaded += [entry for entry in islands if position < entry.position <= reached]
+        if loaded or reached >= gap.until:
+            loaded.sort(key=position_of)
+            return loaded
+        after = reached

@@ -1,0 +1,226 @@
+"""Permissions: what a user may do at an address, by its roles and the rule of the address (ADR 55).
+
+A rule belongs to a match over names, like address settings (`engine.names.matches`), or to exactly
+one queue (`ADDRESS::QUEUE`). Rules do not merge: the most specific one alone decides, and what it
+does not grant is refused, as is everything where no rule applies. A rule may be for one virtual
+host alone; such rules come before those for all hosts. Without any rule every user may do
+everything. Pure functions of the rules: must never know a connection, a clock or the journal.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from daybook.engine.names.matches import Covering
+from daybook.engine.names.names import DIVIDER, host_and_name, plain, unnumbered
+from daybook.engine.names.syntax import DEFAULT, Syntax
+from daybook.engine.settings.settings import check_match
+
+SEND: Final = "send"
+CONSUME: Final = "consume"
+BROWSE: Final = "browse"
+CREATE_ADDRESS: Final = "create-address"
+DELETE_ADDRESS: Final = "delete-address"
+CREATE_DURABLE_QUEUE: Final = "create-durable-queue"
+DELETE_DURABLE_QUEUE: Final = "delete-durable-queue"
+CREATE_NON_DURABLE_QUEUE: Final = "create-non-durable-queue"
+DELETE_NON_DURABLE_QUEUE: Final = "delete-non-durable-queue"
+MANAGE: Final = "manage"
+
+PERMISSIONS: Final[dict[str, str]] = {
+    SEND: "Who may send to the address.",
+    CONSUME: "Who may consume from queues of the address, and subscribe to it.",
+    BROWSE: "Who may look at messages of queues of the address without consuming them.",
+    CREATE_ADDRESS: "Who may create the address, also by using it.",
+    DELETE_ADDRESS: "Who may delete the address.",
+    CREATE_DURABLE_QUEUE: "Who may create queues that survive a restart, also by using them:"
+    " anycast queues and durable subscriptions.",
+    DELETE_DURABLE_QUEUE: "Who may delete such queues, also by ending a durable subscription.",
+    CREATE_NON_DURABLE_QUEUE: "Who may create other queues, as each subscription to a topic does.",
+    DELETE_NON_DURABLE_QUEUE: "Who may delete other queues. A subscription that ends deletes its"
+    " own queue without it.",
+    MANAGE: "Who may administer the address and its queues over the network.",
+}
+"""All permissions, in the order in which they are shown, with their meaning."""
+
+Rules: TypeAlias = Mapping[str, Mapping[str, tuple[str, ...]]]
+"""Rules by match: for each permission the names of roles, of users behind `USER`, or ANYONE."""
+
+USER: Final = "user:"
+ANYONE: Final = "*"
+QUEUE_MARK: Final = "::"
+WHO_LENGTH_MAX: Final = 255
+EVERYTHING: Final = "#"
+"""In explanations: where a request about the whole broker belongs."""
+
+ROLES_NONE: Final[frozenset[str]] = frozenset()
+REMEMBERED_MAX: Final = 10_000
+"""For how many users, names and permissions the answer is remembered."""
+
+
+class Right(NamedTuple):
+    """Whether a user has a permission at a place, and why: the matches of the rules that decide,
+    and which of the granted names is that of the user, if any."""
+
+    permission: str
+    allowed: bool
+    matches: tuple[str, ...]
+    by: str
+
+
+class Actor(NamedTuple):
+    """An administrator from the network: its user, from where it asks, and the virtual hosts that
+    the user may use, none for all."""
+
+    user: str
+    peer: str
+    hosts: tuple[str, ...] = ()
+
+
+class Denial(NamedTuple):
+    """A command that was refused: whose, which permission is missing where, and from where it
+    came."""
+
+    connection: int
+    user: str
+    permission: str
+    address: str
+    queue: str
+    peer: str
+
+
+def wrong_with_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
+    """Return what is wrong with the match of a rule; None if nothing is."""
+    if QUEUE_MARK not in match:
+        return check_match(match, syntax)
+    address, _, queue = match.partition(QUEUE_MARK)
+    if not address or not queue or QUEUE_MARK in queue or match != match.strip():
+        return f"the match {match!r} must be ADDRESS::QUEUE"
+    if not match.isprintable():
+        return f"the match {match!r} must not hold control characters"
+    return None
+
+
+def wrong_with_who(who: str) -> str | None:
+    """Return what is wrong with the name of a role or user in a rule; None if nothing is."""
+    name = who.removeprefix(USER)
+    if not name or name != name.strip() or not name.isprintable() or len(name) > WHO_LENGTH_MAX:
+        return (
+            f"{who!r} is neither a role nor {USER}LOGIN; it must have 1 to {WHO_LENGTH_MAX}"
+            " characters and neither begin nor end with a space"
+        )
+    return None
+
+
+class Permissions:
+    """The rules in force, and the roles of users. Immutable: other rules are a new object."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        roles: Mapping[str, frozenset[str]] | None = None,
+        syntax: Syntax = DEFAULT,
+        of_hosts: Mapping[str, Rules] | None = None,
+    ) -> None:
+        """Accept rules that were checked before; `roles` are those of each user, `of_hosts` rules
+        for one virtual host each."""
+        self.rules: Final = rules
+        self._of_hosts: Final = {
+            host: Permissions(own, roles, syntax) for host, own in (of_hosts or {}).items()
+        }
+        # How many there are, for all hosts and for one alone.
+        self.count: Final[int] = len(rules) + sum(map(len, (of_hosts or {}).values()))
+        self.syntax: Final = syntax
+        self._roles: Final = dict(roles or {})
+        self._covering: Final = Covering(
+            (match for match in rules if QUEUE_MARK not in match), syntax
+        )
+        self._remembered: dict[tuple[str, str, str, str | None], bool] = {}
+
+    def roles_of(self, user: str) -> frozenset[str]:
+        """Return the roles of a user."""
+        return self._roles.get(user, ROLES_NONE)
+
+    def allows(self, user: str, permission: str, address: str, queue: str | None = None) -> bool:
+        """Return whether a user has a permission at an address, or at one of its queues.
+
+        An address with wildcards stands for all names that match it: the user must have the
+        permission at each of them. Remembered for a bounded number of questions.
+        """
+        key = (user, permission, address, queue)
+        found = self._remembered.get(key)
+        if found is None:
+            found = self.explain(user, permission, address, queue).allowed
+            if len(self._remembered) >= REMEMBERED_MAX:
+                self._remembered.clear()
+            self._remembered[key] = found
+        return found
+
+    def explain(self, user: str, permission: str, address: str, queue: str | None = None) -> Right:
+        """Return whether a user has a permission, and which rules decide it."""
+        if not self.count:
+            return Right(permission, True, (), "")
+        host, name = host_and_name(address)
+        queue = unnumbered(plain(queue)) if queue is not None else None
+        own = self._of_hosts.get(host)
+        shown: list[str] = []
+        is_complete = False
+        by = ""
+        for rules, prefix in ((own, host + DIVIDER), (self, "")):
+            if rules is None or is_complete:
+                continue
+            matches, is_complete = rules._deciding(name, queue)
+            for match in matches:
+                by = rules._grants(match, user, permission)
+                if not by:
+                    return Right(permission, False, (prefix + match,), "")
+                shown.append(prefix + match)
+        return Right(permission, is_complete, tuple(shown), by if is_complete else "")
+
+    def allots(self, address: str, queue: str) -> bool:
+        """Return whether the rule that decides about a queue is for this queue alone."""
+        host, name = host_and_name(address)
+        match = f"{name}{QUEUE_MARK}{unnumbered(plain(queue))}"
+        own = self._of_hosts.get(host)
+        if own is not None and (match in own.rules or own._deciding(name, None)[1]):
+            return match in own.rules
+        return match in self.rules
+
+    def holders(self, permission: str, address: str, queue: str | None = None) -> tuple[str, ...]:
+        """Return whom the deciding rules give a permission at a place: roles, `user:LOGIN`, `*`.
+
+        Of several rules, as for an address with wildcards, those whom all of them name.
+        """
+        host, name = host_and_name(address)
+        queue = unnumbered(plain(queue)) if queue is not None else None
+        found: list[tuple[str, ...]] = []
+        is_complete = False
+        for rules in (self._of_hosts.get(host), self):
+            if rules is not None and not is_complete:
+                matches, is_complete = rules._deciding(name, queue)
+                found += [rules.rules[match].get(permission, ()) for match in matches]
+        if not found or not is_complete:
+            return ()
+        return tuple(who for who in found[0] if all(who in each for each in found[1:]))
+
+    def _deciding(self, address: str, queue: str | None) -> tuple[list[str], bool]:
+        """Return the matches whose rules decide about a place, and whether there is one for every
+        name in it."""
+        if queue is not None:
+            match = f"{address}{QUEUE_MARK}{queue}"
+            if match in self.rules:
+                return [match], True
+        if self.syntax.is_pattern(address) or address == self.syntax.any_words:
+            return self._covering.within(address)
+        return self._first(address)
+
+    def _first(self, address: str) -> tuple[list[str], bool]:
+        found = self._covering.of(address)[:1]
+        return found, bool(found)
+
+    def _grants(self, match: str, user: str, permission: str) -> str:
+        """Return the name in a rule that gives a user a permission, empty if none does."""
+        roles = self.roles_of(user)
+        for who in self.rules[match].get(permission, ()):
+            if who == ANYONE or who in roles or who == USER + user:
+                return who
+        return ""

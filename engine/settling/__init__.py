@@ -1,0 +1,13 @@
+"""How a delivery is made, and how it ends.
+
+It must never know how the consumer of an entry was chosen. Begin with `delivery`, then
+`settlement`.
+
+Modules:
+
+- `delivery`: Handing an entry to a consumer: makes one delivery.
+- `held_messages`: Deciding about held messages: trying to move them again, or delivering them again
+  (ADR 25).
+- `non_destructive`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
+- `settlement`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
+"""

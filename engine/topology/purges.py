@@ -1,0 +1,43 @@
+"""Queues that keep messages only while they have consumers: what is left goes with the last one.
+
+Also when the broker starts: then nobody is attached. Removing is done in slices (ADR 27); until it
+is done nothing is delivered, so no consumer that comes meanwhile gets what should be gone, and what
+comes with it stays. Must never know how a message is routed.
+"""
+
+from typing import Final
+
+from daybook.engine.core.core import Core
+from daybook.engine.facts import reasons
+from daybook.engine.queues.queue import Queue
+from daybook.engine.topology.topology import remove_entries
+
+AT_ONCE: Final = 1_000
+"""So many messages are removed at once, if the budget allows; the others in turns to come."""
+
+
+def left(core: Core, queue: Queue) -> None:
+    """Empty a queue that is without consumers, if it keeps messages only for them."""
+    if queue.definition.purge_on_no_consumers and not queue.consumers and queue.message_count:
+        core.purging[queue.id] = core.next_lsn
+        purge(core, queue.id, AT_ONCE)
+
+
+def purge(core: Core, queue_id: int, limit: int) -> None:
+    """Remove a slice of what such a queue had when its last consumer left."""
+    queue = core.state.queues.get(queue_id)
+    through = core.purging[queue_id]
+    if queue is not None and not queue.deleting:
+        most = min(limit, max(core.budget.left, 1))
+        removed = remove_entries(core, queue, reasons.NO_CONSUMERS, 0, through, most)
+        if removed == most and queue.message_count:
+            return
+        core.touch(queue)
+    del core.purging[queue_id]
+
+
+def all_left(core: Core) -> None:
+    """Begin with all such queues, of which none has consumers when the broker starts."""
+    for queue in list(core.state.queues.values()):
+        if not queue.deleting:
+            left(core, queue)

@@ -1,0 +1,349 @@
+"""The records of the index for everything except ready entries: queues, peers, entries in flight.
+
+A record is a msgpack array; new fields are added only at its end, with a default. Must never know
+where records are stored.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from daybook.engine.facts.definitions import (
+    AddressDefinition,
+    Detail,
+    DivertDefinition,
+    QueueDefinition,
+    SharedTexts,
+    definition_in,
+    values_beyond,
+    with_changes,
+)
+from daybook.engine.facts.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
+from daybook.engine.messages.message import PRIORITIES, Message, message_without_content
+from daybook.engine.names.names import HOST
+from daybook.engine.queues.consumer import Connection, Consumer
+from daybook.engine.queues.entry import SCHEDULED_LEVEL, Entry, Scheduled
+from daybook.engine.queues.queue import Address, Queue, recalls_of
+from daybook.engine.settings.setting_keys import Matches
+from daybook.engine.state.state import State
+from daybook.paging.tables.checked import IndexDamaged
+
+
+class AddressRecord(msgspec.Struct, array_like=True, frozen=True):
+    """An address, and the queues bound to it in order.
+
+    `more` is as in QueueRecord; the counts of ids are how many were ever remembered, and how many
+    are now.
+    """
+
+    id: int
+    host: str
+    name: str
+    routing_types: tuple[str, ...]
+    auto_created: bool
+    anycast: list[int]
+    multicast: list[int]
+    paging: bool = False
+    ids_recorded: int = 0
+    ids_count: int = 0
+    more: dict[str, Any] = {}
+    created_at: int = 0
+    emptied_at: int = 0
+    routed: int = 0
+    unrouted: int = 0
+
+
+class LevelRecord(msgspec.Struct, array_like=True, frozen=True):
+    """The counts of the pages of one level: how many entries, their bytes, the non-persistent
+    part."""
+
+    priority: int
+    count: int
+    bytes: int
+    transients: int
+    transient_bytes: int
+
+
+class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A queue: attributes, counters, and the totals of its ready entries in the pages.
+
+    `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has the levels that
+    are not empty. `more` has, by name, the attributes of its definition that are no fields here and
+    differ from their default. `recalls` is as `recall.recalls_of` returns it.
+    """
+
+    id: int
+    name: str
+    address: int
+    routing_type: str
+    filter: str
+    durable: bool
+    temporary: bool
+    auto_created: bool
+    owner: int
+    paused: bool
+    added: int
+    acknowledged: int
+    dead_lettered: int
+    expired: int
+    newest: int
+    levels: list[LevelRecord]
+    sum: int
+    user: str = ""
+    deleting: bool = False
+    more: dict[str, Any] = {}
+    created_at: int = 0
+    left_at: int = 0
+    replaced: int = 0
+    evicted: int = 0
+    waits_since: int = 0
+    recalls: list[int] = []
+
+
+class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
+    """An open connection."""
+
+    id: int
+    protocol: str
+    peer: str
+    user: str
+    client_id: str
+    host: str = HOST
+
+
+class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
+    """A consumer; `in_flight` are message ids in order of delivery, u64 little endian."""
+
+    id: int
+    connection: int
+    queue: int
+    subscription: str
+    ack_mode: str
+    filter: str
+    in_flight: bytes
+    priority: int = 0
+    exclusive: bool = False
+    browses: bool = False
+    first: int = 0
+
+
+class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
+    """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
+
+    `flags` are those of the message, with the entry's REDELIVERED, as in pages.
+    """
+
+    consumer: int
+    address: int
+    priority: int
+    flags: int
+    size: int
+    delivery_count: int
+    expires: int
+
+
+class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
+    """Values that exist once: address settings with the syntax of names, the next ids, diverts,
+    and marks of the time (`engine.state.times`)."""
+
+    settings: Matches
+    journal_non_persistent: str
+    next_address: int
+    next_queue: int
+    syntax: str = ""
+    live: Matches = {}
+    diverts: list[DivertDefinition] = []
+    marks: list[tuple[int, int]] = []
+
+
+ASIDE_SHIFT: Final = 4
+"""The number of bits by which some flags are shifted in entries that are set aside."""
+ASIDE_MASK: Final = (1 << ASIDE_SHIFT) - 1
+"""The lower flags, which are not shifted; as many bits after them hold the priority."""
+ATTRIBUTES_KEPT: Final = 4096
+"""Of how many definitions the attributes are remembered, a kilobyte each."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODERS: Final = {
+    kind: msgspec.msgpack.Decoder(kind)
+    for kind in (
+        AddressRecord, QueueRecord, ConnectionRecord, ConsumerRecord, FlightRecord, SettingsRecord,
+    )
+}  # fmt: skip
+R = TypeVar("R", bound=msgspec.Struct)
+_D = TypeVar("_D", bound=Detail)
+
+
+def encode(record: msgspec.Struct) -> bytes:
+    """Encode a record."""
+    return _ENCODER.encode(record)
+
+
+def decode(kind: type[R], value: bytes, what: str) -> R:
+    """Read a record; `what` names it in the IndexDamaged that is raised if it is none."""
+    try:
+        found: R = _DECODERS[kind].decode(value)  # type: ignore[index, assignment]
+    except msgspec.MsgspecError as error:
+        raise IndexDamaged(f"the index is damaged: {what} cannot be read: {error}") from error
+    return found
+
+
+def address_record(address: Address) -> AddressRecord:
+    """Build the record of an address."""
+    ids = address.ids
+    return AddressRecord(
+        id=address.id, anycast=[binding.queue.id for binding in address.anycast],
+        multicast=[binding.queue.id for binding in address.multicast], paging=address.paging,
+        ids_recorded=ids.recorded if ids else 0, ids_count=ids.count if ids else 0,
+        created_at=address.created_at, emptied_at=address.emptied_at,
+        routed=address.routed, unrouted=address.unrouted,
+        **_attributes(address.definition, AddressRecord),
+    )  # fmt: skip
+
+
+def queue_record(queue: Queue, levels: list[LevelRecord], total: int) -> QueueRecord:
+    """Build the record of a queue; `total` is the sum of the hashes of its ready entries."""
+    return QueueRecord(
+        id=queue.id, address=queue.address.id, paused=queue.paused, added=queue.added,
+        acknowledged=queue.acknowledged, dead_lettered=queue.dead_lettered, expired=queue.expired,
+        newest=queue.newest, levels=levels, sum=total, deleting=queue.deleting,
+        created_at=queue.created_at, left_at=queue.left_at, waits_since=queue.waits_since,
+        replaced=queue.replaced, evicted=queue.evicted, recalls=recalls_of(queue),
+        **_attributes(queue.definition, QueueRecord),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=ATTRIBUTES_KEPT)
+def _attributes(definition: Detail, kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Return the attributes of a definition in the form of the fields of a record.
+
+    Remembered, because each commit writes the records of all queues that anything happened to.
+    """
+    fields = set(kind.__struct_fields__)
+    found = msgspec.structs.asdict(definition)
+    more = {
+        name: value for name, value in values_beyond(definition, 0).items() if name not in fields
+    }
+    return {name: value for name, value in found.items() if name in fields} | {"more": more}
+
+
+def definition_of(
+    kind: type[_D], record: AddressRecord | QueueRecord, texts: SharedTexts, name: str = ""
+) -> _D:
+    """Return the definition in a record; see `definition_in`. Raises IndexDamaged."""
+    found = kind(*_OWN_ATTRIBUTES[kind](record))
+    if record.more:
+        try:
+            later = msgspec.convert(record.more, kind)
+        except msgspec.ValidationError as error:
+            text = f"the index is damaged: '{record.name}' is defined so: {error}"
+            raise IndexDamaged(text) from error
+        known = [field for field in kind.__struct_fields__ if field in record.more]
+        found = with_changes(found, later, tuple(known))
+    return definition_in(kind, found, texts, name)
+
+
+def _own_attributes(kind: type[Detail], record: type[msgspec.Struct]) -> Callable[[Any], Any]:
+    """Return how to read from a record the first attributes of a definition, which are its
+    fields."""
+    return attrgetter(
+        *(name for name in kind.__struct_fields__ if name in record.__struct_fields__)
+    )
+
+
+_OWN_ATTRIBUTES: Final = {
+    AddressDefinition: _own_attributes(AddressDefinition, AddressRecord),
+    QueueDefinition: _own_attributes(QueueDefinition, QueueRecord),
+}
+
+
+def connection_record(connection: Connection) -> ConnectionRecord:
+    """Build the record of a connection."""
+    return ConnectionRecord(
+        connection.id, connection.protocol, connection.peer, connection.user,
+        connection.client_id, connection.host,
+    )  # fmt: skip
+
+
+def consumer_record(consumer: Consumer) -> ConsumerRecord:
+    """Build the record of a consumer, with the ids of its deliveries in flight."""
+    in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
+    return ConsumerRecord(
+        consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
+        consumer.ack_mode, consumer.filter, in_flight, consumer.priority, consumer.exclusive,
+        consumer.browses, consumer.first,
+    )  # fmt: skip
+
+
+def settings_record(state: State) -> SettingsRecord:
+    """Build the record of values that exist once."""
+    return SettingsRecord(
+        state.settings.to_dict(), state.journal_non_persistent, state.next_address,
+        state.next_queue, state.settings.syntax.text, state.settings.live_to_dict(),
+        list(state.diverts.values()), state.times.marks,
+    )  # fmt: skip
+
+
+def flight_record(entry: Entry) -> FlightRecord:
+    """Build the record of an entry in flight."""
+    message = entry.message
+    assert entry.consumer is not None
+    return FlightRecord(
+        entry.consumer.id, message.address_id, message.priority, flags_of(entry), message.size,
+        entry.delivery_count, message.expires,
+    )  # fmt: skip
+
+
+def flags_of(entry: Entry) -> int:
+    """Return the flags of an entry in the index: its message's, and its own.
+
+    Entries that are set aside are in one level, whatever their priority, so their flags include the
+    priority: in bits 4 to 7, where others have what the flags say about the headers, which then is
+    in bits 8 to 11.
+    """
+    flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
+    if entry.level < PRIORITIES:
+        return flags
+    plain, of_headers = flags & ~OF_HEADERS, flags & OF_HEADERS
+    return plain | entry.message.priority << ASIDE_SHIFT | of_headers << ASIDE_SHIFT
+
+
+def priority_of(level: int, flags: int) -> int:
+    """Return the priority of a message from its level and flags in the index."""
+    return flags >> ASIDE_SHIFT & ASIDE_MASK if level >= PRIORITIES else level
+
+
+def message_flags(level: int, flags: int) -> int:
+    """Return the flags of a message from its level and flags in the index."""
+    if level >= PRIORITIES:
+        flags = flags & ASIDE_MASK | flags >> ASIDE_SHIFT & OF_HEADERS
+    return flags & MESSAGE_FLAGS
+
+
+def entry_of(message: Message, level: int, delivery_count: int, flags: int, due: int = 0) -> Entry:
+    """Make the entry of a message from its values in the index; `flags` as `flags_of` returns
+    them."""
+    entry = Scheduled(message, due) if level == SCHEDULED_LEVEL else Entry(message)
+    entry.level = level
+    entry.delivery_count = delivery_count
+    entry.redelivered = flags & REDELIVERED > 0
+    return entry
+
+
+def ready_entry(
+    message_id: int,
+    level: int,
+    size: int,
+    address: int,
+    delivery_count: int,
+    flags: int,
+    expires: int,
+    due: int = 0,
+) -> Entry:
+    """Make an entry without content from its values in the index."""
+    priority, kept = priority_of(level, flags), message_flags(level, flags)
+    message = message_without_content(message_id, address, priority, kept, expires, size)
+    return entry_of(message, level, delivery_count, flags, due)

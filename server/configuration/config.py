@@ -1,0 +1,583 @@
+"""The configuration: parses a file and flags into frozen structs, or reports all errors.
+
+Flags override the file, and the file overrides the embedded defaults, which equal etc/broker.toml.
+All problems are reported at once, each with file and line (or flag), key, and valid values. The
+keys are in `server.configuration.options` and `engine.settings.settings`. Paths are made absolute
+here, once, so that they mean the same in every process. This module must never act on a
+configuration: it opens no sockets and creates no folders, it only reads the one file.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from daybook.engine.facts.definitions import DivertDefinition, QueueDefinition
+from daybook.engine.filters.compiling import compile_filter
+from daybook.engine.limits.budget import Budget
+from daybook.engine.names import names
+from daybook.engine.names.names import HOST
+from daybook.engine.names.syntax import DEFAULT as DEFAULT_SYNTAX
+from daybook.engine.names.syntax import Syntax, wrong_with_characters
+from daybook.engine.routing.divert_decisions import would_come_back
+from daybook.engine.settings import settings
+from daybook.engine.settings.setting_key import Value as Setting
+from daybook.engine.settings.setting_keys import BY_NAME, Matches
+from daybook.engine.state.diverts import Diverts
+from daybook.errors import DaybookError
+from daybook.journal.archive.place import overlap
+from daybook.journal.data_directory import USERS
+from daybook.protocols.port import Value
+from daybook.protocols.registry import OFFERS
+from daybook.server.configuration import encryption, host_config, kinds, options
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.configuration.acceptor_options import COMMON, TABLES
+from daybook.server.configuration.config_source import (
+    Block,
+    Given,
+    Source,
+    literal,
+    protocol_of,
+    read_file,
+    read_flags,
+)
+from daybook.server.configuration.divert_config import new_faults
+from daybook.server.configuration.host_config import (
+    KEY,
+    VirtualHost,
+    host_in,
+    hosts_of,
+    match_on,
+    on_host,
+)
+from daybook.server.configuration.kinds import Invalid
+from daybook.server.configuration.option import Option, unknown
+from daybook.server.configuration.security_config import SecurityRules, rules_of
+from daybook.server.configuration.setting_values import in_units
+from daybook.server.foreign.findings import Findings, Foreign
+from daybook.server.foreign.reading import read_foreign
+
+DEFAULT_MATCH: Final = "#"
+DEFAULT_SETTINGS: Final[dict[str, Setting]] = {
+    "dead-letter-address": "DLQ",
+    "expiry-address": "ExpiryQueue",
+    "max-delivery-attempts": 10,
+}
+"""The settings of every address, unless the file has a match "#"."""
+
+
+class ConfigError(DaybookError):
+    """The configuration is invalid; the text lists all problems, one on each line."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(problems))
+
+
+class BrokerConfig(msgspec.Struct, frozen=True):
+    """The section [broker]; sizes in bytes."""
+
+    name: str
+    data_directory: str
+    processes: int
+    users_file: str
+    allow_guest: bool
+    populate_validated_user: bool
+    persist_delivery_count_before_delivery: bool
+    journal_non_persistent: str
+    persist_id_cache: bool
+    spaces_in_names: bool
+    message_expiry_scan_period: int  # milliseconds; 0 or less: never
+    address_queue_scan_period: int  # milliseconds; 0 or less: never
+    max_connections: int
+    max_connections_per_address: int  # 0 or less: no limit
+    max_pending_logins: int
+    max_pending_logins_per_address: int
+    max_transaction_bytes: int
+    max_transaction_entries: int
+    max_transactions_memory: int  # 0: a quarter of max_memory
+    max_open_transactions: int
+    transaction_timeout: int  # milliseconds, 0: for ever
+    transaction_timeout_scan_period: int  # milliseconds
+    max_memory: str | int  # "50%" or bytes; 0: no limit
+    max_memory_per_user: str | int  # "25%" of max_memory, or bytes; 0: no limit
+    stalled_timeout: int  # milliseconds, 0: for ever
+    max_unacknowledged_bytes: int  # 0: no limit
+    max_connections_per_user: int  # 0: no limit
+    max_queues_per_user: int  # 0: no limit
+    global_max_size: int  # 0 or less: no limit
+    global_max_messages: int  # 0 or less: no limit
+    max_disk_usage: int  # per cent; -1: no limit
+    min_disk_free: int  # -1: no limit
+    disk_scan_period: int  # milliseconds
+    disk_full_policy: str
+    max_unindexed_bytes: int
+    indexer_timeout: int  # milliseconds
+    journal_damage_policy: str
+    stop_timeout: int  # milliseconds
+
+
+class JournalConfig(msgspec.Struct, frozen=True):
+    """The section [journal]; sizes in bytes."""
+
+    segment_bytes: int
+    block_bytes: int
+    max_pending_bytes: int
+    device_block_size: int
+    retention_max_age: int  # milliseconds, 0 for none
+    retention_max_bytes: int
+    retention_scan_period: int  # milliseconds
+    archive_directory: str
+    checkpoint_period: int  # milliseconds
+    snapshot_every: int
+    archive_snapshot_every: int
+    catalogs: bool
+    catalog_headers: str
+    signing_key: str
+    anchors: tuple[str, ...]
+    idle_mark_delay: int  # milliseconds
+
+
+class AddressConfig(msgspec.Struct, frozen=True):
+    """One [[address]], created at the start."""
+
+    name: str
+    routing_types: tuple[str, ...]
+
+
+class QueueConfig(msgspec.Struct, frozen=True):
+    """One [[queue]], created at the start."""
+
+    address: str
+    definition: QueueDefinition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+
+class WildcardConfig(msgspec.Struct, frozen=True):
+    """The section [wildcard-addresses]."""
+
+    enabled: bool
+    routing_enabled: bool
+    delimiter: str
+    any_words: str
+    single_word: str
+    literal_match_markers: str
+
+    @property
+    def syntax(self) -> Syntax:
+        """The syntax of names that is in force."""
+        if not self.enabled:
+            return DEFAULT_SYNTAX
+        return Syntax(
+            self.delimiter, self.any_words, self.single_word, self.routing_enabled,
+            self.literal_match_markers,
+        )  # fmt: skip
+
+
+class LogConfig(msgspec.Struct, frozen=True):
+    """The section [log]."""
+
+    level: str
+    format: str
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The whole configuration, checked and complete."""
+
+    broker: BrokerConfig
+    journal: JournalConfig
+    acceptors: tuple[AcceptorConfig, ...]
+    address_settings: Matches
+    addresses: tuple[AddressConfig, ...]
+    queues: tuple[QueueConfig, ...]
+    diverts: tuple[DivertDefinition, ...]
+    wildcards: WildcardConfig
+    log: LogConfig
+    security_settings: SecurityRules
+    virtual_hosts: tuple[VirtualHost, ...] = ()
+    host_security: dict[str, SecurityRules] = {}
+    warnings: tuple[str, ...] = ()
+    foreign: Foreign = Foreign()
+
+
+def load(
+    path: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    listen: Sequence[str] = (),
+) -> Config:
+    """Read a configuration file (None: the embedded defaults) and apply flags to it.
+
+    `overrides` are KEY=VALUE texts of `--set`, `listen` are PROTOCOL://HOST:PORT texts that replace
+    all acceptors, or are added to those of a broker.xml. Raises ConfigError.
+    """
+    problems: list[str] = []
+    findings = Findings()
+    if path is None:
+        source = Source()
+    else:
+        foreign = read_foreign(Path(path), problems, findings)
+        source = foreign if foreign is not None else read_file(Path(path), problems)
+    if not any(_match_of(block) == DEFAULT_MATCH for block in source.settings):
+        source.settings.insert(0, _default_settings())
+    read_flags(source, overrides, listen, problems)
+    config = _Builder(problems).build(source)
+    if problems:
+        raise ConfigError(problems)
+    found = (*map(encryption.warning, config.acceptors), host_config.warning(config.virtual_hosts))
+    warnings = (*findings.lost, *filter(None, found))
+    return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
+
+
+def _match_of(block: Block) -> object:
+    given = block.values.get("match")
+    return given.value if given else None
+
+
+def _default_settings() -> Block:
+    values: dict[str, object] = {"match": DEFAULT_MATCH, **DEFAULT_SETTINGS}
+    return Block("", {key: Given(value, "") for key, value in values.items()})
+
+
+class _Builder:
+    """Checks values and builds the structs; collects problems."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.syntax: Syntax = DEFAULT_SYNTAX
+        self.hosts: set[str] = {HOST}
+
+    def build(self, source: Source) -> Config:
+        """Build the configuration; invalid values are replaced by defaults."""
+        sections = {
+            name: self.values(source.sections[name], table, "" if name == "broker" else f"{name}.")
+            for name, table in options.SECTIONS.items()
+        }
+        self.check_pending(source.sections["journal"], sections["journal"])
+        broker = BrokerConfig(**sections["broker"])
+        data = self.absolute(broker.data_directory)
+        users_file = self.absolute(broker.users_file or str(data / USERS))
+        broker = msgspec.structs.replace(
+            broker, data_directory=str(data), users_file=str(users_file)
+        )
+        wildcards = WildcardConfig(**sections["wildcard-addresses"])
+        self.check_syntax(source.sections["wildcard-addresses"], wildcards.syntax)
+        hosts = hosts_of(
+            source.arrays["virtual-host"],
+            lambda block: self.values(block, options.VIRTUAL_HOST_TABLE, "virtual-host."),
+            self.problem,
+        )
+        self.hosts = {host.name for host in hosts} or {HOST}
+        addresses = self.addresses(source.arrays["address"])
+        self.acceptors(source.replaced)
+        rules, host_rules = rules_of(
+            source.arrays["security-setting"],
+            lambda block: self.values(block, options.SECURITY_TABLE, "security-setting."),
+            self.syntax,
+            self.hosts,
+            self.problem,
+        )
+        return Config(
+            broker=broker,
+            journal=JournalConfig(**sections["journal"]),
+            acceptors=self.acceptors(source.arrays["acceptor"]),
+            address_settings=self.address_settings(source.settings),
+            addresses=addresses,
+            queues=self.queues(source.arrays["queue"], addresses),
+            diverts=self.diverts(source.arrays["divert"]),
+            wildcards=wildcards,
+            log=LogConfig(**sections["log"]),
+            security_settings=rules,
+            virtual_hosts=hosts,
+            host_security=host_rules,
+        )
+
+    def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
+        """Return the values of all keys of a table by field name; "" for missing required ones."""
+        names = [option.name for option in table]
+        for key, given in block.values.items():
+            if key not in names:
+                self.problem(given.where, unknown("key", key, names, prefix))
+        values: dict[str, Any] = {}
+        for option in table:
+            given_or_none = block.values.get(option.name)
+            if given_or_none is not None:
+                value = self.value(given_or_none, option, prefix)
+            else:
+                value = default_of(option)
+                if option.required:
+                    self.problem(block.where, f"{prefix}{option.name} is missing")
+            values[field_of(option.name)] = value
+        return values
+
+    def value(self, given: Given, option: Option, prefix: str) -> Value:
+        value = _plain(given, as_text=option.kind.text)
+        try:
+            return option.kind.parse(value)
+        except Invalid as wrong:
+            self.problem(given.where, f"{prefix}{option.name} is {show(value)}; {wrong}")
+            return default_of(option)
+
+    def absolute(self, path: str) -> Path:
+        """Return the absolute path of a path that is relative to the working directory."""
+        try:
+            return Path(path).absolute()
+        except FileNotFoundError:
+            text = f"{show(path)} is relative, and the folder that this was started in is gone"
+            self.problem("broker", f"{text}; name the path from the root on")
+            return Path(path)
+
+    def problem(self, where: str, text: str) -> None:
+        self.problems.append(f"{where}: {text}")
+
+    def check_pending(self, block: Block, values: Mapping[str, int]) -> None:
+        if values["max_pending_bytes"] >= values["block_bytes"]:
+            return
+        given = block.values.get("max-pending-bytes") or block.values["block-bytes"]
+        self.problem(
+            given.where,
+            f"journal.max-pending-bytes is {values['max_pending_bytes']}; it must be at least"
+            f" journal.block-bytes, which is {values['block_bytes']}",
+        )
+
+    def check_syntax(self, block: Block, syntax: Syntax) -> None:
+        """Ask for a usable syntax of names, with which the names that follow are checked."""
+        wrong = wrong_with_characters(syntax)
+        if wrong is None:
+            self.syntax = syntax
+            return
+        given = block.values.get(wrong.partition(" ")[0].rstrip(","), block)
+        self.problem(given.where, f"wildcard-addresses: {wrong}")
+
+    def check_name(self, block: Block, key: str, name: str, *, may_match: bool = False) -> None:
+        """Ask that a name follows the rules for names."""
+        if not name:
+            return
+        check = names.wrong_with_wildcards if may_match else names.wrong_with
+        wrong = check(name, self.syntax)
+        if wrong:
+            where = block.values.get(key.partition(".")[2], block).where
+            self.problem(where, f"{key} is {show(name)}: {wrong}")
+
+    def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
+        built: list[AcceptorConfig] = []
+        before = len(self.problems)
+        rows = [self.values(block, TABLES[protocol_of(block)], "acceptor.") for block in blocks]
+        names = {row["name"] for row in rows}
+        for block, row in zip(blocks, rows, strict=True):
+            row["host"], row["port"] = kinds.split_listen(row.pop("listen"))
+            if not row["name"]:
+                row["name"] = _free_name(row["protocol"], names)
+                names.add(row["name"])
+            for field in ("certificate", "key", "client_ca"):
+                row[field] = str(self.absolute(row[field])) if row[field] else ""
+            built.append(_acceptor(row))
+            self.check_protocol(block, built[-1])
+            for key, wrong in encryption.problems(built[-1]):
+                where = block.values.get(key, block).where
+                self.problem(where, f"acceptor {built[-1].name!r}: {wrong}")
+        if len(self.problems) == before:
+            self.unique(blocks, [acceptor.name for acceptor in built], "acceptor.name")
+            self.unique_endpoints(blocks, built)
+        return tuple(built)
+
+    def check_protocol(self, block: Block, acceptor: AcceptorConfig) -> None:
+        """Ask the protocol whether the values, right one by one, also go together."""
+        try:
+            OFFERS[acceptor.protocol].check(acceptor.options)
+        except ValueError as error:
+            self.problem(block.where, f"acceptor {acceptor.name!r}: {error}")
+
+    def unique_endpoints(
+        self, blocks: Sequence[Block], acceptors: Sequence[AcceptorConfig]
+    ) -> None:
+        """Ask that acceptors listen on ports of their own."""
+        listening: dict[tuple[str, int], str] = {}
+        for block, acceptor in zip(blocks, acceptors, strict=True):
+            endpoint = (acceptor.host, acceptor.port)
+            if acceptor.port and endpoint in listening:
+                text = f"acceptor.listen is the same as that of acceptor {listening[endpoint]!r}"
+                where = block.values.get("listen", block).where
+                self.problem(where, f"{text}; every acceptor needs a port of its own")
+            listening.setdefault(endpoint, acceptor.name)
+
+    def unique(self, blocks: Sequence[Block], names: Sequence[str], key: str) -> None:
+        """Ask that names within an array differ."""
+        first: dict[str, str] = {}
+        for block, name in zip(blocks, names, strict=True):
+            where = block.values.get(key.partition(".")[2], block).where
+            if name and name in first:
+                self.problem(where, f"{key} {name!r} was used before, at {first[name]}")
+            first.setdefault(name, where)
+
+    def addresses(self, blocks: Sequence[Block]) -> tuple[AddressConfig, ...]:
+        built = []
+        for block in blocks:
+            row = self.values(block, options.ADDRESS_TABLE, "address.")
+            host = host_in(block, row, "address", self.hosts, self.problem)
+            self.check_name(block, "address.name", row["name"], may_match=True)
+            built.append(AddressConfig(**on_host(host, row, "name")))
+        self.unique(blocks, [address.name for address in built], "address.name")
+        return tuple(built)
+
+    def queues(
+        self, blocks: Sequence[Block], addresses: Sequence[AddressConfig]
+    ) -> tuple[QueueConfig, ...]:
+        types = {address.name: address.routing_types for address in addresses}
+        built = []
+        for block in blocks:
+            row = self.values(block, options.QUEUE_TABLE, "queue.")
+            host = host_in(block, row, "queue", self.hosts, self.problem)
+            row["address"] = row["address"] or row["name"]
+            self.check_name(block, "queue.name", row["name"])
+            if row["address"] != row["name"]:
+                self.check_name(block, "queue.address", row["address"], may_match=True)
+            row = on_host(host, row, "name", "address")
+            queue = QueueConfig(row.pop("address"), QueueDefinition(**row))
+            self.check_filter(block, "queue.filter", queue.definition.filter)
+            routing_type = queue.definition.routing_type
+            if routing_type not in types.get(queue.address, (routing_type,)):
+                where = block.values.get("routing-type", block).where
+                text = f"queue.routing-type is {show(routing_type)}, which the address"
+                self.problem(where, f"{text} {queue.address!r} has not in its routing-types")
+            built.append(queue)
+        self.unique(blocks, [queue.name for queue in built], "queue.name")
+        return tuple(built)
+
+    def diverts(self, blocks: Sequence[Block]) -> tuple[DivertDefinition, ...]:
+        built = []
+        for block in blocks:
+            row = self.values(block, options.DIVERT_TABLE, "divert.")
+            host = host_in(block, row, "divert", self.hosts, self.problem)
+            divert = DivertDefinition(**row)
+            for wrong in new_faults(block, divert, self.syntax):
+                self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
+            row = on_host(host, row, "name", "address", "forwarding_addresses")
+            divert = DivertDefinition(**row)
+            self.check_filter(block, "divert.filter", divert.filter)
+            built.append(divert)
+        before = len(self.problems)
+        self.unique(blocks, [divert.name for divert in built], "divert.name")
+        if len(self.problems) == before:
+            self.check_paths(blocks, built)
+        return tuple(built)
+
+    def check_paths(self, blocks: Sequence[Block], built: Sequence[DivertDefinition]) -> None:
+        """Ask that no message comes back to a divert."""
+        together = Diverts({}, Budget())
+        for block, divert in zip(blocks, built, strict=True):
+            together.add(msgspec.structs.replace(divert, syntax=self.syntax.of_names))
+            bad = together.too_many()
+            if bad is not None:
+                together.remove(divert.name)
+                self.problem(block.where, f"divert {show(divert.name)} {would_come_back(bad)}")
+
+    def check_filter(self, block: Block, key: str, text: str) -> None:
+        """Ask that a filter can be understood."""
+        try:
+            if text:
+                compile_filter(text, str)
+        except ValueError as error:
+            where = block.values.get("filter", block).where
+            self.problem(where, f"{key} is {show(text)}: {error}")
+
+    def address_settings(self, blocks: Sequence[Block]) -> Matches:
+        built: Matches = {}
+        first: dict[str, str] = {}
+        for block in blocks:
+            given = block.values.get("match")
+            if given is None or not isinstance(given.value, str):
+                where = given.where if given else block.where
+                self.problem(where, 'address-setting needs a match, like match = "orders.#"')
+                continue
+            match = given.value
+            wrong = settings.check_match(match, self.syntax)
+            if wrong or names.DIVIDER in match:
+                wrong = wrong or f"the match {match!r} has a '{names.DIVIDER}'; use virtual-host"
+                self.problem(given.where, f"address-setting: {wrong}")
+            host = self.host_of_setting(block)
+            match = match_on(host, match)
+            if match in first:
+                self.problem(given.where, f"the match {match!r} was used before, at {first[match]}")
+            first.setdefault(match, given.where)
+            built[match] = self.settings_of(block)
+        for match, wrong in settings.without_policy(built, self.syntax):
+            self.problem(first[match], f"address-setting {match!r}: {wrong}")
+        return built
+
+    def host_of_setting(self, block: Block) -> str:
+        """Return the virtual host that an address-setting is for, empty for all."""
+        given = block.values.get(KEY)
+        row = {"virtual_host": given.value if given else ""}
+        return host_in(block, row, "address-setting", self.hosts, self.problem)
+
+    def settings_of(self, block: Block) -> dict[str, Setting]:
+        values: dict[str, Setting] = {}
+        for key, given in block.values.items():
+            if key in ("match", KEY):
+                continue
+            row = BY_NAME.get(key)
+            value = _plain(given, as_text=row is not None and row.type is str)
+            value = in_units(key, value)
+            wrong = settings.check_value(key, value, self.syntax)
+            if wrong:
+                self.problem(given.where, f"address-setting: {wrong}")
+            elif isinstance(value, str | int | bool | float):
+                values[key] = value
+        return values
+
+
+def field_of(key: str) -> str:
+    """Return the field of a struct that holds the value of a key."""
+    return key.replace("-", "_")
+
+
+def key_of(field: str) -> str:
+    """Return the key whose value a field of a struct holds."""
+    return field.replace("_", "-")
+
+
+def _free_name(protocol: str, taken: set[str]) -> str:
+    name, number = protocol, 2
+    while name in taken:
+        name, number = f"{protocol}-{number}", number + 1
+    return name
+
+
+def _plain(given: Given, *, as_text: bool) -> object:
+    """The value as TOML would give it; a flag's text may be written with quotes or without."""
+    value = given.value
+    if not given.text or not isinstance(value, str) or (as_text and not value.startswith('"')):
+        return value
+    return literal(value)
+
+
+def default_of(option: Option) -> Value:
+    """The default of a key, as the structs hold it; "" for a key that must be given."""
+    return "" if option.default is None else option.kind.parse(option.default)
+
+
+def show(value: object) -> str:
+    """A value as it would be written in the file."""
+    if isinstance(value, float):
+        return repr(value)  # JSON has no words for inf and nan, TOML has these.
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _acceptor(row: Mapping[str, Any]) -> AcceptorConfig:
+    """An acceptor of its values by field name: those of its protocol are known by their keys."""
+    common = {field_of(key) for key in COMMON} | {"host", "port"}
+    own = {key_of(field): value for field, value in row.items() if field not in common}
+    return AcceptorConfig(
+        **{field: value for field, value in row.items() if field in common}, options=own
+    )
+
+
+def check_archive(config: Config) -> None:
+    """Raise ConfigError if segments would be archived where they are taken from."""
+    wrong = overlap(config.journal.archive_directory, Path(config.broker.data_directory))
+    if wrong:
+        raise ConfigError([wrong])

@@ -1,0 +1,115 @@
+"""What a new configuration changes: what is in force at once, and what needs a restart.
+
+Must never know where a configuration comes from.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from daybook.journal.archive.store import without_password
+from daybook.server.configuration import options
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.configuration.acceptor_options import COMMON, TABLES
+from daybook.server.configuration.config import Config, field_of, key_of, show
+from daybook.server.configuration.journal_options import JOURNAL
+from daybook.server.configuration.option import Option
+
+UNSET: Final = msgspec.UNSET
+
+
+def effective(old: Config, new: Config) -> Config:
+    """What is in force after a reload: `new` where a key is live, else `old` until a restart."""
+    renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
+    return Config(
+        broker=_renew(old.broker, new.broker, options.BROKER),
+        journal=_renew(old.journal, new.journal, JOURNAL),
+        acceptors=tuple(
+            _renew_acceptor(acceptor, renewed.get(acceptor.name, acceptor))
+            for acceptor in old.acceptors
+        ),
+        address_settings=new.address_settings,
+        addresses=new.addresses,
+        queues=new.queues,
+        diverts=new.diverts,
+        wildcards=_renew(old.wildcards, new.wildcards, options.WILDCARDS),
+        log=_renew(old.log, new.log, options.LOG),
+        security_settings=new.security_settings,
+        virtual_hosts=new.virtual_hosts,
+        host_security=new.host_security,
+    )
+
+
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
+    live = [field_of(option.name) for option in table if option.live]
+    return msgspec.structs.replace(old, **{name: getattr(new, name) for name in live})
+
+
+def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
+    """What is in force of an acceptor: the options of its protocol are live, which one is not."""
+    if old.protocol != new.protocol:
+        return old
+    table = [option for option in TABLES[old.protocol] if option.name in COMMON]
+    return msgspec.structs.replace(_renew(old, new, table), options=new.options)
+
+
+def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
+    """What a reload changes, in words: (what `effective` puts in force, what needs a restart)."""
+    applied = effective(old, new)
+    return _differences(old, applied), _differences(applied, new)
+
+
+def _groups(config: Config) -> dict[str, dict[str, object]]:
+    """All values by group (a section or one element of an array) and key."""
+    flat: dict[str, dict[str, object]] = {
+        "broker": _by_key(config.broker),
+        "journal": _by_key(config.journal),
+        "wildcard-addresses": _by_key(config.wildcards),
+        "log": _by_key(config.log),
+    }
+    for acceptor in config.acceptors:
+        common = _by_key(acceptor)
+        del common["options"]
+        flat[f"acceptor {acceptor.name}"] = common | acceptor.options
+    flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
+    for queue in config.queues:
+        flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
+    flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
+    for match, granted in config.security_settings.items():
+        flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
+    for host, rules in config.host_security.items():
+        for match, granted in rules.items():
+            lists: dict[str, object] = {name: list(who) for name, who in granted.items()}
+            flat[f"security-setting {match} of virtual-host {host}"] = lists
+    flat |= {f"virtual-host {host.name}": _by_key(host) for host in config.virtual_hosts}
+    for match, values in config.address_settings.items():
+        flat[f"address-setting {match}"] = dict(values)
+    return flat
+
+
+def _by_key(section: msgspec.Struct) -> dict[str, object]:
+    return {key_of(field): value for field, value in msgspec.structs.asdict(section).items()}
+
+
+def _shown(key: str, value: object) -> str:
+    """A value for the log, where nobody's password belongs."""
+    return show(without_password(str(value)) if key == "archive-directory" else value)
+
+
+def _differences(old: Config, new: Config) -> list[str]:
+    before, after = _groups(old), _groups(new)
+    lines = [f"{group}: added" for group in after if group not in before]
+    lines += [f"{group}: removed" for group in before if group not in after]
+    for group in before:
+        if group not in after:
+            continue
+        for key in {**before[group], **after[group]}:
+            values = (before[group].get(key, UNSET), after[group].get(key, UNSET))
+            if values[0] != values[1] or type(values[0]) is not type(values[1]):
+                was, becomes = (_shown(key, one) if one is not UNSET else "unset" for one in values)
+                lines.append(f"{group}: {key} {was} -> {becomes}")
+    return lines

@@ -1,0 +1,14 @@
+"""What a broker says of itself: health, metrics, the disk.
+
+It must never decide anything. Begin with `health`, then `figures`.
+
+Modules:
+
+- `disk_watch`: Watching the disk of the data directory: is it full, by its limits or because no
+  segment fits?
+- `figures`: The metrics of a broker: name, meaning, and how each is read.
+- `health`: The problems of a broker, and whether they prevent it from accepting messages.
+- `paused_queues`: Paused queues in which messages wait: how many there are, and the names of some.
+- `status_view`: What the server shows to Watching protocols: whether it is live and ready, and its
+  metrics.
+"""

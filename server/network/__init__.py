@@ -1,0 +1,24 @@
+"""Sockets: acceptors, their layers (TLS, WebSocket), and the peers behind them.
+
+It must never know what a session says. Begin with `listeners`, then `peer_socket`.
+
+Modules:
+
+- `administrators`: Administrators: connections of Administering protocols, whose requests are those
+  of the control socket.
+- `admission`: Limits on connections: in total, for each address, and for connections without a
+  login.
+- `connection_checks`: The checks between a new socket and the connection of a user.
+- `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
+- `hangups`: Detects closed connections of peers from which nothing is read.
+- `layers`: What lies between a socket and a session: TLS and WebSocket. A plain connection has
+  neither.
+- `listeners`: Listening sockets: accepts connections within the limits, or refuses them with a
+  reason.
+- `onlookers`: Onlookers: connections of Watching protocols, which read figures and decide nothing
+  (ADR 30).
+- `peer_socket`: One socket of a peer: its transport, and the layers between the socket and the
+  session.
+- `peers`: What all connections beside the hub's have in common: those of administrators and of
+  onlookers.
+"""

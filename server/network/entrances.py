@@ -1,0 +1,173 @@
+"""Connects an acceptor to the hub, to onlookers, or to administrators.
+
+It gives an acceptor all that depends on the kind of protocol: how a peer's state is created, which
+object handles its events, and whether its peers log in. Must never know sockets, nor a single
+protocol.
+"""
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from daybook.protocols.port import HOST_NAMES, Administering, Messaging, Session, Value, Watching
+from daybook.protocols.registry import OFFERS
+from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer, Transport
+from daybook.server.network.administrators import Administrator, Administrators
+from daybook.server.network.onlookers import Onlooker, Onlookers
+
+
+class Guest(Protocol):
+    """The state of a peer. `connection` is its id after a login, 0 before."""
+
+    @property
+    def session(self) -> Session:
+        """The session."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its address and port."""
+        ...
+
+    @property
+    def connection(self) -> int:
+        """The engine's id of the connection, 0 before a login."""
+        ...
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether nobody logged in here, and no login is being checked."""
+        ...
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether anything was sent to the peer."""
+        ...
+
+
+class House(Protocol):
+    """The handler of a connection's events."""
+
+    def opened(self, peer: Any, /) -> None:
+        """A peer connected."""
+        ...
+
+    def received(self, peer: Any, data: bytes, /) -> None:
+        """Bytes came from a peer."""
+        ...
+
+    def drained(self, peer: Any, /) -> None:
+        """The write buffer of a peer's transport has drained."""
+        ...
+
+    def lost(self, peer: Any, /) -> None:
+        """The connection of a peer has ended."""
+        ...
+
+
+class Entrance(Protocol):
+    """What an acceptor needs of its protocol; `logs_in` says whether its peers log in.
+
+    `room` is how many bytes may be on their way to a peer.
+    """
+
+    house: House
+    room: int
+    logs_in: bool
+
+    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+        """Create the state of a peer."""
+        ...
+
+
+class MessagingEntrance:
+    """Connects an acceptor to the hub."""
+
+    logs_in = True
+
+    def __init__(self, hub: Hub, protocol: Messaging, acceptor: str, server_name: str) -> None:
+        self.house: House = hub
+        self.room = protocol.room
+        self._tunes_room: Final = protocol.tunes_room
+        self._hub: Final = hub
+        self._protocol: Final = protocol
+        self._acceptor: Final = acceptor
+        self._server_name: Final = server_name
+
+    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+        """Create the state of a peer."""
+        session = self._protocol.session(self._hub.broker, name, self._server_name)
+        peer = Peer(session, transport, name, self._acceptor, self.room)
+        peer.is_loopback = is_loopback
+        peer.is_tuned = self._tunes_room
+        return peer
+
+
+class WatchingEntrance:
+    """Connects an acceptor to the connections of Watching protocols."""
+
+    logs_in = False
+
+    def __init__(self, onlookers: Onlookers, protocol: Watching) -> None:
+        self.house: House = onlookers
+        self.room = onlookers.room
+        self._onlookers: Final = onlookers
+        self._protocol: Final = protocol
+
+    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+        """Create the state of a peer; `is_loopback` does not matter."""
+        return Onlooker(self._protocol.session(self._onlookers.sight), transport, name)
+
+
+class AdministeringEntrance:
+    """Connects an acceptor to the connections of administrators."""
+
+    logs_in = False
+
+    def __init__(self, administrators: Administrators, protocol: Administering) -> None:
+        self.house: House = administrators
+        self.room = administrators.room
+        self._protocol: Final = protocol
+
+    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+        """Create the state of a peer; `is_loopback` does not matter."""
+        return Administrator(self._protocol.session(), transport, name)
+
+
+class Entrances:
+    """Creates the entrance of each acceptor."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        onlookers: Onlookers,
+        server_name: str,
+        options: Callable[[], Mapping[str, Value]] = dict,
+        administrators: Administrators | None = None,
+    ) -> None:
+        """`options` returns those that every session gets, besides the ones of its acceptor.
+
+        `administrators` are needed for acceptors of Administering protocols only.
+        """
+        self._hub: Final = hub
+        self._onlookers: Final = onlookers
+        self._administrators: Final = administrators
+        self._server_name: Final = server_name
+        self._options: Final = options
+
+    def make(self, config: AcceptorConfig) -> Entrance:
+        """Create the entrance of an acceptor."""
+        offer = OFFERS[config.protocol]
+        if offer.messaging is not None:
+            protocol = offer.messaging(config.options | dict(self._options()))
+            return MessagingEntrance(self._hub, protocol, config.name, self._server_name)
+        if offer.administering is not None:
+            assert self._administrators is not None
+            return AdministeringEntrance(self._administrators, offer.administering(config.options))
+        assert offer.watching is not None
+        names = (config.host, socket.gethostname())
+        return WatchingEntrance(
+            self._onlookers, offer.watching(config.options | {HOST_NAMES: names})
+        )

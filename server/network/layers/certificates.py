@@ -1,0 +1,214 @@
+"""The certificate of an acceptor, and what its peers must show: files in, a TLS context out.
+
+Everything is read and checked before the new context replaces the old one, so that a bad
+certificate never ends what works. Fault model: files may be missing, unreadable, damaged, mixed up,
+or expired. Must never know sockets.
+"""
+
+import ssl
+import stat
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from daybook.errors import DaybookError
+from daybook.server.configuration.acceptor_config import (
+    OPTIONAL,
+    REQUIRED,
+    VERSIONS,
+    AcceptorConfig,
+)
+from daybook.server.configuration.config import Config
+
+EXPIRES_SOON_SECONDS: Final = 14 * 24 * 3600
+FILE_BYTES_MAX: Final = 1 << 20
+_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_DEMANDS: Final = {OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
+_SEQUENCE: Final = 0x30
+_VERSION_TAG: Final = 0xA0
+_UTC_TIME: Final = 0x17
+
+assert set(_VERSIONS) == set(VERSIONS)
+
+
+class TlsError(DaybookError):
+    """A certificate, a key or another option of TLS is not usable; the text says what to do."""
+
+
+class Identity:
+    """A TLS context made from the files of an acceptor, and until when its certificate is valid."""
+
+    def __init__(self, config: AcceptorConfig) -> None:
+        """Read the files. Raises TlsError."""
+        certificate = Path(config.certificate)
+        key = Path(config.key or config.certificate)
+        text = _read(certificate, "certificate")
+        self.begins, self.expires = validity(text, str(certificate))
+        self.context: Final = _context(config)
+        _load_pair(self.context, certificate, key)
+        if config.client_certificates in _DEMANDS:
+            _trust(self.context, config)
+        self._key: Final = key
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether clients that look at the time refuse the certificate now."""
+        return not self.begins <= time.time() < self.expires
+
+    def warnings(self) -> list[str]:
+        """Return what an operator should know, in sentences."""
+        return _warnings(self._key, self.expires)
+
+    def check_dates(self, certificate: str) -> None:
+        """Raise TlsError if the certificate is not valid now."""
+        if self.is_expired:
+            raise TlsError(
+                f"{certificate}: the certificate is valid from {_day(self.begins)} to"
+                f" {_day(self.expires)}, and not now; renew it"
+            )
+
+
+def check(config: Config) -> None:
+    """Read the certificates of all acceptors. Raises TlsError."""
+    for acceptor in config.acceptors:
+        if acceptor.tls:
+            try:
+                Identity(acceptor)
+            except TlsError as error:
+                raise TlsError(f"acceptor {acceptor.name!r}: {error}") from None
+
+
+def _context(config: AcceptorConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[config.tls_min_version]
+    # Compression leaks secrets, and a renegotiation costs the server more than the client.
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.num_tickets = 1
+    if config.ciphers:
+        try:
+            context.set_ciphers(config.ciphers)
+        except ssl.SSLError:
+            raise TlsError(
+                f"ciphers is {config.ciphers!r}, of which OpenSSL knows no cipher; write a list as"
+                " for `openssl ciphers`, like ECDHE+AESGCM:ECDHE+CHACHA20"
+            ) from None
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    _read(key, "key")
+
+    def refuse() -> str:
+        raise TlsError(
+            f"{key}: the key is protected by a passphrase, which a broker that starts by itself"
+            " cannot type in; write it without one (`openssl pkey`) and make the file readable by"
+            " the broker's user alone"
+        )
+
+    try:
+        context.load_cert_chain(certificate, key, password=refuse)
+    except ssl.SSLError as error:
+        reason = error.reason or "PEM_LIB"
+        hints = {
+            "KEY_VALUES_MISMATCH": "the key belongs to another certificate",
+            "NO_START_LINE": "one of the files is not in PEM format",
+            "PEM_LIB": "one of the files is not in PEM format, or there is no key in it",
+            "CA_MD_TOO_WEAK": "the certificate is signed with a weak digest",
+            "EE_KEY_TOO_SMALL": "the key is too short",
+        }
+        raise TlsError(
+            f"certificate {certificate} and key {key} cannot be used: {hints.get(reason, reason)}"
+        ) from None
+
+
+def _trust(context: ssl.SSLContext, config: AcceptorConfig) -> None:
+    """Ask clients for certificates of an authority."""
+    _read(Path(config.client_ca), "client-ca")
+    context.verify_mode = _DEMANDS[config.client_certificates]
+    try:
+        context.load_verify_locations(config.client_ca)
+    except ssl.SSLError as error:
+        raise TlsError(
+            f"client-ca {config.client_ca} cannot be used: {error.reason or error}; it must be a"
+            " file of certificates in PEM format"
+        ) from None
+    if not context.cert_store_stats()["x509"]:
+        raise TlsError(f"client-ca {config.client_ca} has no certificate")
+
+
+def _read(path: Path, key: str) -> str:
+    """Read a file in PEM format. Raises TlsError."""
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise TlsError(f"{path} ({key}) is longer than {FILE_BYTES_MAX:,} bytes")
+        return path.read_text("ascii", errors="replace")
+    except OSError as error:
+        raise TlsError(f"{path} ({key}) cannot be read: {error.strerror}") from None
+
+
+def _warnings(key: Path, expires: float) -> list[str]:
+    """Return what an operator should know, in sentences."""
+    found = []
+    try:
+        mode = stat.S_IMODE(key.stat().st_mode)
+    except OSError:
+        mode = 0
+    if mode & 0o077:
+        found.append(f"{key}: others may use the key (mode {mode:04o}); `chmod 600` it")
+    left = expires - time.time()
+    if left <= 0:
+        found.append(f"the certificate expired on {_day(expires)}; clients will refuse it")
+    elif left < EXPIRES_SOON_SECONDS:
+        found.append(f"the certificate expires on {_day(expires)}; renew it, then send SIGHUP")
+    return found
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def validity(pem: str, name: str) -> tuple[float, float]:
+    """Return from when until when the first certificate of a text is valid. Raises TlsError."""
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    start = pem.find(begin)
+    stop = pem.find(end, start)
+    if start < 0 or stop < 0:
+        raise TlsError(f"{name} has no certificate in PEM format")
+    try:
+        der = ssl.PEM_cert_to_DER_cert(pem[start : stop + len(end)])
+        _, inside, _ = _element(der, 0)
+        _, at, _ = _element(der, inside)
+        tag, _, after = _element(der, at)
+        if tag == _VERSION_TAG:
+            at = after
+        for _ in range(3):  # serial number, signature, issuer
+            _, _, at = _element(der, at)
+        _, first, _ = _element(der, at)
+        _, _, second = _element(der, first)
+        return _time(der, first), _time(der, second)
+    except (ValueError, IndexError):
+        raise TlsError(f"{name}: the certificate is damaged") from None
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Return tag, beginning and end of the contents of an element of ASN.1 in DER."""
+    length = der[at + 1]
+    start = at + 2
+    if length & 0x80:
+        count = length & 0x7F
+        length = int.from_bytes(der[start : start + count])
+        start += count
+    if start + length > len(der):
+        raise ValueError(at)
+    return der[at], start, start + length
+
+
+def _time(der: bytes, at: int) -> float:
+    tag, start, stop = _element(der, at)
+    text = der[start:stop].decode("ascii")
+    if tag == _UTC_TIME:
+        # RFC 5280, 4.1.2.5.1: two digits of the year, from 1950 to 2049.
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,52 @@
+"""The login of a client that has shown a certificate.
+
+The authority of the acceptor has vouched for the certificate; what it calls its holder is read from
+the subject or from the alternative names. Must never know users.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from daybook.server.configuration.acceptor_config import NONE
+
+_NAME_LENGTH_MAX: Final = 255
+_ALTERNATIVES: Final = {"email": "email", "dns": "DNS", "uri": "URI"}
+
+
+class ClientNames:
+    """The rule of an acceptor: where the name stands, and which part of it is the login."""
+
+    def __init__(self, source: str, pattern: str) -> None:
+        """`source` is one of `acceptor_config.SOURCES`; an empty pattern takes the whole name."""
+        self._source: Final = source
+        self._pattern: Final = re.compile(pattern) if pattern else None
+
+    def login(self, certificate: Mapping[str, Any] | None) -> str:
+        """Return the login of a certificate as `ssl` describes it; "" if it gives none."""
+        if self._source == NONE or not certificate:
+            return ""
+        for name in self._names(certificate):
+            login = self._login_in(name)
+            if login:
+                return login
+        return ""
+
+    def _names(self, certificate: Mapping[str, Any]) -> list[str]:
+        if self._source == "cn":
+            pairs = [pair for relative in certificate.get("subject", ()) for pair in relative]
+            found = [value for key, value in pairs if key == "commonName"]
+            # Two of them are ambiguous and give no login.
+            return found if len(found) == 1 else []
+        kind = _ALTERNATIVES[self._source]
+        return [value for key, value in certificate.get("subjectAltName", ()) if key == kind]
+
+    def _login_in(self, name: str) -> str:
+        if len(name) > _NAME_LENGTH_MAX or not name.isprintable():
+            return ""
+        if self._pattern is None:
+            return name
+        found = self._pattern.fullmatch(name)
+        if found is None:
+            return ""
+        return found[1] or "" if found.re.groups else name

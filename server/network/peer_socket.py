@@ -1,0 +1,345 @@
+"""One socket of a peer: its transport, and the layers between the socket and the session.
+
+Moves bytes between the socket and the house of its acceptor, through TLS and WebSocket where they
+are spoken. Fault model: a peer may disappear, stall, or stop reading at any moment.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from daybook.server.configuration.encryption import is_loopback
+from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
+from daybook.server.network.entrances import Guest, House
+from daybook.server.network.layers.certificates import Identity
+from daybook.server.network.layers.shell import Shell
+from daybook.server.network.layers.tls import HANDSHAKE_RECORD, REFUSAL, Tls
+from daybook.server.network.layers.websocket import CLOSE_MS, WebSocket, WebSocketOptions
+from daybook.server.process.logs import logger
+
+if TYPE_CHECKING:
+    from daybook.server.network.listeners import Acceptor
+
+FAILED_SECONDS: Final = 0.25
+"""How long a connection stays open after a layer has failed, so that the peer can read why."""
+
+ABORT_AFTER_SECONDS: Final = 5.0
+"""How long a closed connection may take to send its remaining output."""
+
+WRONG_PORT: Final = "this port speaks TLS: connect with TLS (stomp+ssl, stomps, wss or https)"
+
+_BEGIN_OF_HTTP: Final = b"G"
+"""GET begins with it, and no command of STOMP does."""
+
+log = logger("listeners")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One socket: the transport of a peer."""
+
+    def __init__(self, acceptor: "Acceptor", host: str, port: int) -> None:
+        self._acceptor: Final = acceptor
+        self._entrance: Final = acceptor.entrance
+        self._house: Final[House] = acceptor.entrance.house
+        self.host: Final = host
+        self._port: Final = port
+        self._transport: asyncio.Transport | None = None
+        self._peer: Guest | None = None
+        self._dismissed = ""
+        self._is_unwanted = False
+        self._watched = -1
+        self._early_buffer: Final = acceptor.early_buffer
+        self._buffer: Final = acceptor.buffer
+        # What takes the bytes of the socket: at first what looks at them.
+        self._take: Callable[[bytes], None] = self._look
+        self._decoded: Callable[[bytes], None] = self._look
+        self._encode: Callable[[bytes], bytes] | None = None
+        self._shell: Shell | None = None
+        self._web: WebSocket | None = None
+        self.is_held = False
+        self._is_busy = False
+        self._is_finished = False
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a transport; the event loop creates one soon after accepting."""
+        return self._transport is not None
+
+    @property
+    def has_logged_in(self) -> bool:
+        """Whether a user is logged in on it, which holds until it is closed."""
+        return self._peer is not None and self._peer.connection != 0
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether nobody logged in on it, and no login is being checked."""
+        return self._peer is None or self._peer.is_stranger
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether anything was sent to the peer."""
+        return self._peer is not None and self._peer.was_answered
+
+    def dismiss(self, why: str) -> None:
+        """Send the peer the reason, and close; as soon as there is a transport."""
+        if self._transport is None:
+            self._dismissed = why
+            return
+        if self._peer is not None and not self._peer.session.closing:
+            self.write(self._acceptor.explain(why))
+        self.close(0)
+
+    def abort(self) -> None:
+        """Close at once without output; as soon as there is a transport."""
+        self._is_unwanted = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        name = f"{self.host}:{self._port}"
+        # Less than the room of the connection, so that the hub is notified when a buffer drains
+        # that was full enough to stop deliveries.
+        high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
+        self._transport.set_write_buffer_limits(high, high // 4)
+        is_local = is_loopback(self.host)
+        peer = self._peer = self._entrance.guest(self, name, is_loopback=is_local)
+        if self._acceptor.identity is not None:
+            self._begin_tls(self._acceptor.identity)
+        log.debug("connected", peer=name, acceptor=self._acceptor.config.name)
+        self._house.opened(peer)
+        if self._is_unwanted:
+            self.abort()
+        if self._dismissed:
+            self.dismiss(self._dismissed)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the buffer for the next read."""
+        peer = self._peer
+        return self._buffer if peer is not None and peer.connection else self._early_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes came."""
+        if self._peer is not None:
+            self._take(bytes(self._buffer[:nbytes]))
+
+    def resume_writing(self) -> None:
+        """The write buffer has drained."""
+        if self._peer is not None:
+            self._house.drained(self._peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self._acceptor.forget(self)
+        self._unwatch()
+        self._let_go()
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
+            self._house.lost(peer)
+
+    def _let_go(self) -> None:
+        """Drop the layers and whatever refers to the peer: cycles would live until a collection of
+        all objects, which is rare.
+        """
+        self._take = self._decoded = _ignore
+        self._encode = _drop
+        if self._shell is not None:
+            self._shell.lost()
+        if self._web is not None:
+            self._web.lost()
+        self._shell = self._web = None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        transport = self._transport
+        assert transport is not None
+        if self._encode is not None:
+            data = self._encode(data)
+        if not transport.is_closing():
+            transport.write(data)
+
+    def buffered(self) -> int:
+        """The number of bytes that wait for the kernel."""
+        assert self._transport is not None
+        return self._transport.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Stop reading from the socket."""
+        assert self._transport is not None
+        self.is_held = True
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def notice_end(self) -> None:
+        """Detect that the peer closes the connection, although nothing is read."""
+        transport = self._transport
+        assert transport is not None
+        if not transport.is_closing():
+            self._watched = transport.get_extra_info("socket").fileno()
+            self._acceptor.hangups.watch(self._watched, transport.abort)
+
+    def resume_reading(self) -> None:
+        """Read from the socket again."""
+        assert self._transport is not None
+        self._unwatch()
+        self.is_held = False
+        if self._web is not None:
+            self._web.resume()
+        if not self._is_busy and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            self._acceptor.hangups.forget(self._watched)
+            self._watched = -1
+
+    def close(self, delay_ms: int) -> None:
+        """Close when all output is sent, or after a few seconds."""
+        transport = self._transport
+        assert transport is not None
+        error = ""
+        if self._peer is not None and self._peer.session.error:
+            error, self._peer.session.error = self._peer.session.error, ""
+            self._acceptor.error_frames.note(self.host, self._peer.name, error)
+        if self._web is not None and (last := self._web.farewell(error)):
+            delay_ms = max(delay_ms, CLOSE_MS)
+            self._write_below(last)
+        loop = asyncio.get_running_loop()
+        if delay_ms:
+            loop.call_later(delay_ms / 1000, self.finish)
+        else:
+            self.finish()
+        loop.call_later(delay_ms / 1000 + ABORT_AFTER_SECONDS, transport.abort)
+
+    # ---- the layers between the socket and the session
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport of the socket."""
+        assert self._transport is not None
+        return self._transport
+
+    def _begin_tls(self, identity: Identity) -> None:
+        """Let TLS take the bytes of the socket."""
+        acceptor = self._acceptor
+        shell = self._shell = Shell(
+            self,
+            Tls(identity.context),
+            acceptor.client_names,
+            acceptor.handshakes,
+            lambda: acceptor.explain(WRONG_PORT),
+        )
+        self._take = shell.received
+        self._encode = shell.write
+
+    def _look(self, data: bytes) -> None:
+        """Look at the first bytes for the session: are they what is spoken here?"""
+        if data[0] == HANDSHAKE_RECORD and self._shell is None:
+            self.fail("the client speaks TLS, and this port does not", REFUSAL)
+            return
+        direct = partial(self._house.received, self._peer)
+        if self._acceptor.websocket is not None and data[:1] == _BEGIN_OF_HTTP:
+            self._begin_websocket(self._acceptor.websocket, direct)
+        elif self._shell is None:
+            self._take = direct
+        else:
+            self._decoded = direct
+        (self._take if self._shell is None else self._decoded)(data)
+
+    def _begin_websocket(self, options: WebSocketOptions, direct: Callable[[bytes], None]) -> None:
+        """Let WebSocket take the bytes of the socket, or what TLS has decrypted."""
+        below = self._encode
+        web = self._web = WebSocket(
+            self, options, below, asyncio.get_running_loop().call_soon, direct
+        )
+        if below is None:
+            self._take = web.received
+            self._encode = web.encode
+        else:
+            self._decoded = web.received
+            self._encode = partial(_both, web.encode, below)
+
+    def _write_below(self, data: bytes) -> None:
+        """Send bytes that a layer has encoded."""
+        if self._shell is not None:
+            data = self._shell.write(data)
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def pass_on(self, data: bytes) -> None:
+        """Give the session bytes that a layer has decoded."""
+        if self._peer is not None:
+            self._decoded(data)
+
+    def hold(self, is_busy: bool) -> None:
+        """Read nothing from the socket while a layer is busy."""
+        self._is_busy = is_busy
+        if self.transport.is_closing():
+            return
+        if is_busy:
+            self.transport.pause_reading()
+        elif not self.is_held:
+            self.transport.resume_reading()
+
+    def charge_input(self, held_bytes: int) -> None:
+        """Note how much input of the peer a layer holds."""
+        peer: Any = self._peer
+        if isinstance(peer, Peer):
+            peer.layer_bytes = held_bytes
+
+    def charge(self, held_bytes: int) -> None:
+        """Note how much more memory a layer takes."""
+        peer: Any = self._peer
+        if isinstance(peer, Peer):
+            peer.fixed_bytes += held_bytes
+
+    def identify(self, login: str) -> None:
+        """Note the login that a certificate gives."""
+        peer: Any = self._peer
+        if isinstance(peer, Peer):
+            peer.certified = login
+        if peer is not None and self._shell is not None:
+            log.debug("encrypted", peer=peer.name, tls=self._shell.agreed, certified=login or None)
+
+    def fail(self, why: str, last: bytes) -> None:
+        """End the connection because a layer cannot decode what the peer sends."""
+        transport = self.transport
+        if self._peer is not None:
+            self._acceptor.layer_errors.note(self.host, self._peer.name, why)
+        if not transport.is_closing():
+            transport.write(last + (b"" if self._shell is None else self._shell.farewell()))
+        self._is_finished = True
+        # What the peer is still sending is read and ignored, or the kernel would discard the
+        # answer.
+        self._take = _ignore
+        self._encode = _drop
+        loop = asyncio.get_running_loop()
+        loop.call_later(FAILED_SECONDS, transport.close)
+        loop.call_later(ABORT_AFTER_SECONDS, transport.abort)
+
+    def finish(self) -> None:
+        """Close the socket when all output is sent."""
+        transport = self.transport
+        if self._is_finished:
+            return
+        self._is_finished = True
+        if self._shell is not None and not transport.is_closing():
+            transport.write(self._shell.farewell())
+        transport.close()
+
+
+def _ignore(data: bytes) -> None:
+    """Take bytes of a connection that has ended."""
+
+
+def _drop(data: bytes) -> bytes:
+    """Send nothing of what the session says on a connection that has ended."""
+    return b""
+
+
+def _both(upper: Callable[[bytes], bytes], lower: Callable[[bytes], bytes], data: bytes) -> bytes:
+    """Encode output by two layers."""
+    return lower(upper(data))

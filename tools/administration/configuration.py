@@ -1,0 +1,103 @@
+"""The command `daybook config`: checking configuration files, and converting those of others."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from daybook.tools.terminal.failures import Commands
+from daybook.tools.terminal.paths import PathThatIsNamed
+
+all_option = click.option(
+    "--all", "show_all", is_flag=True, help="List what is not needed here, too."
+)
+file_argument = click.argument(
+    "file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE"
+)
+
+
+@click.group(cls=Commands)
+def config() -> None:
+    """Check configuration files, and convert those of Artemis, Apollo and RabbitMQ."""
+
+
+@config.command("check")
+@file_argument
+@all_option
+def config_check(file: Path, show_all: bool) -> None:
+    """Check a broker.toml, or a broker.xml of Artemis, without starting a broker.
+
+    Everything that is wrong is printed with its line, and the exit code is 2. Certificates and keys
+    are read too. What of a broker.xml is lost is on standard error; what is not needed is counted.
+    """
+    from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
+    from daybook.server.network.layers.certificates import TlsError, check  # noqa: PLC0415
+
+    found = load(file)
+    try:
+        check(found)
+    except TlsError as error:
+        raise ConfigError([f"{file}: {error}"]) from None
+    _show_findings(found.warnings, found.foreign.needless, show_all=show_all)
+    if found.foreign.users:
+        what = "user is" if found.foreign.users == 1 else "users are"
+        click.echo(
+            f"{found.foreign.users:,} {what} taken over by the first start from"
+            f" {found.foreign.folder}",
+            err=True,
+        )
+    counts = {
+        "acceptors": len(found.acceptors),
+        "addresses": len(found.addresses),
+        "queues": len(found.queues),
+        "diverts": len(found.diverts),
+        "address settings": len(found.address_settings),
+    }
+    listed = ", ".join(f"{count} {what}" for what, count in counts.items())
+    noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""
+    click.echo(f"{file}: valid{noted}: {listed}")
+
+
+@config.command("convert")
+@file_argument
+def config_convert(file: Path) -> None:
+    """Print the broker.toml that means what the configuration of another broker means.
+
+    FILE is a broker.xml of Artemis, an apollo.xml, or the definitions that RabbitMQ exports. What
+    is lost is on standard error; comments at the top have it, too, and what is not needed.
+    """
+    from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
+    from daybook.server.configuration.config_text import as_toml  # noqa: PLC0415 (slow to import)
+    from daybook.server.foreign.findings import Findings  # noqa: PLC0415 (slow to import)
+    from daybook.server.foreign.reading import read_foreign  # noqa: PLC0415 (slow to import)
+
+    load(file)
+    problems: list[str] = []
+    findings = Findings()
+    source = read_foreign(file, problems, findings)
+    if source is None:
+        problems.append(f"{file}: is neither a broker.xml, nor an apollo.xml, nor definitions.json")
+    if problems or source is None:
+        raise ConfigError(problems)
+    _show_findings(findings.lost, findings.needless, show_all=False)
+    users = findings.rest()
+    if users.users:
+        click.echo(
+            f"users are not in a broker.toml: `daybook user import {users.folder}` takes over"
+            f" {users.users:,}",
+            err=True,
+        )
+    click.echo(as_toml(source, file.name, findings.lost, findings.needless), nl=False)
+
+
+def _show_findings(lost: Sequence[str], needless: Sequence[str], *, show_all: bool) -> None:
+    """Print what is lost, and how much is not needed; nothing without either."""
+    if lost:
+        click.echo("you lose this, or must look at it:", err=True)
+    for each in lost:
+        click.echo(f"  {each}", err=True)
+    if needless:
+        hint = "" if show_all else " (--all lists them; `config convert` has them as comments)"
+        click.echo(f"not needed here: {len(needless):,} elements{hint}", err=True)
+    for each in needless if show_all else ():
+        click.echo(f"  {each}", err=True)

@@ -1,0 +1,154 @@
+"""The commands `status` and `health`: the state of a broker, and an exit code for it.
+
+| code | meaning |
+|---|---|
+| 0 | it runs, and nothing is wrong, or there are only warnings |
+| 1 | something else is wrong, or it does not answer |
+| 3 | no broker runs |
+| 4 | the index is behind or cannot be written |
+| 5 | the disk is full, or nearly so (`min-disk-free`, `max-disk-usage`) |
+
+If several apply, the highest is used. A warning is what somebody has chosen, such as a paused queue
+with messages; `health --strict` exits with 1 for it. `health` is for supervisors of containers and
+for monitoring: without a running broker it does not read the journal.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from daybook.server.administration import views
+from daybook.server.monitoring.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
+from daybook.tools.administration.broker_access import broker_option, reach
+from daybook.tools.administration.broker_commands import json_option, look, show_rows
+from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
+from daybook.tools.terminal.units import heading
+
+CODES: Final = (
+    "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
+    "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full.\n"
+    "A warning, such as a paused queue with messages, does not change the exit code."
+)
+BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")
+SLOW_COLUMNS: Final = ("consumer", "connection", "peer", "user", "queue", "rate")
+USER_COLUMNS: Final = (
+    "user", "bytes", "output", "input", "unacknowledged", "transactions_bytes", "objects_bytes",
+    "short_of",
+)  # fmt: skip
+HOLDER_COLUMNS: Final = (
+    "connection", "peer", "user", "bytes", "output", "input", "unacknowledged",
+    "transactions_bytes",
+)  # fmt: skip
+TROUBLED_COLUMNS: Final = ("name", "failures", "next_try_seconds", "trouble")
+NUMBERS_THAT_NAME: Final = ("pid", "lsn", "durable_lsn", "indexed_lsn", "history_from_lsn",
+                            "indexer_pid")  # fmt: skip
+"""Fields of the status that are often copied into commands, and so are shown without separators."""
+
+
+def _leave(ctx: click.Context, found: list[Problem]) -> None:
+    ctx.exit(max((problem.code for problem in found), default=0))
+
+
+@click.command(epilog=CODES)
+@broker_option
+@json_option
+@click.pass_context
+def status(ctx: click.Context, data: Path, as_json: bool) -> None:
+    """Show the state of the broker."""
+    answer = {"running": True} | look(data, {"do": "status"}, views.counts)
+    found = problems(answer)
+    if as_json:
+        show_json_pretty(answer | _texts(found))
+    else:
+        _show(answer)
+        for problem in found:
+            is_warning = problem.code == EXIT_WARNING
+            click.secho(problem.text, fg="yellow" if is_warning else "red", err=True)
+    _leave(ctx, found)
+
+
+def _texts(found: list[Problem]) -> dict[str, list[str]]:
+    """Return the sentences of problems and of warnings, for programs."""
+    return {
+        "problems": [problem.text for problem in found if problem.code != EXIT_WARNING],
+        "warnings": [problem.text for problem in found if problem.code == EXIT_WARNING],
+    }
+
+
+def _show(answer: dict[str, Any]) -> None:
+    acceptors = answer.pop("acceptors", [])
+    blocked = answer.pop("blocked", [])
+    troubled = [each for each in answer.pop("background", []) if each["trouble"]]
+    # Shown among the problems.
+    answer.pop("queues_unreadable", None)
+    answer.pop("queues_paused", None)
+    memory = answer.pop("memory", {})
+    holders = [
+        each | {"transactions_bytes": each["transactions"]}
+        for each in answer.pop("memory_holders", [])
+    ]
+    users = [
+        each | {"transactions_bytes": each["transactions"], "objects_bytes": each["objects"]}
+        for each in answer.pop("memory_users", [])
+    ]
+    slow = answer.pop("slow_consumers", [])
+    if "uptime_seconds" in answer:
+        span = timedelta(seconds=int(answer.pop("uptime_seconds")))
+        answer["uptime"] = f"{span} (h:mm:ss)"
+    show_table(
+        ("", "status"),
+        [
+            (heading(key), str(value) if key in NUMBERS_THAT_NAME else value)
+            for key, value in answer.items()
+            if value not in ("", None)
+        ],
+    )
+    if acceptors:
+        click.echo("")
+        show_table(
+            ("acceptor", "url", "connections"),
+            [(each["name"], each["url"], each["connections"]) for each in acceptors],
+        )
+    _show_connections(BLOCKED_COLUMNS, blocked)
+    if troubled:
+        click.echo("")
+        show_rows(TROUBLED_COLUMNS, troubled)
+    if memory:
+        click.echo("")
+        show_table(("memory", "bytes"), list(memory.items()))
+    _show_connections(HOLDER_COLUMNS, holders)
+    if users:
+        click.echo("")
+        show_rows(USER_COLUMNS, users)
+    _show_connections(SLOW_COLUMNS, slow)
+
+
+def _show_connections(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    """Show rows about connections, whose ids are shown without separators."""
+    if rows:
+        click.echo("")
+        show_rows(columns, [each | {"connection": str(each["connection"])} for each in rows])
+
+
+@click.command(epilog=CODES)
+@broker_option
+@json_option
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.pass_context
+def health(ctx: click.Context, data: Path, as_json: bool, strict: bool) -> None:
+    """Report in one line whether the broker is healthy; for supervisors and monitoring."""
+    answer = reach(data, {"do": "status"})
+    found = problems(answer if answer is not None else {"running": False})
+    if as_json:
+        show_json({"healthy": not found, **_texts(found)})
+    else:
+        click.echo("; ".join(_line(problem) for problem in found) or "healthy")
+    if strict and found:
+        ctx.exit(max(EXIT_WRONG, *(problem.code for problem in found)))
+    _leave(ctx, found)
+
+
+def _line(problem: Problem) -> str:
+    return f"warning: {problem.text}" if problem.code == EXIT_WARNING else problem.text

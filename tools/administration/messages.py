@@ -1,0 +1,347 @@
+"""`daybook send` and `daybook receive`: a producer and a consumer for the command line."""
+
+import codecs
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from difflib import get_close_matches
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from time import perf_counter
+from typing import IO, Any, Final, Literal
+
+import click
+
+from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
+from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError, encode
+from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.printing import show_json
+from daybook.tools.terminal.texts import body_fields, printable
+from daybook.tools.terminal.units import counted
+
+WINDOW: Final = 1000
+"""How many sends may wait for their receipts."""
+
+TRANSACTION: Final = "daybook-send"
+WAIT_SECONDS: Final = 5.0
+
+
+def _endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoint:
+    try:
+        return parse_url(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+def _pairs(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"'{value}' is not a header; write NAME=VALUE", ctx, param)
+        pairs.append((name, text))
+    return pairs
+
+
+url_option = click.option(
+    "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
+    callback=_endpoint, metavar="URL",
+    help="stomp://LOGIN:PASSCODE@HOST:PORT, or with TLS stomps://LOGIN:PASSCODE@HOST:PORT?ca=FILE, "
+    "and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another than the "
+    "default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("destination")
+@click.argument("body", required=False)
+@click.option(
+    "--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send the contents of this file.",
+)  # fmt: skip
+@click.option(
+    "--header", "headers", multiple=True, callback=_pairs, metavar="NAME=VALUE",
+    help="A header of the message; may be repeated.",
+)  # fmt: skip
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; the default is 4.")
+@click.option("--ttl", type=click.IntRange(1), metavar="MS", help="Milliseconds until it expires.")
+@click.option("--count", type=click.IntRange(1), default=1, help="Number of times to send it.")
+@click.option(
+    "--persistent/--not-persistent", default=None,
+    help="Whether it must survive a restart; the broker's default is yes.",
+)  # fmt: skip
+@click.option("--transaction", is_flag=True, help="Send all of them in one transaction.")
+@click.option(
+    "--must-route", is_flag=True, help="Exit with 1 if no queue took the message, or one of them."
+)
+@url_option
+@click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+def send(
+    destination: str,
+    body: str | None,
+    file: Path | None,
+    headers: list[tuple[str, str]],
+    priority: int | None,
+    ttl: int | None,
+    count: int,
+    persistent: bool | None,
+    transaction: bool,
+    must_route: bool,
+    endpoint: Endpoint,
+    as_json: bool,
+) -> None:
+    """Send a message, wait until the broker has it on disk, and show which queues accepted it.
+
+    DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE. The body comes from the argument,
+    from --file, or from standard input.
+    """
+    if must_route and transaction:
+        raise click.UsageError("--must-route with --transaction: of those no receipt says it")
+    _warn_of_prefix(destination)
+    all_headers = [("destination", destination), *headers]
+    if priority is not None:
+        all_headers.append(("priority", str(priority)))
+    if ttl is not None:
+        all_headers.append(("ttl", str(ttl)))
+    if persistent is not None:
+        all_headers.append(("persistent", "true" if persistent else "false"))
+    try:
+        with ExitStack() as files:
+            content = _content(body, file, files)
+            begun = perf_counter()
+            with StompClient(endpoint) as client:
+                outcomes = _send_all(client, all_headers, content, count, transaction)
+                client.disconnect()
+    except StompError as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        raise Failure(f"the body cannot be read: {error}") from error
+    seconds = perf_counter() - begun
+    routed = sorted({name for each in outcomes for name in _names(each)})
+    dropped = [each["dropped"] for each in outcomes if "dropped" in each]
+    if as_json:
+        told: dict[str, Any] = {
+            "sent": count, "bytes": content.size, "seconds": round(seconds, 6),
+            "routed": routed if outcomes else None,
+            "dropped": len(dropped) if outcomes else None, "reasons": sorted(set(dropped)),
+        }  # fmt: skip
+        show_json(told)
+    else:
+        what = "1 message" if count == 1 else f"{count:,} messages"
+        done = f"sent {what} of {counted(content.size, 'byte')} to {destination}"
+        click.echo(f"{done}; {_became(count, outcomes, routed, dropped)}")
+    if must_route and len(outcomes) - len(dropped) < count:
+        raise Failure(f"--must-route: {len(dropped) or 'some'} of {count:,} went to no queue")
+
+
+def _names(outcome: dict[str, str]) -> list[str]:
+    return outcome["routed"].split(",") if "routed" in outcome else []
+
+
+def _became(
+    count: int, outcomes: list[dict[str, str]], routed: list[str], dropped: list[str]
+) -> str:
+    """Return what became of the messages, as a sentence."""
+    if len(outcomes) < count:
+        return "accepted"
+    parts = []
+    if routed:
+        many = "queues" if len(routed) > 1 else "queue"
+        parts.append(f"routed to {many} {', '.join(routed)}, and safe on disk if persistent")
+    if dropped:
+        many = "" if len(dropped) == count else f"{len(dropped):,} "
+        parts.append(f"{many}dropped: {', '.join(sorted(set(dropped)))}")
+    return "; ".join(parts)
+
+
+def _warn_of_prefix(destination: str) -> None:
+    """Warn about a name that looks like a mistyped prefix; it is a valid name nevertheless."""
+    if destination.startswith(("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")):
+        return
+    first = destination.lstrip("/").split("/")[0].lower()
+    close = get_close_matches(first, ("queue", "topic"), n=1, cutoff=0.6)
+    if close and "/" in destination.lstrip("/"):
+        rest = destination.lstrip("/").partition("/")[2]
+        click.echo(
+            f"warning: '{destination}' is taken as the name of an address; did you mean "
+            f"/{close[0]}/{rest}?",
+            err=True,
+        )
+
+
+def _content(body: str | None, file: Path | None, files: ExitStack) -> Content:
+    """Return the body to send. A body from a file or a pipe is never completely in memory."""
+    if body is not None and file is not None:
+        raise click.UsageError("a body and --file at the same time; give one of them")
+    if file is not None:
+        source = files.enter_context(file.open("rb"))
+        return _from_file(source) if file.is_file() else _from_pipe(source, files)
+    if body is not None:
+        encoded = body.encode("utf-8", "surrogateescape")
+        return Content(len(encoded), lambda: iter([encoded]))
+    if sys.stdin.isatty():
+        raise click.UsageError("no body; give it as an argument, with --file or on standard input")
+    return _from_pipe(sys.stdin.buffer, files)
+
+
+def _from_pipe(source: IO[bytes], files: ExitStack) -> Content:
+    """Read a body from a pipe: its length must be known before it is sent, so it is stored
+    first."""
+    kept = files.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
+    copyfileobj(source, kept, PIECE_BYTES)
+    return _from_file(kept)
+
+
+def _from_file(source: IO[bytes]) -> Content:
+    def pieces() -> Iterator[bytes]:
+        source.seek(0)
+        while piece := source.read(PIECE_BYTES):
+            yield piece
+
+    return Content(source.seek(0, 2), pieces)
+
+
+def _send_all(
+    client: StompClient,
+    headers: list[tuple[str, str]],
+    content: Content,
+    count: int,
+    transaction: bool,
+) -> list[dict[str, str]]:
+    """Send, and wait for the confirmations: all receipts, or that of the commit.
+
+    Return what the receipts say about where the messages went.
+    """
+    if transaction:
+        client.send("BEGIN", [("transaction", TRANSACTION)])
+        for _ in range(count):
+            client.send_content([*headers, ("transaction", TRANSACTION)], content)
+        client.wait_for(client.request_receipt("COMMIT", [("transaction", TRANSACTION)]))
+        return []
+    receipts = []
+    asking = [*headers, ("receipt-outcome", "true")]
+    for number in range(count):
+        receipts.append(client.send_with_receipt(asking, content))
+        if number >= WINDOW:
+            client.wait_for(receipts[number - WINDOW])
+    for receipt in receipts[-WINDOW:]:
+        client.wait_for(receipt)
+    return [client.outcomes[receipt] for receipt in receipts if receipt in client.outcomes]
+
+
+@click.command()
+@click.argument("destination")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Stop after N messages.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=WAIT_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="Give up when no message arrives for this many seconds.",
+)
+@click.option(
+    "--ack",
+    type=click.Choice(["auto", "client", "client-individual"]),
+    default="client-individual",
+    show_default=True,
+    help="With auto a message counts as acknowledged when the broker has sent it, so "
+    "messages in transfer at the end are lost.",
+)
+@click.option("--keep", is_flag=True, help="Do not acknowledge: the messages go back.")
+@click.option(
+    "--reject", is_flag=True, help="Reject instead (NACK): a failed attempt, which counts."
+)
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C.")
+@click.option("--durable", metavar="NAME", help="As the durable subscription of this name.")
+@url_option
+@click.option("--json", "as_json", is_flag=True, help="Print one object a line.")
+def receive(
+    destination: str,
+    count: int,
+    timeout: float,
+    ack: Literal["auto", "client", "client-individual"],
+    keep: bool,
+    reject: bool,
+    follow: bool,
+    durable: str | None,
+    endpoint: Endpoint,
+    as_json: bool,
+) -> None:
+    """Receive messages, print their bodies, and acknowledge each message after printing it.
+
+    A long body is never completely in memory, except with --json.
+
+    Exit code 1 if fewer than --count arrived in time.
+    """  # fmt: skip
+    if keep and reject:
+        raise click.UsageError("--keep and --reject are different answers; give one of them")
+    if (keep or reject) and ack == "auto":
+        what = "--keep" if keep else "--reject"
+        raise click.UsageError(f"{what} needs acknowledgements by the client; leave out --ack auto")
+    subscription = durable or "daybook-receive"
+    headers = [("destination", destination), ("id", subscription), ("ack", ack)]
+    if durable is not None:
+        headers.append(("persistent", "true"))
+    if not follow:
+        headers.append(("credit", f"{count},0"))
+    received = 0
+    interrupted = False
+    last = b""
+    try:
+        with StompClient(endpoint) as client:
+            client.wait_for(client.request_receipt("SUBSCRIBE", headers))
+            if follow:
+                click.echo(f"waiting for messages from {destination}; Ctrl-C ends", err=True)
+            try:
+                while follow or received < count:
+                    frame = client.message(None if follow else timeout)
+                    if frame is None:
+                        break
+                    received += 1
+                    _show(frame, as_json)
+                    frame.content.close()
+                    if ack != "auto" and not keep:
+                        answer = encode("NACK" if reject else "ACK", [("id", frame.headers["ack"])])
+                        # An answer makes room for a message more, and nobody waits for that one.
+                        if received == count and not follow:
+                            last = answer
+                        else:
+                            client.send_encoded(answer)
+            except KeyboardInterrupt:
+                interrupted = True
+            client.disconnect(last)
+    except StompError as error:
+        raise Failure(str(error)) from error
+    if received < count and not follow:
+        why = "before the interrupt" if interrupted else f"within {timeout:g} s"
+        click.echo(f"{received} of {count} messages arrived {why}", err=True)
+        sys.exit(EXIT_WRONG)
+
+
+def _show(frame: Frame, as_json: bool) -> None:
+    if as_json:
+        told: dict[str, Any] = {"headers": frame.headers, "body_bytes": frame.content.size}
+        show_json(told | body_fields(frame.body))
+    elif sys.stdout.isatty():
+        # A body must not control the terminal; elsewhere it is printed unchanged.
+        decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
+        for piece in frame.content.pieces():
+            click.echo("\n".join(printable(each) for each in decode(piece).split("\n")), nl=False)
+        click.echo(printable(decode(b"", True)))
+    else:
+        for piece in frame.content.pieces():
+            click.echo(piece, nl=False)
+        click.echo()
+    sys.stdout.flush()

@@ -1,0 +1,188 @@
+"""`daybook queue messages`: what is in a queue, and why its messages died, also by groups.
+
+Reads pages of the running broker, else of the journal. What it shows of deaths is what the broker
+wrote into the headers of dead letters and expired messages. Must never change anything.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from daybook.engine.facts.own_headers import (
+    DEATH_ADDRESS,
+    DEATH_ATTEMPTS,
+    DEATH_CONSUMER,
+    DEATH_COUNT,
+    DEATH_ENDED,
+    DEATH_ERROR,
+    DEATH_QUEUE,
+    DEATH_REASON,
+    DEATH_TIME,
+    DEATH_USER,
+)
+from daybook.server.administration import views
+from daybook.tools.administration.broker_access import broker_option, full_name
+from daybook.tools.administration.broker_commands import json_option, look
+from daybook.tools.administration.queue_messages import queue
+from daybook.tools.terminal.printing import show_json, show_table
+from daybook.tools.terminal.texts import moment, printable
+
+__all__ = ["queue"]
+
+LOOKED_AT_MAX: Final = 10_000
+"""How many messages are looked at with one command: finding the next page takes longer each time"""
+TEXT_LENGTH_MAX: Final = 60
+FIELDS: Final = {
+    "reason": DEATH_REASON,
+    "queue": DEATH_QUEUE,
+    "address": DEATH_ADDRESS,
+    "error": DEATH_ERROR,
+    "user": DEATH_USER,
+    "ended": DEATH_ENDED,
+}
+"""What messages are grouped by, and the header that says it."""
+NUMBERS: Final = {
+    "count": DEATH_COUNT,
+    "time": DEATH_TIME,
+    "attempts": DEATH_ATTEMPTS,
+    "consumer": DEATH_CONSUMER,
+}
+
+
+def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
+    """Return what headers say of a death, None if they say nothing."""
+    if DEATH_REASON not in headers:
+        return None
+    found: dict[str, Any] = {field: headers.get(name, "") for field, name in FIELDS.items()}
+    for field, name in NUMBERS.items():
+        said = headers.get(name, "")
+        found[field] = int(said) if said.isascii() and said.isdigit() else 0
+    return found
+
+
+def grouped(rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    """Return a row for each value of a field, those with the most messages first; that of messages
+    that did not die is None. Times are in milliseconds since 1970."""
+    found: dict[str | None, dict[str, Any]] = {}
+    for row in rows:
+        death = row["death"]
+        value = death[field] if death is not None else None
+        group = found.setdefault(
+            value, {field: value, "messages": 0, "first_time": None, "last_time": None}
+        )
+        group["messages"] += 1
+        if death is not None:
+            times = [
+                each
+                for each in (group["first_time"], group["last_time"], death["time"])
+                if each is not None
+            ]
+            group["first_time"], group["last_time"] = min(times), max(times)
+    return sorted(found.values(), key=lambda group: (-group["messages"], str(group[field])))
+
+
+def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[str, Any]]:
+    """Yield pages of a queue, until so many messages were looked at."""
+    offset: int | None = 0
+    while offset is not None and offset < limit:
+        # For the lambda below, which is called before the next page.
+        start, most = offset, min(views.PAGE_MAX, limit - offset)
+        page = look(
+            data,
+            {"do": "browse", "queue": name, "offset": start, "limit": most, "filter": chosen_by},
+            lambda state, start=start, most=most: views.browse(  # type: ignore[misc]
+                state, full_name(name), offset=start, limit=most, chosen_by=chosen_by
+            ),
+        )
+        yield page
+        offset = page["next_offset"]
+
+
+@queue.command("messages")
+@click.argument("name")
+@click.option(
+    "--group-by", type=click.Choice(tuple(FIELDS)),
+    help="Count messages by what they died of: its reason, the queue or address they were in, the"
+    " error or the user of the consumer, or how the last delivery ended.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1, LOOKED_AT_MAX), default=None, metavar="N",
+    help=f"Look at this many messages; {views.PAGE_DEFAULT} unless given, with --group-by"
+    f" {LOOKED_AT_MAX:,}, which is the most.",
+)  # fmt: skip
+@click.option(
+    "--filter", "chosen_by", default="", metavar="CONDITION",
+    help="Only messages for which this is true, as in SQL-92 (docs/filters.md).",
+)  # fmt: skip
+@broker_option
+@json_option
+def queue_messages(
+    name: str, group_by: str | None, limit: int | None, chosen_by: str, data: Path, as_json: bool
+) -> None:
+    """Show the messages of a queue, and why, when and where those died that are dead letters or
+    expired. Nothing is consumed."""
+    most = limit or (LOOKED_AT_MAX if group_by else views.PAGE_DEFAULT)
+    rows: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    for page in _pages(name, most, chosen_by, data):
+        rows += [row | {"death": death_in(row["headers"])} for row in page["messages"]]
+    left = page["in_queue"] - page["next_offset"] if page["next_offset"] is not None else 0
+    told: dict[str, Any] = {"queue": page["queue"], "in_queue": page["in_queue"], "left": left}
+    if group_by:
+        groups = grouped(rows, group_by)
+        if as_json:
+            show_json(told | {"groups": groups})
+        else:
+            _show_groups(groups, group_by)
+    elif as_json:
+        show_json(told | {"messages": rows})
+    else:
+        _show(rows)
+    if left and not as_json:
+        click.echo(f"{left:,} messages more, which this did not look at", err=True)
+
+
+def _show_groups(groups: list[dict[str, Any]], field: str) -> None:
+    show_table(
+        (field, "messages", "first death", "last death"),
+        [
+            (
+                _shortened(group[field]), group["messages"], _when(group["first_time"]),
+                _when(group["last_time"]),
+            )
+            for group in groups
+        ],
+    )  # fmt: skip
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    table = []
+    for row in rows:
+        death = row["death"] or dict.fromkeys((*FIELDS, *NUMBERS))
+        table.append(
+            (
+                str(row["message"]), row["state"], death["reason"], death["ended"],
+                death["attempts"], death["count"], _when(death["time"]), death["queue"],
+                death["user"], _shortened(death["error"]), row["body_bytes"],
+            )
+        )  # fmt: skip
+    show_table(
+        (
+            "message", "state", "died of", "last delivery", "attempts", "deaths", "last death",
+            "queue", "user", "error", "bytes",
+        ),
+        table,
+    )  # fmt: skip
+
+
+def _when(milliseconds: int | None) -> str | None:
+    return moment(milliseconds * 1000) if milliseconds is not None else None
+
+
+def _shortened(text: str | None) -> str | None:
+    if not text:
+        return text
+    text = printable(text)
+    return text if len(text) <= TEXT_LENGTH_MAX else text[: TEXT_LENGTH_MAX - 3] + "..."

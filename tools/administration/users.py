@@ -1,0 +1,395 @@
+"""Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
+
+They edit the users file; `show` also asks the running broker for its rules.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from daybook.engine.names.names import qualified, wrong_with_host
+from daybook.journal.data_directory import USERS
+from daybook.tools.administration.broker_access import (
+    URL_VARIABLE,
+    broker_option,
+    data_option,
+    reach,
+)
+from daybook.tools.administration.broker_commands import json_option
+from daybook.tools.terminal.failures import Commands, Failure
+from daybook.tools.terminal.paths import PathThatIsNamed
+from daybook.tools.terminal.printing import show_json_pretty, show_table
+
+if TYPE_CHECKING:
+    from daybook.server.users.users import Users
+
+USER_COLUMNS: Final = ("user", "roles", "hosts", "passcode", "token", "disabled")
+
+
+@click.group(cls=Commands)
+def user() -> None:
+    """Manage users and their roles. A running broker reads changes on SIGHUP."""
+
+
+users_option = click.option(
+    "--users-file", type=PathThatIsNamed(dir_okay=False, path_type=Path),
+    help="Another file than users.toml in the data directory.",
+)  # fmt: skip
+
+
+def _users(data: Path, users_file: Path | None) -> "Users":
+    if users_file is None and not data.is_dir():
+        raise Failure(
+            f"{data} is not a directory; name the broker's data directory with --data, or its "
+            "users file with --users-file"
+        )
+    # Hashing is slow to import.
+    from daybook.server.users.users import Users  # noqa: PLC0415
+
+    path = users_file if users_file is not None else data / USERS
+    url = os.environ.get(URL_VARIABLE)
+    if url and users_file is None:
+        click.echo(f"these users are in {path} here; the broker at {url} has its own", err=True)
+    return Users.load(path)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
+
+
+stdin_option = click.option(
+    "--passcode-stdin", is_flag=True, help="Read the passcode from standard input."
+)
+
+
+def _passcode(from_stdin: bool) -> str:
+    """Return the passcode that the user of the terminal types, or standard input has."""
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if _can_ask():
+        typed: str = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
+        return typed
+    raise click.UsageError(
+        "standard input is no terminal, so the passcode cannot be asked for; to read it "
+        "from there, use --passcode-stdin"
+    )
+
+
+def _check_hosts(hosts: tuple[str, ...], data: Path, users_file: Path | None) -> None:
+    """Refuse virtual hosts that the broker of the directory does not have.
+
+    Without a broker nothing knows them here; then its next start warns.
+    """
+    source = click.get_current_context().get_parameter_source("data")
+    if hosts and users_file is not None and source is click.core.ParameterSource.DEFAULT:
+        # The file may be that of another broker than the one of the default directory.
+        click.echo("the virtual hosts were not checked: --data does not name a broker", err=True)
+        return
+    for host in hosts:
+        if wrong_with_host(host):
+            # That is said when it is written.
+            return
+        # Anything about a name on the host: the broker refuses it if there is no such host.
+        if reach(data, {"do": "settings", "address": qualified(host, "any")}) is None:
+            click.echo(
+                "the virtual hosts were not checked, as no broker runs; its next start warns of any"
+                " that its configuration does not list",
+                err=True,
+            )
+            return
+
+
+def _done(what: str, users: "Users") -> None:
+    click.echo(f"{what} in {users.path}; a running broker reads it on SIGHUP")
+
+
+@user.command("add")
+@click.argument("login")
+@stdin_option
+@click.option(
+    "--no-passcode", is_flag=True,
+    help="Without a passcode: the user logs in by a certificate or a token only.",
+)  # fmt: skip
+@click.option("--role", "roles", multiple=True, help="A role of the user. May be repeated.")
+@click.option(
+    "--virtual-host", "hosts", multiple=True, metavar="HOST",
+    help="A virtual host that the user may use; without any, all. May be repeated.",
+)  # fmt: skip
+@users_option
+@data_option
+def user_add(
+    login: str, passcode_stdin: bool, no_passcode: bool, roles: tuple[str, ...],
+    hosts: tuple[str, ...], users_file: Path | None, data: Path,
+) -> None:  # fmt: skip
+    """Add a user; asks for the passcode, which is never taken from the command line."""
+    users = _users(data, users_file)
+    if no_passcode and passcode_stdin:
+        raise click.UsageError("--no-passcode and --passcode-stdin exclude each other")
+    _check_hosts(hosts, data, users_file)
+    users.add(login, None if no_passcode else _passcode(passcode_stdin), roles, hosts)
+    click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
+
+
+@user.command("import")
+@click.argument("source", type=PathThatIsNamed(exists=True, path_type=Path), metavar="FILE")
+@click.option(
+    "--roles", "roles_file", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path),
+    help="File of the roles of Artemis; default: artemis-roles.properties beside FILE.",
+)  # fmt: skip
+@users_option
+@data_option
+def user_import(source: Path, roles_file: Path | None, users_file: Path | None, data: Path) -> None:
+    """Take over the users of Artemis or RabbitMQ.
+
+    FILE is the folder etc of a broker of Artemis, its artemis-users.properties, or the definitions
+    of RabbitMQ, whose users come without passcodes. Users that exist already stay as they are.
+    """
+    # Reading configurations is slow to import.
+    from daybook.server.foreign.findings import Findings  # noqa: PLC0415
+    from daybook.server.foreign.importing import foreign_users  # noqa: PLC0415
+
+    users = _users(data, users_file)
+    findings = Findings()
+    found = foreign_users(source, roles_file, findings)
+    for each in findings.lost:
+        click.echo(f"warning: {each}", err=True)
+    if not found:
+        raise Failure(f"there are no users in {source}")
+    known = users.take_over(found)
+    for login in known:
+        click.echo(f"user '{login}' exists already and was not changed", err=True)
+    for login in sorted(found.keys() - known):
+        if not found[login].hash:
+            click.echo(f"user '{login}' has no passcode: `daybook user passwd {login}`", err=True)
+    _done(f"took over {len(found) - len(known):,} users", users)
+
+
+@user.command("passwd")
+@click.argument("login")
+@stdin_option
+@users_option
+@data_option
+def user_passwd(login: str, passcode_stdin: bool, users_file: Path | None, data: Path) -> None:
+    """Give a user another passcode. At the next reload its connections are closed."""
+    users = _users(data, users_file)
+    if login not in users.logins():
+        raise Failure(f"there is no user '{login}' in {users.path}")
+    users.change_passcode(login, _passcode(passcode_stdin))
+    _done(f"changed the passcode of user '{login}'", users)
+
+
+@user.command("disable")
+@click.argument("login")
+@users_option
+@data_option
+def user_disable(login: str, users_file: Path | None, data: Path) -> None:
+    """Let a user log in no more, but keep it. At the next reload its connections are closed."""
+    users = _users(data, users_file)
+    users.set_disabled(login, True)
+    _done(f"disabled user '{login}'", users)
+
+
+@user.command("enable")
+@click.argument("login")
+@users_option
+@data_option
+def user_enable(login: str, users_file: Path | None, data: Path) -> None:
+    """Let a user that was disabled log in again."""
+    users = _users(data, users_file)
+    users.set_disabled(login, False)
+    _done(f"enabled user '{login}'", users)
+
+
+@user.command("list")
+@users_option
+@data_option
+@json_option
+def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
+    """List all users with their roles."""
+    users = _users(data, users_file)
+    rows = [user_row(users, login) for login in users.logins()]
+    if as_json:
+        show_json_pretty(rows)
+    elif rows:
+        told = [[_cell(column, row[column]) for column in USER_COLUMNS] for row in rows]
+        show_table(USER_COLUMNS, told)
+    else:
+        click.echo("there are no users; guest may log in from this machine", err=True)
+
+
+def user_row(users: "Users", login: str) -> dict[str, Any]:
+    """Return what is known of a user, without secrets."""
+    found = users.find(login)
+    assert found is not None
+    return {
+        "user": login,
+        "roles": sorted(found.roles),
+        "hosts": sorted(found.hosts),
+        "passcode": bool(found.hash),
+        "token": bool(found.token),
+        "disabled": found.disabled,
+    }
+
+
+def _cell(name: str, value: Any) -> Any:
+    if name == "hosts" and not value:
+        return "all"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else value
+
+
+@user.command("remove")
+@click.argument("login")
+@users_option
+@data_option
+def user_remove(login: str, users_file: Path | None, data: Path) -> None:
+    """Remove a user."""
+    users = _users(data, users_file)
+    users.remove(login)
+    click.echo(f"removed user '{login}' from {users.path}; a running broker reads it on SIGHUP")
+
+
+@user.command("role")
+@click.argument("login")
+@click.option("--add", "added", multiple=True, metavar="ROLE", help="Give this role.")
+@click.option("--remove", "removed", multiple=True, metavar="ROLE", help="Take this role away.")
+@users_option
+@data_option
+def user_role(
+    login: str, added: tuple[str, ...], removed: tuple[str, ...], users_file: Path | None,
+    data: Path,
+) -> None:  # fmt: skip
+    """Give a user roles, and take others away. Rules of [[security-setting]] name roles."""
+    if not added and not removed:
+        raise click.UsageError("name at least one role, like --add sales")
+    users = _users(data, users_file)
+    users.change_roles(login, added, removed)
+    found = users.find(login)
+    roles = ", ".join(found.roles) if found is not None else ""
+    _done(f"user '{login}' has {f'the roles {roles}' if roles else 'no roles'}", users)
+
+
+@user.command("hosts")
+@click.argument("login")
+@click.argument("hosts", nargs=-1)
+@click.option("--all", "of_all", is_flag=True, help="All virtual hosts, also those to come.")
+@users_option
+@data_option
+def user_hosts(
+    login: str, hosts: tuple[str, ...], of_all: bool, users_file: Path | None, data: Path
+) -> None:
+    """Let a user use only the virtual hosts that are named.
+
+    At the next reload the connections of a user who may use fewer than before are closed.
+    """
+    if bool(hosts) == of_all:
+        raise click.UsageError("name the virtual hosts, or give --all")
+    users = _users(data, users_file)
+    _check_hosts(hosts, data, users_file)
+    users.set_hosts(login, hosts)
+    named = f"the virtual hosts {', '.join(hosts)}" if hosts else "all virtual hosts"
+    _done(f"user '{login}' may use {named}", users)
+
+
+@user.command("token")
+@click.argument("login")
+@click.option("--remove", is_flag=True, help="Take the token away instead.")
+@users_option
+@data_option
+def user_token(login: str, remove: bool, users_file: Path | None, data: Path) -> None:
+    """Make a token with which a user administers a broker over the network, and print it.
+
+    It replaces the one before, and cannot be shown again: only its hash is kept. The file is read
+    by a running broker on SIGHUP.
+    """
+    users = _users(data, users_file)
+    if remove:
+        users.remove_token(login)
+        _done(f"removed the token of user '{login}'", users)
+        return
+    click.echo(users.new_token(login))
+
+
+@user.command("show")
+@click.argument("login")
+@click.option("--address", default="#", show_default=True, help="What it may do here.")
+@click.option("--queue", default=None, help="The same for one queue of the address.")
+@click.option(
+    "--config", "config_file", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path),
+    help="By the rules of this file, instead of those of the running broker.",
+)  # fmt: skip
+@users_option
+@broker_option
+@json_option
+def user_show(
+    login: str, address: str, queue: str | None, config_file: Path | None,
+    users_file: Path | None, data: Path, as_json: bool,
+) -> None:  # fmt: skip
+    """Show a user, what it may do at an address, and where each answer comes from.
+
+    An address with wildcards stands for all addresses that match: `#` for all there are.
+    """
+    users = _users(data, users_file)
+    if users.find(login) is None and login != "guest":
+        raise Failure(f"there is no user '{login}' in {users.path}")
+    known = user_row(users, login) if users.find(login) is not None else {"user": login}
+    request = {"do": "rights", "user": login, "address": address, "queue": queue}
+    if config_file is None:
+        answer = reach(data, request)
+        if answer is None:
+            raise Failure(
+                f"no broker runs on {data}; name the file with its rules, with --config FILE"
+            )
+    else:
+        answer = _by_file(users, config_file, request)
+    if as_json:
+        show_json_pretty(known | {key: answer[key] for key in ("address", "queue", "permissions")})
+        return
+    for name, value in known.items():
+        click.echo(f"{name + ':':<10}{_cell(name, value) or '-'}")
+    if set(answer["roles"]) != set(known.get("roles", ())):
+        click.echo("the running broker has other roles: send it SIGHUP", err=True)
+    if not answer["has_rules"]:
+        on = f" on {', '.join(known['hosts'])}" if known.get("hosts") else ""
+        click.echo(f"there are no rules: every user may do everything{on}")
+        return
+    place = f"queue {queue} of {address}" if queue is not None else address
+    click.echo(f"at {place}:")
+    show_table(
+        ("permission", "allowed", "by", "rule", "granted to"),
+        [
+            (
+                row["permission"],
+                _cell("allowed", row["allowed"]),
+                row["by"],
+                _rules(row),
+                ", ".join(row["granted_to"]) or "nobody",
+            )
+            for row in answer["permissions"]
+        ],
+    )
+
+
+def _by_file(users: "Users", config_file: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Return what a user may do by a configuration file and the users file."""
+    # Reading a configuration is slow to import.
+    from daybook.engine.settings.permissions import Permissions  # noqa: PLC0415
+    from daybook.server.administration.rights_requests import RightsOf, rights  # noqa: PLC0415
+    from daybook.server.configuration.config import load  # noqa: PLC0415
+
+    config = load(config_file)
+    permissions = Permissions(
+        config.security_settings, users.roles(), config.wildcards.syntax, config.host_security
+    )
+    return rights(permissions, RightsOf(request["user"], request["address"], request["queue"]))
+
+
+def _rules(row: dict[str, Any]) -> str:
+    if not row["rules"]:
+        return "no rule covers it"
+    text = ", ".join(row["rules"])
+    return text if row["allowed"] or row["by"] or len(row["rules"]) == 1 else f"{text}, not all"

@@ -1,0 +1,31 @@
+"""What all commands share: options, numbers, times, tables, errors and exit codes.
+
+It must never know one command. Begin with `failures`, then `printing`.
+
+Modules:
+
+- `exit_codes`: The exit codes of the command lines. Those of `daybook health` are in
+  `server.monitoring.health`.
+- `extras`: The error for a missing package that belongs to one of Daybook's extras.
+- `failures`: How the command lines report errors: with a sentence and an exit code, never with a
+  traceback.
+- `history_options`: Options shared by commands about history: which data directory, which archive,
+  which output.
+- `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
+- `memory_option`: The option --memory: how much the embedded SQL engine may take before work goes
+  to disk.
+- `moments`: Moments on the command line: an LSN, or a time.
+- `numbers`: Numbers on the command line: ids and LSNs as commands print them, seconds, and rates.
+- `opening`: Opening the input of commands: the live journal of a data directory, and its archive.
+- `origins`: What a replayed message is a replay of, in words.
+- `paths`: Paths on a command line: checks before anything is opened.
+- `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
+- `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
+  each row.
+- `texts`: Times, names and bodies as text that is safe for terminals and JSON readers.
+- `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
+- `units`: The units of numbers that commands print: every number says what it counts.
+- `version_option`: The option --version of the command lines. Reading the version takes longer than
+  the rest.
+- `workers`: Processes that carry out pieces of long work, such as checking one segment of many.
+"""

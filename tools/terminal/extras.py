@@ -1,0 +1,27 @@
+"""The error for a missing package that belongs to one of Daybook's extras."""
+
+from typing import Final
+
+from daybook.journal.extras import install_command
+from daybook.tools.terminal.failures import Failure
+
+EXTRA: Final = {
+    "duckdb": "sql", "pyarrow": "sql", "sqlglot": "sql", "matplotlib": "plots",
+    "prompt_toolkit": "sql", "pygments": "sql", "pyspark": "spark", "deltalake": "delta",
+}  # fmt: skip
+"""The extra of Daybook that installs a package."""
+
+
+def needs_extra(error: ImportError, *, on_spark: bool = False) -> Failure:
+    """Return the error for a missing package; raises the import error again if it is another
+    package.
+
+    If Spark was asked for, it names the extra of Spark, which installs everything that a job needs.
+    """
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA.get(package)
+    if extra is None:
+        raise error
+    if on_spark and extra == "sql":
+        extra = "spark"
+    return Failure(f"this needs {package}; install it with: {install_command(extra)}")
