@@ -50,10 +50,10 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         TlsError                    server.network.layers.certificates
         TooFewDescriptors           server.process.descriptors
         UsersError                  server.users.users_file
-        BrokerTrouble               tools.drills.broker
-        Gone                        tools.drills.clients
-        NoSuchPoint                 tools.drills.points
-        Wrong                       tools.drills.witness
+        Gone                        tools.drills.clients.client
+        Wrong                       tools.drills.clients.witness
+        NoSuchPoint                 tools.drills.crash_points.points
+        BrokerTrouble               tools.drills.scratch.broker
         NoSuchMessageError          tools.trail
 
 Must never know any room: every room may import this module.

@@ -12,9 +12,9 @@ from daybook.engine.state.state import State
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.recovery.readonly import read_state
-from daybook.tools.drills.clients import Connect, Delivery, Receipt
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.workload import (
+from daybook.tools.drills.clients.client import Connect, Delivery, Receipt
+from daybook.tools.drills.clients.ledger import Ledger
+from daybook.tools.drills.clients.workload import (
     INPUT,
     ORDERS,
     OUTPUT,

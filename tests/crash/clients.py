@@ -12,7 +12,7 @@ from stompest.error import StompConnectionError, StompError  # type: ignore[impo
 from stompest.protocol import StompSpec  # type: ignore[import-untyped]
 from stompest.sync import Stomp  # type: ignore[import-untyped]
 
-from daybook.tools.drills.clients import Delivery, Gone, Heard, Receipt, Refused, unpadded
+from daybook.tools.drills.clients.client import Delivery, Gone, Heard, Receipt, Refused, unpadded
 
 CONNECT_SECONDS: Final = 20.0
 # That connections break is what these tests are about.

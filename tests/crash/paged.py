@@ -16,8 +16,8 @@ from typing import Final
 from daybook.engine.state.state import State
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.paging.checks.index_check import check
-from daybook.tools.drills.clients import Connect
-from daybook.tools.drills.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
+from daybook.tools.drills.clients.client import Connect
+from daybook.tools.drills.clients.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
 from tests.support.process import wait_for
 

@@ -17,9 +17,11 @@ from click.testing import CliRunner
 
 from daybook.recovery.signing.signing_keys import make_pair
 from daybook.tools import journal_cli
-from daybook.tools.drills import broker, campaigns, hardships, witness
-from daybook.tools.drills.campaigns import Asked
-from daybook.tools.drills.shape import Report
+from daybook.tools.drills.campaigns import drills, hardships
+from daybook.tools.drills.campaigns.drills import Asked
+from daybook.tools.drills.clients import witness
+from daybook.tools.drills.reports.report import Report
+from daybook.tools.drills.scratch import broker
 from tests.support.histories import some_history, write_history
 from tests.support.process import DAYBOOK, wait_for
 
@@ -41,7 +43,7 @@ max-delivery-attempts = 7
 def drill(folder: Path, name: str, rounds: int, seed: int = 5) -> Report:
     file = folder / "broker.toml"
     file.write_text(CONFIG, "utf-8")
-    return campaigns.run(Asked(name, file, rounds, 5.0, seed, 5.0, folder / "scratch"))
+    return drills.run(Asked(name, file, rounds, 5.0, seed, 5.0, folder / "scratch"))
 
 
 @pytest.mark.parametrize("name", ["power-cut", "slow-disk", "disk-full"])
@@ -83,7 +85,7 @@ def test_a_sound_release_is_killed_and_its_operator_is_left_alone(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        report = campaigns.run(Asked("kill", config, 1, 5.0, seed, keep=scratch))
+        report = drills.run(Asked("kill", config, 1, 5.0, seed, keep=scratch))
         with pytest.raises(BlockingIOError):
             supervisor.recv(100)
     check_sound(report)
@@ -351,7 +353,7 @@ def test_a_planted_mistake_is_found(
     monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
     monkeypatch.setattr(witness, "ANSWER_SECONDS", 5.0)
-    program = f"{plant}\nfrom daybook.tools.drills.serving import main\nmain()"
+    program = f"{plant}\nfrom daybook.tools.drills.scratch.server import main\nmain()"
     monkeypatch.setattr(broker, "PROGRAM", (sys.executable, "-P", "-c", program))
     report = drill(tmp_path, name, 1 if plant in OF_THE_INDEX else 4)
     assert not report.right

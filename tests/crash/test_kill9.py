@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.tools.drills.clients import Connect
+from daybook.tools.drills.clients.client import Connect
 from tests.crash.campaign import Campaign
 from tests.crash.clients import CLIENTS, StompPy
 

@@ -14,8 +14,8 @@ from bench.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checks.usability import check_apart, judge
-from daybook.tools.drills.clients import Connect, Receipt
-from daybook.tools.drills.workload import ORDERS
+from daybook.tools.drills.clients.client import Connect, Receipt
+from daybook.tools.drills.clients.workload import ORDERS
 from tests.crash.campaign import Campaign
 from tests.crash.clients import StompPy
 from tests.crash.paged import PagedCampaign

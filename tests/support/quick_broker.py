@@ -13,8 +13,8 @@ from daybook.journal.journal import Journal
 from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery import directory
 from daybook.recovery.starting import start_after
-from daybook.tools.drills.broker import BrokerTrouble
-from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.scratch.broker import BrokerTrouble
+from daybook.tools.drills.scratch.server import Serving
 
 NOW = 4_000_000_000_000_000
 

@@ -9,13 +9,18 @@ import random
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
+from daybook.engine.facts.events import MESSAGE
 from daybook.errors import DaybookError
+from daybook.history.catalogs import Catalogs
+from daybook.history.scan import event_at
+from daybook.journal.blocks.format import Damage
 from daybook.journal.data_directory import (
     BASE,
     CATALOGS,
@@ -29,24 +34,28 @@ from daybook.journal.data_directory import (
 from daybook.journal.disk import RealDisk
 from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import data_id_of, segment_names
-from daybook.paging.catalogs.catalog_file import SUFFIX
+from daybook.paging.catalogs.catalog_file import SUFFIX, CatalogFile
 from daybook.recovery.directory import why_foreign
-from daybook.tools.drills import report as reports
-from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
-from daybook.tools.drills.points import points_of
-from daybook.tools.drills.questions import Answer, answers, messages_of
-from daybook.tools.drills.serving import Serving
-from daybook.tools.drills.shape import Finding, Report, Tried
-from daybook.tools.drills.startable import is_in_use, no_start, refuse_unstartable
+from daybook.recovery.readonly import journal_disk
+from daybook.tools.drills.crash_points.points import points_of
+from daybook.tools.drills.reports import output as reports
+from daybook.tools.drills.reports.report import Finding, Report, Tried
+from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
+from daybook.tools.drills.scratch.server import Serving
+from daybook.tools.drills.scratch.startable import is_in_use, no_start, refuse_unstartable
+from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress
+from daybook.tools.trail import Trail, follow
 from daybook.tools.verification.catalog_verification import wrong_catalogs
 from daybook.tools.verification.verification import verify_data
 
 ABOUT: Final = "flipped bits in the files of a copy: found by verify, and refused or repaired"
 ID_BYTES: Final = 32
+QUESTIONS: Final = 5
+"""How many messages are asked for before and after a bit of a catalog is turned."""
+Answer = Trail | str
 SPARE_TIMES: Final = 2
 """A copy needs so many times its size of free space: an index may be built beside the old one."""
 
@@ -301,3 +310,39 @@ def _turn(path: Path, bit: int) -> int:
         file.seek(bit // 8)
         file.write(bytes([byte[0] ^ 1 << bit % 8]))
     return path.stat().st_ino
+
+
+def messages_of(data: Path, catalog: Path, chance: random.Random) -> list[int]:
+    """Return a sample of messages to which something happened in the part of the journal that a
+    sound catalog is about. Raises JournalError."""
+    try:
+        told = CatalogFile(catalog).told
+    except Damage:
+        return []
+    disk = journal_disk(data)
+    sample = [chance.randint(told.first_lsn, told.last_lsn) for _ in range(QUESTIONS)]
+    events = [event_at(disk, lsn) for lsn in sample]
+    # An event without a message is a question, too: the answer is that it is none.
+    return [
+        (event.row[MESSAGE] if event is not None else 0) or lsn
+        for event, lsn in zip(events, sample, strict=True)
+    ]
+
+
+def answers(data: Path, messages: Sequence[int]) -> list[Answer]:
+    """Return the trail of each message, or the sentence that there is none.
+
+    Catalogs only save time: with a damaged one every answer must be that of the journal.
+    """
+    disk = journal_disk(data)
+    with closing(Catalogs(data, disk)) as catalogs:
+        return [_answer(data, message, catalogs) for message in messages]
+
+
+def _answer(data: Path, message: int, catalogs: Catalogs) -> Answer:
+    try:
+        return follow(catalogs.disk, message, data, catalogs)
+    except DaybookError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"

@@ -133,13 +133,14 @@ def crash_points_command(
     by then.
     """
     path = chosen(ctx, directory, data)
-    from daybook.tools.drills import crash_points, report  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.crash_points import drill  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.reports import output  # noqa: PLC0415 (slow to import)
 
-    asked = crash_points.Asked(
+    asked = drill.Asked(
         path, flags["points"], drawn_seed(flags["seed"]), flags["minutes"],
-        flags["jobs"] or crash_points.jobs_default(), flags["tails"] or TAIL_NAMES, flags["at"],
+        flags["jobs"] or drill.jobs_default(), flags["tails"] or TAIL_NAMES, flags["at"],
     )  # fmt: skip
-    report.give(crash_points.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(drill.run(asked), html=flags["html"], as_json=flags["as_json"])
 
 
 config_option = click.option(
@@ -177,13 +178,14 @@ def campaign_command(name: str, rounds: int) -> Callable[[Command], Command]:
 
 
 def _campaign(name: str, flags: dict[str, Any]) -> None:
-    from daybook.tools.drills import campaigns, report  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.campaigns import drills  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.reports import output  # noqa: PLC0415 (slow to import)
 
-    asked = campaigns.Asked(
+    asked = drills.Asked(
         name, flags["config"], flags["rounds"], flags["minutes"], drawn_seed(flags["seed"]),
         flags.get("delay_ms", 0.0), flags["keep"],
     )  # fmt: skip
-    report.give(campaigns.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(drills.run(asked), html=flags["html"], as_json=flags["as_json"])
 
 
 @campaign_command("kill", 10)
@@ -249,14 +251,15 @@ def restore_command(
     original: where it is at hand, both must be the same broker at the last archived event.
     """
     path = chosen(ctx, directory, data)
-    from daybook.tools.drills import report, restore  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills import restore  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.reports import output  # noqa: PLC0415 (slow to import)
     from daybook.tools.terminal.opening import opened_archive  # noqa: PLC0415 (slow to import)
 
     archive = opened_archive(path, flags["url"], flags["config_file"])
     asked = restore.Asked(
         archive, path, flags["config_file"], drawn_seed(flags["seed"]), flags["keep"]
     )
-    report.give(restore.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(restore.run(asked), html=flags["html"], as_json=flags["as_json"])
 
 
 @drill_group.command("bit-rot")
@@ -282,10 +285,11 @@ def bit_rot_command(
     refuse in words, or serve what the journal says.
     """
     path = chosen(ctx, directory, data)
-    from daybook.tools.drills import bit_rot, report  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills import bit_rot  # noqa: PLC0415 (slow to import)
+    from daybook.tools.drills.reports import output  # noqa: PLC0415 (slow to import)
 
     asked = bit_rot.Asked(
         path, flags["config"], flags["flips"], flags["minutes"], drawn_seed(flags["seed"]),
         flags["keep"],
     )  # fmt: skip
-    report.give(bit_rot.run(asked), html=flags["html"], as_json=flags["as_json"])
+    output.give(bit_rot.run(asked), html=flags["html"], as_json=flags["as_json"])

@@ -25,11 +25,11 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.recovery.moments import state_at
 from daybook.recovery.readonly import journal_disk
 from daybook.recovery.salvage.restoring import restore_archive
-from daybook.tools.drills import report as reports
-from daybook.tools.drills.broker import DrillBroker
-from daybook.tools.drills.campaigns import NO_RETENTION, furnish, need_space, workplace
-from daybook.tools.drills.serving import Serving
-from daybook.tools.drills.shape import Finding, Line, Report, Tried
+from daybook.tools.drills.reports import output as reports
+from daybook.tools.drills.reports.report import Finding, Line, Report, Tried
+from daybook.tools.drills.scratch.broker import DrillBroker
+from daybook.tools.drills.scratch.server import Serving
+from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.terminal.printing import adding_up, progress
 from daybook.tools.verification.verification import Verdict, verify_data
 

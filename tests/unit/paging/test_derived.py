@@ -29,7 +29,7 @@ from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.paging.snapshots.derived_files import remove_damaged
 from daybook.paging.snapshots.snapshots import Snapshots
 from daybook.recovery.directory import open_directory
-from daybook.tools.drills.derived import HARMS
+from daybook.tools.drills.campaigns.derived_files import HARMS
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from tests.support.compiled import replaces_parts

@@ -17,9 +17,9 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 from daybook.recovery import directory as recoveries
 from daybook.tools import daybook, journal_cli
-from daybook.tools.drills import bit_rot, questions, restore
-from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.shape import Report
+from daybook.tools.drills import bit_rot, restore
+from daybook.tools.drills.reports.report import Report
+from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
 from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
@@ -180,13 +180,13 @@ def _believes_any_catalog(patch: pytest.MonkeyPatch) -> None:
 
 def _answers_otherwise(patch: pytest.MonkeyPatch) -> None:
     """With a damaged catalog the end of a story is missing."""
-    real = questions.follow
+    real = bit_rot.follow
 
     def follow(disk: Any, message: int, data: Path, catalogs: Any) -> Any:
         told = real(disk, message, data, catalogs)
         return told._replace(steps=told.steps[:-1]) if any(wrong_catalogs(data, disk)) else told
 
-    patch.setattr(questions, "follow", follow)
+    patch.setattr(bit_rot, "follow", follow)
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery import directory as recoveries
 from daybook.recovery.fold import fold_block
 from daybook.tools import daybook
-from daybook.tools.drills import crash_points, rehearsal
 from daybook.tools.drills.command import TAIL_NAMES
-from daybook.tools.drills.crash_points import Asked
-from daybook.tools.drills.reckoning import Reckoning
-from daybook.tools.drills.shape import Report
-from daybook.tools.drills.tails import TAILS
+from daybook.tools.drills.crash_points import rehearsal
+from daybook.tools.drills.crash_points.drill import Asked, run
+from daybook.tools.drills.crash_points.reckoning import Reckoning
+from daybook.tools.drills.crash_points.tails import TAILS
+from daybook.tools.drills.reports.report import Report
 from tests.support.compiled import replaces_parts
 from tests.support.histories import some_history, write_history
 
@@ -46,7 +46,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rehearse(history: Path, *tails: str, points: int = 5, at: str = "") -> Report:
     asked = Asked(history, points, 11, 5.0, 1, tails or TAIL_NAMES, at)
-    return crash_points.run(asked)
+    return run(asked)
 
 
 def test_the_command_knows_all_tails() -> None:

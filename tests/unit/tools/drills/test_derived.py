@@ -10,9 +10,9 @@ from daybook.journal import data_directory
 from daybook.journal.data_directory import CATALOGS, DERIVED, INDEX, LAST_WORDS, SNAPSHOTS, TABLES
 from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery.directory import open_directory
-from daybook.tools.drills import derived
-from daybook.tools.drills.derived import HARMS, OF_THE_INDEX, SAID, Wounds
-from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.campaigns import derived_files
+from daybook.tools.drills.campaigns.derived_files import HARMS, OF_THE_INDEX, SAID, Wounds
+from daybook.tools.drills.scratch.server import Serving
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
 
@@ -43,7 +43,7 @@ def test_a_start_says_that_it_rebuilds_the_index(
     data = tmp_path / "data"
     shutil.copytree(served, data)
     assert not any(SAID in each for each in notices(data))
-    monkeypatch.setattr(derived, "OF_THE_INDEX", (way,))
+    monkeypatch.setattr(derived_files, "OF_THE_INDEX", (way,))
     wounds = Wounds(1)
     assert wounds.inflict(data) == way
     tried = [each for each in wounds.tried if each.what == f"derived files, the index: {way}"]

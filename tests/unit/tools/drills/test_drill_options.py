@@ -13,9 +13,11 @@ from click.testing import CliRunner
 from daybook.journal.archive.archive import Archive
 from daybook.paging.tables.tables import IndexUnwritable
 from daybook.tools import daybook
-from daybook.tools.drills import bit_rot, campaigns, crash_points, restore
-from daybook.tools.drills.campaigns import Asked
+from daybook.tools.drills import bit_rot, restore
+from daybook.tools.drills.campaigns import drills
+from daybook.tools.drills.campaigns.drills import Asked
 from daybook.tools.drills.command import drill_group
+from daybook.tools.drills.crash_points import drill
 from tests.support.histories import some_history, write_history
 
 
@@ -41,12 +43,12 @@ NOT_REPEATED = {"html", "as_json", "data", "keep", "points"}
 def test_the_command_of_a_finding_has_all_options(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
     for name in ("kill", "power-cut", "slow-disk", "disk-full"):
-        check(name, campaigns._again(Asked(name, config, 3, 2.5, 7, 30.0)))
+        check(name, drills._again(Asked(name, config, 3, 2.5, 7, 30.0)))
     flipping = bit_rot.Asked(tmp_path, config, 3, 2.5, 7)
     check("bit-rot", bit_rot.again(flipping))
     check("restore", restore.Asked(Archive(str(tmp_path)), tmp_path, config, 7).again())
-    point = crash_points.Asked(tmp_path, 3, 7, 2.5, 2, ("inside",))
-    check("crash-points", crash_points.again(point, "a.seg:4096", "inside"))
+    point = drill.Asked(tmp_path, 3, 7, 2.5, 2, ("inside",))
+    check("crash-points", drill.again(point, "a.seg:4096", "inside"))
 
 
 def check(name: str, again: str) -> None:
@@ -81,7 +83,7 @@ def test_scratch_data_that_cannot_be_written_is_no_fault_of_the_journal(
     def rehearse(*given: Any) -> Any:
         raise IndexUnwritable("No space left on device")
 
-    monkeypatch.setattr(crash_points.Rehearsals, "rehearse", rehearse)
+    monkeypatch.setattr(drill.Rehearsals, "rehearse", rehearse)
     done = CliRunner().invoke(daybook.cli, ["drill", "crash-points", str(data), "--jobs", "1"])
     assert done.exit_code == 1
     assert "No space left on device" in done.output

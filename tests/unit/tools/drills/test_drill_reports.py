@@ -7,26 +7,27 @@ from typing import Any
 
 import pytest
 
-from daybook.tools.drills import campaigns, report
-from daybook.tools.drills.campaign import Campaign
-from daybook.tools.drills.hardships import FULL_SECONDS, DiskFull, Room
-from daybook.tools.drills.page import page_of
-from daybook.tools.drills.plots import POINTS_MAX, line
-from daybook.tools.drills.serving import Serving
-from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
+from daybook.tools.drills.campaigns import drills
+from daybook.tools.drills.campaigns.campaign import Campaign
+from daybook.tools.drills.campaigns.hardships import FULL_SECONDS, DiskFull, Room
+from daybook.tools.drills.reports import output
+from daybook.tools.drills.reports.page import page_of
+from daybook.tools.drills.reports.plots import POINTS_MAX, line
+from daybook.tools.drills.reports.report import Finding, Line, Mark, Report, Tried
+from daybook.tools.drills.scratch.server import Serving
 
 
 def made(*tried: Tried, findings: int = 0) -> Report:
-    made = report.begun("kill", "about", {}, 1)
+    made = output.begun("kill", "about", {}, 1)
     made.tried = list(tried)
     made.findings = [Finding("P1", f"lost {each}", "", "") for each in range(findings)]
-    report.finish(made, 1.0)
+    output.finish(made, 1.0)
     return made
 
 
 def printed(report_: Report, capsys: pytest.CaptureFixture[str]) -> str:
     with nullcontext() if report_.right else pytest.raises(SystemExit, match="1"):
-        report.give(report_, html=None, as_json=False)
+        output.give(report_, html=None, as_json=False)
     return capsys.readouterr().out
 
 
@@ -69,12 +70,12 @@ def test_a_disk_that_does_not_become_full_is_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Room, "_mount", lambda self, size: False)
-    told = report.begun("disk-full", "about", {}, 1)
+    told = output.begun("disk-full", "about", {}, 1)
     hardship = DiskFull(Room(tmp_path))
     campaign = Campaign(Serving("", str(tmp_path / "data")), hardship, 1, lambda done: None)
     told.tried = [Tried("rounds", 1, 1)]
-    campaigns._sum_up(campaign, hardship, told, campaigns.Asked("disk-full", None, 1, 1.0, 1))
-    report.finish(told, 1.0)
+    drills._sum_up(campaign, hardship, told, drills.Asked("disk-full", None, 1, 1.0, 1))
+    output.finish(told, 1.0)
     assert told.findings == []
     out = printed(told, capsys)
     assert "nothing was proved: could not fill the disk in time" in out

@@ -8,8 +8,8 @@ import pytest
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.missing import missing_messages
+from daybook.tools.drills.campaigns.campaign import missing_messages
+from daybook.tools.drills.clients.ledger import Ledger
 from tests.support.histories import write_history
 from tests.support.world import World
 

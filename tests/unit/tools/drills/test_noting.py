@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from daybook.tools.drills.hardships import DiskFull
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.noting import DiskPlan, NotingDisk, cut_power
-from daybook.tools.drills.witness import Wrong
+from daybook.tools.drills.campaigns.hardships import DiskFull
+from daybook.tools.drills.clients.ledger import Ledger
+from daybook.tools.drills.clients.witness import Wrong
+from daybook.tools.drills.disks.undo_log import DiskPlan, NotingDisk, cut_power
 
 SECTOR = 512
 OLD, NEW = b"o" * 8 * SECTOR, b"n" * 8 * SECTOR

@@ -25,8 +25,9 @@ from daybook.server.configuration.option import Option
 from daybook.server.configuration.options import ARRAYS, SECTIONS
 from daybook.server.configuration.signing_config import check_signing
 from daybook.tools import daybook
-from daybook.tools.drills import bit_rot, restore, serving
-from daybook.tools.drills.serving import Serving, drilled, make_key
+from daybook.tools.drills import bit_rot, restore
+from daybook.tools.drills.scratch import server
+from daybook.tools.drills.scratch.server import Serving, drilled, make_key
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
 
@@ -79,7 +80,7 @@ def test_no_option_reaches_what_the_operator_has(
     operators = config_of_operator()
     assert operators.journal.signing_key == f"/{OPERATOR}/file"
     assert operators.acceptors[0].client_ca == f"/{OPERATOR}/file"
-    monkeypatch.setattr(serving, "load", lambda *given: operators)
+    monkeypatch.setattr(server, "load", lambda *given: operators)
     found = drilled(Serving("", str(tmp_path / "data")))
     reached = [
         f"{section}.{field}"
@@ -126,8 +127,8 @@ def test_a_drill_signs_with_a_key_of_its_own(production: Path, tmp_path: Path) -
     found = drilled(Serving(str(production / "broker.toml"), str(data)))
     make_key(found)
     check_signing(found)
-    assert found.journal.signing_key == str(data.parent / serving.KEY)
-    assert found.journal.anchors == ("log", f"file:{data.parent / serving.ANCHORS}")
+    assert found.journal.signing_key == str(data.parent / server.KEY)
+    assert found.journal.anchors == ("log", f"file:{data.parent / server.ANCHORS}")
     his, own = production / "signing.pem", Path(found.journal.signing_key)
     assert own.read_bytes() != his.read_bytes()
 

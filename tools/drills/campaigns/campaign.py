@@ -7,23 +7,32 @@ must agree. A `Hardship` says what is special: how the broker ends, and what bec
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from daybook.engine.facts.events import KIND, RELATED, ROUTED
 from daybook.engine.state.invariants import check
 from daybook.errors import DaybookError
+from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of, segment_names
+from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import read_state
-from daybook.tools.drills.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.clients import Client, Delivery, Gone, Receipt, Refused, StompClient
-from daybook.tools.drills.derived import SAID, Wounds
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.missing import missing_messages
-from daybook.tools.drills.serving import Serving
-from daybook.tools.drills.witness import Wrong
-from daybook.tools.drills.workload import (
+from daybook.tools.drills.campaigns.derived_files import SAID, Wounds
+from daybook.tools.drills.clients.client import (
+    Client,
+    Delivery,
+    Gone,
+    Receipt,
+    Refused,
+    StompClient,
+)
+from daybook.tools.drills.clients.ledger import Ledger
+from daybook.tools.drills.clients.witness import Wrong
+from daybook.tools.drills.clients.workload import (
     DEAD,
     DRILL_STAFF,
     INPUT,
@@ -33,6 +42,8 @@ from daybook.tools.drills.workload import (
     begin_work,
     end_work,
 )
+from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
+from daybook.tools.drills.scratch.server import Serving
 from daybook.tools.verification.index_verification import copied_index
 from daybook.tools.verification.verification import verify_data
 
@@ -326,3 +337,32 @@ def _customer(port: int) -> Iterator[Client]:
         yield client
     finally:
         client.cut()
+
+
+def missing_messages(journal: Path, receipted: int) -> str:
+    """Return a sentence if the sound part of a journal has fewer messages than so many; "" if it
+    has them, or does not have its beginning.
+
+    A start that is refused after a crash may be right, because the journal is damaged. What then
+    matters is whether messages are gone.
+    """
+    found = 0
+    disk = RealDisk(journal)
+    with suppress(DaybookError, OSError):
+        if segment_names(disk) and first_lsn_of(disk) > FIRST_LSN:
+            return ""
+        for block in read_blocks(disk, LAYOUT, heaps=False):
+            if block.count:
+                columns = block.columns()
+                kinds, related = columns[KIND], columns[RELATED]
+                # A copy, of a dead letter for example, names its original.
+                found += sum(
+                    kind == ROUTED and not original
+                    for kind, original in zip(kinds, related, strict=True)
+                )
+    if found >= receipted:
+        return ""
+    return (
+        f"{receipted - found} of {receipted} messages with a receipt are not in the journal, as "
+        "far as it can be read"
+    )

@@ -15,8 +15,8 @@ from daybook.journal.blocks.format import RESERVE_NAME, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import open_segment, segment_names
 from daybook.paging.tables.layout import LAYOUT
-from daybook.tools.drills.overlay import Overlay
-from daybook.tools.drills.points import Point
+from daybook.tools.drills.crash_points.points import Point
+from daybook.tools.drills.disks.overlay import Overlay
 
 SECTOR_BYTES: Final = 512
 BEHIND_BYTES_MAX: Final = 4096

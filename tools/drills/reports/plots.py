@@ -9,7 +9,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import Final
 
-from daybook.tools.drills.shape import Line, Mark, Spread
+from daybook.tools.drills.reports.report import Line, Mark, Spread
 
 WIDTH: Final = 760
 HEIGHT: Final = 240

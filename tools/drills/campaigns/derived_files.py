@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.data_directory import DERIVED, INDEX, TABLES
-from daybook.tools.drills.shape import Tried
+from daybook.tools.drills.reports.report import Tried
 
 PAGE_BYTES: Final = 4096
 SAID: Final = "the index is rebuilt"

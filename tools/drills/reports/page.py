@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, Final
 
-from daybook.tools.drills.plots import histogram, line, text_of
-from daybook.tools.drills.shape import Report, Spread
+from daybook.tools.drills.reports.plots import histogram, line, text_of
+from daybook.tools.drills.reports.report import Report, Spread
 
 FINDINGS_MAX: Final = 500
 

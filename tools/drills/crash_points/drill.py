@@ -31,12 +31,12 @@ from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.journal.writing.lifeline import end_with
 from daybook.paging.snapshots.base import describe
 from daybook.paging.tables.tables import IndexUnwritable
-from daybook.tools.drills import report as reports
-from daybook.tools.drills.points import NoSuchPoint, Point, drawn, point_at, points_of
-from daybook.tools.drills.rehearsal import Rehearsals, Rehearsed, Task
-from daybook.tools.drills.shape import Finding, Line, Report, Tried
-from daybook.tools.drills.startable import refuse_unstartable
-from daybook.tools.drills.tails import TAILS
+from daybook.tools.drills.crash_points.points import NoSuchPoint, Point, drawn, point_at, points_of
+from daybook.tools.drills.crash_points.rehearsal import Rehearsals, Rehearsed, Task
+from daybook.tools.drills.crash_points.tails import TAILS
+from daybook.tools.drills.reports import output as reports
+from daybook.tools.drills.reports.report import Finding, Line, Report, Tried
+from daybook.tools.drills.scratch.startable import refuse_unstartable
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress

@@ -9,7 +9,7 @@ import threading
 import traceback
 from typing import Final, TypeAlias
 
-from daybook.tools.drills.clients import (
+from daybook.tools.drills.clients.client import (
     Client,
     Connect,
     Delivery,
@@ -19,7 +19,7 @@ from daybook.tools.drills.clients import (
     Refused,
     padded,
 )
-from daybook.tools.drills.ledger import Ledger, Misordered
+from daybook.tools.drills.clients.ledger import Ledger, Misordered
 
 PREFIX: Final = "/queue/"
 NAMES: Final = ("daybook-drill-orders", "daybook-drill-input", "daybook-drill-output")

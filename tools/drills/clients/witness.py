@@ -16,9 +16,9 @@ from daybook.client import stomp
 from daybook.client.control import ControlError, ask
 from daybook.client.endpoint import Endpoint
 from daybook.errors import DaybookError
-from daybook.tools.drills.clients import LOGIN, Gone, Receipt, Refused, StompClient, padded
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.workload import ORDERS, SPACE
+from daybook.tools.drills.clients.client import LOGIN, Gone, Receipt, Refused, StompClient, padded
+from daybook.tools.drills.clients.ledger import Ledger
+from daybook.tools.drills.clients.workload import ORDERS, SPACE
 
 BEAT_MS: Final = 200
 ANSWER_SECONDS: Final = 30.0

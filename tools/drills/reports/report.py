@@ -66,7 +66,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """All of a report; see `report.py`. `unproved` says why a drill that found nothing wrong proved
+    """All of a report; see `output.py`. `unproved` says why a drill that found nothing wrong proved
     nothing either."""
 
     drill: str

@@ -36,10 +36,10 @@ from daybook.recovery.directory import Recovered, fold_journal, open_journal
 from daybook.recovery.moments import begin_index
 from daybook.recovery.starting import start_after
 from daybook.server.process.version import VERSION
-from daybook.tools.drills.overlay import Overlay
-from daybook.tools.drills.points import Point, block_bytes, named
-from daybook.tools.drills.reckoning import Broken, Reckoning
-from daybook.tools.drills.tails import TAILS, Outcome, Scene, show
+from daybook.tools.drills.crash_points.points import Point, block_bytes, named
+from daybook.tools.drills.crash_points.reckoning import Broken, Reckoning
+from daybook.tools.drills.crash_points.tails import TAILS, Outcome, Scene, show
+from daybook.tools.drills.disks.overlay import Overlay
 
 SECOND_US: Final = 1_000_000
 LEAP_EVENTS: Final = 500_000

@@ -14,7 +14,7 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import data_id_of
 from daybook.recovery.directory import open_journal, why_foreign
-from daybook.tools.drills.overlay import Overlay
+from daybook.tools.drills.disks.overlay import Overlay
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.verification.index_verification import copied_index
 

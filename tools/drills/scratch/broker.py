@@ -16,9 +16,9 @@ import msgspec
 from msgspec.structs import replace
 
 from daybook.errors import DaybookError
-from daybook.tools.drills.serving import Serving
+from daybook.tools.drills.scratch.server import Serving
 
-PROGRAM: tuple[str, ...] = (sys.executable, "-P", "-m", "daybook.tools.drills.serving")
+PROGRAM: tuple[str, ...] = (sys.executable, "-P", "-m", "daybook.tools.drills.scratch.server")
 READY_SECONDS: Final = 120.0
 END_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.005

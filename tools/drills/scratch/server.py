@@ -23,9 +23,9 @@ from daybook.server.configuration.anchor_targets import FILE, LOG
 from daybook.server.configuration.config import Config, ConfigError, JournalConfig, LogConfig, load
 from daybook.server.process.service_manager import SUPERVISOR
 from daybook.server.service import run
-from daybook.tools.drills.noting import DiskPlan, NotingDisk
-from daybook.tools.drills.witness import BEAT_MS, HEADER_BYTES
-from daybook.tools.drills.workload import DEAD_NAME, NAMES, PREFIX, SPACE_NAME
+from daybook.tools.drills.clients.witness import BEAT_MS, HEADER_BYTES
+from daybook.tools.drills.clients.workload import DEAD_NAME, NAMES, PREFIX, SPACE_NAME
+from daybook.tools.drills.disks.undo_log import DiskPlan, NotingDisk
 
 STOMP: Final = "stomp"
 KEY: Final = "drill-signing.pem"

@@ -1,22 +1,16 @@
 """Running the drills that are campaigns on scratch data, and their reports."""
 
 import shlex
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from daybook.server.configuration.config import Config
-from daybook.tools.drills import report as reports
-from daybook.tools.drills.broker import BrokerTrouble
-from daybook.tools.drills.campaign import Campaign, Hardship
-from daybook.tools.drills.derived import Wounds
-from daybook.tools.drills.hardships import (
+from daybook.tools.drills.campaigns.campaign import Campaign, Hardship
+from daybook.tools.drills.campaigns.derived_files import Wounds
+from daybook.tools.drills.campaigns.hardships import (
     HANG_SECONDS,
     SEGMENT_BYTES,
     DiskFull,
@@ -24,10 +18,12 @@ from daybook.tools.drills.hardships import (
     Room,
     SlowDisk,
 )
-from daybook.tools.drills.serving import REPLACED, Serving, drilled, make_key
-from daybook.tools.drills.shape import Finding, Line, Mark, Report, Tried
-from daybook.tools.drills.witness import Wrong
-from daybook.tools.terminal.failures import Failure
+from daybook.tools.drills.clients.witness import Wrong
+from daybook.tools.drills.reports import output as reports
+from daybook.tools.drills.reports.report import Finding, Line, Mark, Report, Tried
+from daybook.tools.drills.scratch.broker import BrokerTrouble
+from daybook.tools.drills.scratch.server import Serving
+from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.terminal.printing import progress
 
 ABOUT: Final = {
@@ -52,7 +48,6 @@ SNAPSHOTS: Final = "journal.snapshot-every=256KiB"
 """Without it there would be no snapshot to damage."""
 SEGMENTS: Final = 3
 """So many segments must fit at least: the one before, the newest, and the next."""
-NO_RETENTION: Final = ("journal.retention-max-age=0", "journal.retention-max-bytes=0")
 SMALL_DISK: Final = (
     *NO_RETENTION, f"journal.segment-bytes={SEGMENT_BYTES}", "broker.min-disk-free=0",
     "broker.max-disk-usage=-1", "broker.disk-full-policy=BLOCK", "journal.snapshot-every=0",
@@ -98,39 +93,6 @@ def run(asked: Asked) -> Report:
         _sum_up(campaign, hardship, report, asked)
     reports.finish(report, time.monotonic() - begun)
     return report
-
-
-@contextmanager
-def workplace(keep: Path | None) -> Iterator[Path]:
-    """Yield an empty folder for scratch data. Raises Failure."""
-    if keep is None:
-        with TemporaryDirectory(prefix="daybook-drill-") as folder:
-            yield Path(folder).resolve()
-        return
-    if keep.exists() and any(keep.iterdir()):
-        raise Failure(f"{keep} is not empty: name a folder that is, or that does not exist")
-    keep.mkdir(parents=True, exist_ok=True)
-    yield keep.resolve()
-
-
-def furnish(serving: Serving, report: Report) -> Config:
-    """Make what a drill's broker needs beside its data, and note with which configuration it
-    serves. Raises ConfigError and OSError."""
-    config = drilled(serving)
-    make_key(config)
-    report.configuration = described(config)
-    report.notes.append(REPLACED)
-    return config
-
-
-def need_space(folder: Path, count: int) -> None:
-    """Raise Failure if a folder for scratch data has less free space than so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if free < count:
-        raise Failure(
-            f"the scratch data in {folder} needs {count:,} bytes, and {free:,} bytes are free: set "
-            "TMPDIR, or name another folder with --keep"
-        )
 
 
 def _prepared(
@@ -249,15 +211,3 @@ def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked
     )
     if asked.keep is not None:
         report.notes.append(f"kept: {asked.keep.resolve()}")
-
-
-def described(config: Config) -> dict[str, Any]:
-    """Return the configuration that was in force, without anything secret."""
-    hidden = {"data_directory", "users_file", "archive_directory", "signing_key", "anchors"}
-    told: dict[str, Any] = {}
-    for section, values in (("broker", config.broker), ("journal", config.journal)):
-        for key, value in msgspec.structs.asdict(values).items():
-            if key not in hidden:
-                told[f"{section}.{key.replace('_', '-')}"] = value
-    told["address settings"] = f"{len(config.address_settings)} matches"
-    return told

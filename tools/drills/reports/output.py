@@ -20,12 +20,8 @@ import click
 import msgspec
 
 from daybook.server.process.version import VERSION
-from daybook.tools.drills.page import page_of
-from daybook.tools.drills.shape import (
-    Bars,
-    Report,
-    Spread,
-)
+from daybook.tools.drills.reports.page import page_of
+from daybook.tools.drills.reports.report import Bars, Report, Spread
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.printing import show_json_pretty, show_table
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal.data_directory import JOURNAL
-from daybook.tools.drills import witness as witnesses
-from daybook.tools.drills.broker import DrillBroker
-from daybook.tools.drills.campaign import Hardship
-from daybook.tools.drills.ledger import Ledger
-from daybook.tools.drills.noting import DiskPlan, Lost, cut_power
-from daybook.tools.drills.witness import SPACE_BYTES, Witness, Wrong
+from daybook.tools.drills.campaigns.campaign import Hardship
+from daybook.tools.drills.clients import witness as witnesses
+from daybook.tools.drills.clients.ledger import Ledger
+from daybook.tools.drills.clients.witness import SPACE_BYTES, Witness, Wrong
+from daybook.tools.drills.disks.undo_log import DiskPlan, Lost, cut_power
+from daybook.tools.drills.scratch.broker import DrillBroker
 
 ROOM_BYTES: Final = 5 << 20
 MORE_BYTES: Final = 2 << 20

@@ -1,0 +1,12 @@
+"""Disks that misbehave: what a power cut takes away, slow and full disks, and views of an earlier
+moment.
+
+It must never know what the bytes are. Begin with `overlay`.
+
+Modules:
+
+- `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen
+  through a layer of changes in memory.
+- `undo_log`: A disk that notes what a power cut would take away, that is slow, or that has little
+  room.
+"""
