@@ -19,9 +19,10 @@ BUILD = "pip wheel"
 OLD = 1_000_000_000
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree with a module in every room, whose environments are ready and older than now."""
+    folder = tmp_path_factory.mktemp("made")
     for name in (
         "Makefile",
         "pyproject.toml",
@@ -30,22 +31,28 @@ def checkout(tmp_path: Path) -> Path:
         "README.md",
         "LICENSE",
     ):
-        shutil.copy(tree.ROOT / name, tmp_path)
+        shutil.copy(tree.ROOT / name, folder)
     for room in (*tree.rooms(), "etc", "src"):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "module.py").touch()
+        (folder / room).mkdir()
+        (folder / room / "module.py").touch()
     for name in (".venv", ".venv-compiled"):
-        bin_folder = tmp_path / name / "bin"
+        bin_folder = folder / name / "bin"
         bin_folder.mkdir(parents=True)
         for program in ("python", "daybook"):
             (bin_folder / program).write_text(FAKE)
             (bin_folder / program).chmod(0o755)
-        (tmp_path / name / ".made").touch()
-    for path in tmp_path.rglob("*"):
+        (folder / name / ".made").touch()
+    for path in folder.rglob("*"):
         os.utime(path, (OLD, OLD))
-    make(tmp_path, "serve")
-    make(tmp_path, "serve", "COMPILE=1")
-    return tmp_path
+    make(folder, "serve")
+    make(folder, "serve", "COMPILE=1")
+    return folder
+
+
+@pytest.fixture
+def checkout(made: Path, tmp_path: Path) -> Path:
+    """A copy of that tree, as old as it is."""
+    return shutil.copytree(made, tmp_path / "checkout")
 
 
 def make(checkout: Path, *words: str) -> str:
