@@ -25,6 +25,7 @@ from daybook.pipeline.jobs.replay import FROM_HEADER
 from daybook.pipeline.planning import Source
 from daybook.pipeline.reading import reading
 from daybook.pipeline.selection import Selection
+from tests.pipeline.conftest import QUICK_JAVA
 from tests.support.histories import write_history
 from tests.support.process import BrokerProcess, wait_for
 from tests.support.world import World
@@ -33,7 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.crash]
 
 Job: TypeAlias = "subprocess.Popen[str]"
 ROOT: Final = Path(__file__).parents[2]
-MESSAGES: Final = 1600
+MESSAGES: Final = 800
 QUEUE: Final = "/queue/copies"
 CONFIG: Final = """
 [[address-setting]]
@@ -48,7 +49,7 @@ history, checkpoint, url = sys.argv[1:]
 spark = session("local[2]")
 rows = (
     spark.readStream.format("journal")
-    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="800", splitBytes="1000")
+    .options(columns="lsn,body", kinds="Routed", maxRowsPerBatch="400", splitBytes="4000")
     .load(history)
 )
 query = (
@@ -179,11 +180,11 @@ def test_a_stream_of_spark_whose_driver_and_broker_are_killed(
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     arguments = (str(script), str(history), str(checkpoint), url_of(broker))
-    driver = start(*arguments)
-    wait_until_there(broker, driver, 200)
+    driver = start(*arguments, environment=QUICK_JAVA)
+    wait_until_there(broker, driver, 100)
     broker.kill()
     broker.start()
-    wait_until_there(broker, driver, 1000)
+    wait_until_there(broker, driver, 500)
     # In the middle of the second micro-batch or behind it.
     kill(driver)
     commits = sorted(
@@ -193,7 +194,7 @@ def test_a_stream_of_spark_whose_driver_and_broker_are_killed(
     # As if Spark had been killed just before it wrote that a batch was done.
     commits[-1].unlink()
     commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
-    finish(start(*arguments))
+    finish(start(*arguments, environment=QUICK_JAVA))
     numbers = [int(frame.body) for frame in drained(broker, MESSAGES)]
     assert sorted(numbers) == list(range(MESSAGES))
     before = refused_commits(broker)
@@ -212,17 +213,17 @@ def test_a_replay_whose_job_and_broker_are_killed(
     environment = {
         "XDG_STATE_HOME": str(tmp_path), "DAYBOOK_URL": url_of(broker), "DAYBOOK_ARCHIVE": "",
     }  # fmt: skip
-    for least in (chance.randrange(100, 400), chance.randrange(500, 800)):
+    for least in (chance.randrange(50, 200), chance.randrange(250, 400)):
         job = start(*arguments, environment=environment)
         wait_until_there(broker, job, least)
         kill(job)
     job = start(*arguments, environment=environment)
-    wait_until_there(broker, job, 1200)
+    wait_until_there(broker, job, 600)
     broker.kill()
     broker.start()
     report = msgspec.json.decode(finish(job).splitlines()[-1])
     assert report["omitted"] == report["incomplete"] == 0
-    assert report["published"] + report["already"] == report["messages"] < 1200
+    assert report["published"] + report["already"] == report["messages"] < 600
     frames = drained(broker, MESSAGES)
     assert [int(frame.body) for frame in frames] == list(range(MESSAGES))
     ids = [int(frame.headers[FROM_HEADER]) for frame in frames]
