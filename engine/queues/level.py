@@ -2,7 +2,7 @@
 
 A queue has a level for each priority that it holds, one for held entries and one for scheduled
 entries. The position of an entry is the LSN of the event by which it entered the queue. Invariants,
-checked by `engine.state.invariants` and, in isolation, by `tests/unit/engine/test_level.py`:
+checked by `engine.state.invariants` and, in isolation, by `tests/unit/engine/queues/test_level.py`:
 
 - Every READY entry that is resident is in exactly one place: the head, the islands of the gap, or
   the tail; it is `linked`. So positions rise from head over gap to tail.

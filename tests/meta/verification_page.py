@@ -58,13 +58,14 @@ def _list(module: str, name: str) -> Any:
 SIMULATION = "tests/simulation/test_mutations.py"
 SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
     "verify": (
-        Alone("tests/unit/journal/test_verify.py", "found|reported|named|refused|hide"),
-        Alone("tests/unit/tools/test_verify_plans.py", "wrong|damage|another|worker"),
-        Alone("tests/unit/paging/test_derived.py", "removes|counts_more|derived|older"),
+        Alone("tests/unit/journal/segments/test_verify.py", "found|reported|named|refused|hide"),
+        Alone("tests/unit/tools/verification/test_verify_plans.py", "wrong|damage|another|worker"),
+        Alone("tests/unit/paging/snapshots/test_derived_files.py",
+              "removes|counts_more|derived|older"),
         Alone("tests/simulation/test_damage.py", "flipped"),
     ),
     "audit": (
-        Listed("tests/unit/history/test_audit.py::test_a_planted_breach_is_found_and_proven",
+        Listed("tests/unit/history/audit/test_audit.py::test_a_planted_breach_is_found_and_proven",
                map(_said, _list("support.breaches", "BREACHES"))),
         Listed("tests/property/test_audit_mutations.py::test_a_mistake_of_the_engine_is_found",
                (row[0] for row in _list("property.test_audit_mutations", "MUTATIONS"))),
@@ -72,10 +73,12 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
                map(_said, _list("support.faults", "PLANTERS"))),
     ),
     "signatures": (
-        Alone("tests/unit/tools/test_proving.py", "found|foreign|refused|flipped|links_nothing"),
+        Alone("tests/unit/tools/verification/test_signature_proof.py",
+              "found|foreign|refused|flipped|links_nothing"),
         Alone("tests/unit/tools/test_exporting.py", "_not_|no_|found|proves_nothing"),
         Alone("tests/unit/tools/test_export_addresses.py", "found"),
-        Alone("tests/unit/tools/test_export_keys.py", "must_be|forged|_not_|compared|nowhere"),
+        Alone("tests/unit/tools/verification/test_export_keys.py",
+              "must_be|forged|_not_|compared|nowhere"),
     ),
     "drills": (
         Listed("tests/unit/tools/drills/test_crash_points.py::test_a_planted_mistake_is_found",

@@ -22,8 +22,8 @@ SEEDS_MAX = 60
 NOT_PLAYED = {
     "Signed": "a notary beside the broker asks for it; its tests are tests/interop/test_signing.py",
     "SigningKeyChanged": "as Signed",
-    "Forked": "a command writes it into a copy; tests/unit/recovery/test_fork.py",
-    "Lost": "a command writes it into a copy; tests/unit/recovery/test_salvage.py",
+    "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
+    "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",
     "salvaged": "as Lost",
     "restart": "only a queue that a crash left half deleted is removed for it",
     "disk-full": "a full disk blocks or refuses here, and nothing is dropped",

@@ -1,0 +1,90 @@
+"""Planted faults: in journals whose checksums and chain are right, an audit names the event."""
+
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import msgspec
+import pytest
+import zstandard
+
+from daybook.engine.facts import events
+from daybook.engine.facts.events import Row
+from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
+from daybook.history.audit import running
+from daybook.history.audit.running import Audit, audit_piece, joined, tasks
+from daybook.history.moments import last_lsn
+from daybook.journal.data_directory import DATA_ID, JOURNAL
+from daybook.journal.disk import RealDisk
+from daybook.tools.verification.verification import verify_data
+from tests.support.breaches import BREACHES, Planter, queue_left_out
+from tests.support.faults import appended, changed, of_kind
+from tests.support.histories import write_history
+from tests.support.world import Event
+
+SECOND = 1_000_000
+
+
+def audited(data: Path, after: int = 0, last: int = 0) -> Audit:
+    """Audit a data directory, in this process."""
+    disk = RealDisk(data / JOURNAL)
+    last = last or verify_data(disk, lambda _: None).report.last_lsn
+    now = time.time_ns() // 1000
+    found = tasks(data, disk, after, last, processes=1, now=now, tolerance=SECOND)
+    return joined([audit_piece(task, disk) for task in found])
+
+
+@pytest.mark.parametrize("planter", BREACHES, ids=lambda planter: planter.__name__)
+def test_a_planted_breach_is_found_and_proven(planter: Planter, tmp_path: Path) -> None:
+    planted = planter()
+    data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
+    found = audited(data)
+    first = found.breaches[0]
+    assert (first.rule, first.lsn) == (planted.rule, planted.lsn)
+    assert planted.lsn in first.lsns
+    assert found.breach_count == len(found.breaches) <= 2
+    assert not found.is_clean
+
+
+def test_verify_does_not_see_a_queue_that_was_left_out(tmp_path: Path) -> None:
+    """Why there is an audit: bytes, fold and invariants are right."""
+    planted = queue_left_out()
+    data = write_history(tmp_path / "data", planted.history, cuts=planted.ends)
+    assert verify_data(RealDisk(data / JOURNAL), lambda _: None).ok
+
+
+@pytest.mark.parametrize("name", ["base-v1", "base-v2"])
+def test_a_journal_of_an_earlier_release_is_allowed(name: str, tmp_path: Path) -> None:
+    """Its beginning left, and content that was carried is known only from later events. The world
+    that wrote it let messages of connections in that never were."""
+    golden = Path(__file__).parents[3] / "golden" / name
+    for packed in golden.rglob("*.zst"):
+        file = tmp_path / packed.relative_to(golden).with_suffix("")
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(zstandard.decompress(packed.read_bytes()))
+    expected = msgspec.json.decode((golden / "expected.json").read_bytes())
+    disk = RealDisk(tmp_path / JOURNAL)
+    (tmp_path / DATA_ID).write_text(expected["data_id"])
+    found = audited(tmp_path, expected["removed_lsn"], last_lsn(disk))
+    assert found.events > 200
+    assert {each.rule for each in found.breaches} <= {"sender"}
+    assert all(each.difference == 0 for each in found.accounts)
+
+
+def test_events_that_do_not_fit_are_breaches_however_long_the_journal_is(tmp_path: Path) -> None:
+    """No index can be folded over them, so the state cannot be read from one behind them."""
+    story = queue_left_out()
+    acknowledged = appended(story.history, _never_delivered(story.history))
+    acknowledged = appended(acknowledged, events.row(events.CONNECTION_REFUSED, reason=LIMIT))
+    data = write_history(tmp_path / "data", acknowledged, cuts=range(1, len(acknowledged)))
+    with patch.object(running, "STRETCH_EVENTS", 1):
+        found = audited(data, 0, len(acknowledged))
+    assert {(each.rule, each.lsn) for each in found.breaches} >= {
+        (story.rule, story.lsn),
+        ("fits", len(acknowledged) - 1),
+    }
+
+
+def _never_delivered(history: list[Event]) -> Row:
+    routed = of_kind(history, events.ROUTED)[0]
+    return changed(routed.row, kind=events.ACKNOWLEDGED, reason=BY_CONSUMER, message=1)
