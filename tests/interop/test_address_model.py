@@ -1,7 +1,4 @@
-"""Points of the address model that no other module here is about, on one broker for all of them.
-
-`proofs.toml` says which point of docs/compatibility.md each proves.
-"""
+"""Points of the address model that no other module here is about, on one broker for all of them."""
 
 import time
 from collections.abc import Iterator

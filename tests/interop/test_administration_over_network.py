@@ -18,7 +18,7 @@ from tests.interop.test_permissions import login, reload, user
 from tests.interop.using import sent
 from tests.support import nursery
 from tests.support.certificates import Authority
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -113,8 +113,7 @@ class Line:
 
 def recorded(broker: BrokerProcess, kind: str) -> list[dict[str, Any]]:
     """The details of all events of a kind."""
-    journal = str(Path(DAYBOOK).with_name("journal"))
-    command = [journal, "inspect", str(broker.data), "--kind", kind, "--json"]
+    command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]
     done = nursery.run(command, capture_output=True, check=True, text=True)
     return [json.loads(line)["detail"] for line in done.stdout.splitlines()]
 

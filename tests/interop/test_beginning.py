@@ -1,8 +1,6 @@
 """consumers-before-dispatch, delay-before-dispatch and purge-on-no-consumers on a real broker."""
 
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +9,7 @@ import pytest
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -23,8 +21,7 @@ def figures(broker: BrokerProcess) -> dict[str, Any]:
 
 
 def told(broker: BrokerProcess, kind: str) -> str:
-    journal = str(Path(sys.executable).with_name("journal"))
-    command = [journal, "inspect", str(broker.data), "--kind", kind]
+    command = [JOURNAL, "inspect", str(broker.data), "--kind", kind]
     return nursery.run(command, capture_output=True, check=True, text=True).stdout
 
 

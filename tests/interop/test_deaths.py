@@ -11,7 +11,7 @@ from daybook.engine.facts.own_headers import DEATH_HEADERS
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -57,7 +57,7 @@ def listed(broker: BrokerProcess, *words: str) -> Any:
 def audited(broker: BrokerProcess) -> None:
     broker.stop()
     for check in ("verify", "audit"):
-        command = [str(Path(DAYBOOK).with_name("journal")), check, str(broker.data)]
+        command = [JOURNAL, check, str(broker.data)]
         nursery.run(command, capture_output=True, check=True)
 
 

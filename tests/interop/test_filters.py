@@ -1,14 +1,12 @@
 """Filters on a real broker: subscriptions, durable ones over a kill, queues, and errors."""
 
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -98,9 +96,8 @@ def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
         offer(wire, "/topic/cars")
         subscribe(wire, "cars::light", id="s")
         assert [wire.expect("MESSAGE").body for _ in range(2)] == [b"golf", b"van"]
-    journal = str(Path(sys.executable).with_name("journal"))
     story = nursery.run(
-        [journal, "inspect", str(broker.data)], capture_output=True, text=True, check=True
+        [JOURNAL, "inspect", str(broker.data)], capture_output=True, text=True, check=True
     )
     assert "every filter on the address refused it" in story.stdout
 

@@ -13,11 +13,10 @@ from tests.interop.test_permissions import login, user
 from tests.interop.using import sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 CONFIG = """
 [[virtual-host]]
 name = "default"

@@ -9,11 +9,9 @@ import pytest
 from tests.interop.using import arrived, connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
-
-JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 
 
 def journal(*words: str) -> dict[str, Any]:

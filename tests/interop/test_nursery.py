@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import nursery
 from tests.support.nursery import Nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -31,7 +31,7 @@ def own() -> Iterator[Nursery]:
         [DAYBOOK, "--version"],
         [DAYBOOK, "status", "--data", "none"],
         [DAYBOOK, "no-such-command"],
-        [str(Path(DAYBOOK).with_name("journal")), "--help"],
+        [JOURNAL, "--help"],
         [sys.executable, "-m", "daybook", "--version"],
         [sys.executable, "-m", "daybook.tools.journal_cli", "stat", "none"],
     ],

@@ -13,7 +13,7 @@ import stomp  # type: ignore[import-untyped]
 from tests.interop.using import sent
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -95,7 +95,7 @@ def refused(broker: BrokerProcess, name: str, command: str, **headers: Any) -> F
 def denials(broker: BrokerProcess) -> list[dict[str, Any]]:
     """The details of all PermissionRefused."""
     command = ["journal", "inspect", str(broker.data), "--kind", "PermissionRefused", "--json"]
-    command[0] = str(Path(DAYBOOK).with_name("journal"))
+    command[0] = JOURNAL
     done = nursery.run(command, capture_output=True, check=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -9,11 +9,10 @@ import pytest
 from tests.interop.using import connected, daybook
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 CONFIG = """
 [[address-setting]]
 match = "#"

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -81,6 +80,6 @@ def test_what_failed_comes_later(delaying: BrokerProcess, is_killed: bool) -> No
     # Never earlier; how much later is a question of how busy the machine is.
     assert time.monotonic() - begun >= DELAY_MS / 1000
     assert figures(delaying)["messages"] == 0
-    command = [str(Path(sys.executable).with_name("journal")), "inspect", str(delaying.data)]
+    command = [JOURNAL, "inspect", str(delaying.data)]
     story = nursery.run(command, capture_output=True, check=True, text=True).stdout
     assert story.index("Returned") < story.index("Scheduled") < story.index("Due")

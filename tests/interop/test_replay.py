@@ -13,11 +13,10 @@ import pytest
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 LARGE = b"chunk " * 60_000
 
 

@@ -1,9 +1,7 @@
 """Retroactive addresses on a real broker: whoever comes later begins with what was sent before."""
 
 import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +10,7 @@ import pytest
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -220,6 +218,5 @@ def test_the_seam_under_a_running_producer_and_a_kill(broker: BrokerProcess, pag
         assert numbers == list(range(numbers[0], numbers[-1] + 1)), "no gap, no duplicate"
         assert numbers[-1] >= producer.last
         assert len(numbers) >= 3000
-    journal = str(Path(sys.executable).with_name("journal"))
     broker.stop()
-    nursery.run([journal, "verify", str(broker.data)], check=True, capture_output=True)
+    nursery.run([JOURNAL, "verify", str(broker.data)], check=True, capture_output=True)

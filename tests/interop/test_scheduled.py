@@ -1,8 +1,6 @@
 """Scheduled messages on a real broker, by the headers that Artemis reads."""
 
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +10,7 @@ from tests.interop.conftest import NO_LIMIT
 from tests.interop.using import daybook
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -113,8 +111,7 @@ def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
         assert wire.expect("MESSAGE").body == b"x"
         answer = daybook(broker, "queue", "deliver-scheduled", "jobs")
         assert answer == "queue 'jobs': nothing was scheduled in it\n"
-    journal = str(Path(sys.executable).with_name("journal"))
-    command = [journal, "inspect", str(broker.data)]
+    command = [JOURNAL, "inspect", str(broker.data)]
 
     def told() -> str:
         story = nursery.run(command, capture_output=True, check=True, text=True).stdout

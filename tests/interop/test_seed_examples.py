@@ -1,8 +1,6 @@
 """Worked examples of the manuals on expiry and redelivery over STOMP, as the journal has them."""
 
-import sys
 import time
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -10,11 +8,10 @@ import pytest
 
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-JOURNAL: Final = str(Path(sys.executable).with_name("journal"))
 DAY: Final = 86_400_000
 CONFIG = """
 [[address-setting]]

@@ -1,7 +1,6 @@
 """Temporary destinations on a real broker (seed, "Temporary Destinations"; ADR 57)."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from tests.interop.test_flow import status
 from tests.interop.using import connected, daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -188,6 +187,5 @@ def test_what_a_connection_leaves_may_be_removed_after_its_end(
             sent(other, "/queue/last", b"x")
     wait_for(lambda: status(broker)["queues"] == 1, "the end of its queue")
     broker.stop()
-    journal = Path(DAYBOOK).with_name("journal")
-    done = nursery.run([str(journal), "audit", str(broker.data)], capture_output=True, text=True)
+    done = nursery.run([JOURNAL, "audit", str(broker.data)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

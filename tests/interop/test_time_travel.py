@@ -1,18 +1,16 @@
 """The broker as it was: asked while it serves, after kills, from snapshots that it took."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.using import connected, daybook, sent
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-JOURNAL = str(Path(DAYBOOK).with_name("journal"))
 CONFIG = """
 [journal]
 snapshot-every = "16KiB"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -80,8 +80,7 @@ def test_a_trail_says_how_many_messages_there_are(broker: BrokerProcess) -> None
         for number in range(2):
             wire.send("SEND", destination="/queue/orders", order="4711", receipt=f"{number}")
             wire.expect("RECEIPT")
-    journal = str(Path(sys.executable).with_name("journal"))
-    command = [journal, "trail", str(broker.data), "--header", "order=4711"]
+    command = [JOURNAL, "trail", str(broker.data), "--header", "order=4711"]
     done = nursery.run(command, capture_output=True, text=True, check=True)
     assert "2 messages with the header order=4711" in done.stderr
     limited = nursery.run([*command, "--limit", "1"], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from tests.interop.test_permissions import login, reload, running
 from tests.interop.using import daybook, sent
 from tests.interop.wire import Frame
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -34,9 +34,8 @@ def test_a_delivery_says_who_sent_it_also_after_a_kill(tmp_path: Path) -> None:
             first, second = will.frames(2)
         assert first.headers["_AMQ_VALIDATED_USER"] == "sam"
         assert second.headers["_AMQ_VALIDATED_USER"] == "sam"
-        journal = str(Path(DAYBOOK).with_name("journal"))
         trail = nursery.run(
-            [journal, "trail", str(broker.data), first.headers["message-id"]],
+            [JOURNAL, "trail", str(broker.data), first.headers["message-id"]],
             capture_output=True, check=True, text=True,
         ).stdout  # fmt: skip
         assert "sam" in trail

@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -94,7 +94,7 @@ def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess)
     assert rows(broker, "queue")["dsub.all"]["messages"] == 0
     assert "PRICE.*" in rows(broker, "address")
     assert broker.stop() == 0
-    command = [str(Path(sys.executable).with_name("journal")), "verify", str(broker.data)]
+    command = [JOURNAL, "verify", str(broker.data)]
     assert nursery.run(command, capture_output=True, check=False).returncode == 0
 
 

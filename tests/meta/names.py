@@ -29,6 +29,7 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
+TEST = re.compile(r"(tests/[\w/]+\.py)((?:::\w+)+)")
 PATH = re.compile(r"[\w.-]+(/[\w.*-]+)+/?(:\w+)?|[\w.-]+/")
 TEXTS = ("Makefile", "pyproject.toml", "setup.py", "Dockerfile", ".ci/run")
 PROGRAMS = {"daybook": daybook.cli, "journal": journal_cli.cli}
@@ -153,6 +154,17 @@ def unknown_path(name: str, page: Path, root: Path = tree.ROOT) -> str:
     return f"{name}: there is no such file"
 
 
+def unknown_test(path: str, names: str, root: Path = tree.ROOT) -> str:
+    """Return what is wrong with the name of a test, "" if nothing is."""
+    if not (root / path).is_file():
+        return f"{path}: there is no such file"
+    source = (root / path).read_text("utf-8")
+    for name in names.removeprefix("::").split("::"):
+        if not re.search(rf"\b(?:def|class) {name}\b", source):
+            return f"{path} has no {name}"
+    return ""
+
+
 def unknown_name(name: str, known: frozenset[str], root: Path = tree.ROOT) -> str:
     """Return what is wrong with a name, "" if nothing is or if it does not look like a name."""
     if not NAME.fullmatch(name):
@@ -183,6 +195,8 @@ def unknown(page: Path, known: frozenset[str], foreign: frozenset[str]) -> Itera
             problem = unknown_command(words)
         elif words[0] == "make" and len(words) > 1:
             problem = unknown_target(words)
+        elif test := TEST.fullmatch(span):
+            problem = unknown_test(*test.groups())
         elif PATH.fullmatch(span):
             problem = unknown_path(span, page)
         else:

@@ -53,6 +53,8 @@ PLANTED = [
     ("journal verify --nonsense=1", "no option --nonsense"),
     ("engine/nonsense.py", "no such file"),
     ("engine/nonsense/", "no such file"),
+    ("tests/meta/nonsense.py::test_it", "no such file"),
+    ("tests/meta/test_names.py::test_nonsense", "tests/meta/test_names.py has no test_nonsense"),
     ("docs/nonsense-*.md", "no such file"),
     ("engine.nonsense", "engine/__init__.py has no nonsense"),
     ("engine.state.apply.nonsense()", "engine/state/apply.py has no nonsense"),

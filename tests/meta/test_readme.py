@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.meta import tree
+from tests.support.process import JOURNAL
 
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEFAULT_PORT = "61613"
@@ -45,7 +46,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 def told(folder: Path) -> str:
     """Return what the journal tells, also of a running broker."""
-    command = [str(Path(sys.executable).with_name("journal")), "inspect", "data"]
+    command = [JOURNAL, "inspect", "data"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
 

@@ -21,7 +21,7 @@ import msgspec
 from daybook.client.control import ask
 from tests.soak.crowd import IDLE, Crowd
 from tests.soak.watching import MEMORY_SLACK, Sample, Watch, draw, grown
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess
 
 CONFIG: Final = """
 [journal]
@@ -144,7 +144,7 @@ def audited(broker: BrokerProcess) -> list[str]:
     found = []
     for command in (
         [DAYBOOK, "pipeline", "audit", "--data", str(broker.data), "--format", "json"],
-        [str(Path(DAYBOOK).with_name("journal")), "verify", "--data", str(broker.data)],
+        [JOURNAL, "verify", "--data", str(broker.data)],
     ):
         done = subprocess.run(command, capture_output=True, check=False, text=True)
         if done.returncode:

@@ -23,6 +23,8 @@ from tests.support.nursery import FORKED_NAME, Nursling, nursery
 DAYBOOK: Final = str(Path(sys.executable).with_name("daybook"))
 """The installed script, as users start it: unlike `python -m`, it imports nothing from where it is
 started."""
+JOURNAL: Final = str(Path(sys.executable).with_name("journal"))
+"""The other one."""
 
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0

@@ -10,7 +10,7 @@ import pytest
 from tests.interop.using import daybook, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -187,7 +187,7 @@ def test_a_name_with_spaces_and_parentheses_is_one_everywhere(tmp_path: Path) ->
         with urlopen(f"http://127.0.0.1:{broker.ports[1]}/metrics", timeout=30) as answer:
             assert f'queue="{NAME} on 1.2"' in answer.read().decode()
         assert broker.stop() == 0, broker.log_text()
-        command = [str(Path(DAYBOOK).with_name("journal")), "inspect", str(broker.data)]
+        command = [JOURNAL, "inspect", str(broker.data)]
         command += ["--at", "60", "--queue", f"{NAME} on 1.0", "--json"]
         inspected = nursery.run(command, capture_output=True, check=False, text=True)
         assert inspected.stdout.strip(), inspected.stderr

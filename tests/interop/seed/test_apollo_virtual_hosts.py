@@ -13,7 +13,7 @@ import pytest
 
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -102,7 +102,7 @@ def cli(broker: BrokerProcess, *words: str) -> Any:
 
 
 def journal(broker: BrokerProcess, *words: str) -> str:
-    command = [str(Path(DAYBOOK).with_name("journal")), *words, "--data", str(broker.data)]
+    command = [JOURNAL, *words, "--data", str(broker.data)]
     done = nursery.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
