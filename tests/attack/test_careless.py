@@ -4,21 +4,13 @@ import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-from daybook.client.control import ask
 from tests.attack.honest import Beside
+from tests.interop.using import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
 FAR = "999999999999,999999999999"
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook status` shows."""
-    answer = ask(broker.directory, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def come_and_go(broker: BrokerProcess, count: int) -> None:

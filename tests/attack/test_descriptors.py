@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from daybook.client.control import ask
 from daybook.server.process.descriptors import RESERVE
 from tests.attack.honest import Beside
+from tests.interop.using import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -36,13 +35,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     config = PAGING
     with BrokerProcess(tmp_path / "data", config=config, open_files=(LIMIT, LIMIT)) as process:
         yield process.start()
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook status` shows."""
-    answer = ask(broker.directory, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def body(number: int) -> bytes:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.honest import Honest
-from daybook.client.control import ask
 from tests.attack.honest import Beside
+from tests.interop.using import status
 from tests.interop.wire import Closed, Frame, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
 
@@ -34,12 +33,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def beside(broker: BrokerProcess) -> Iterator[Beside]:
-    with Honest(broker.port) as honest:
-        yield Beside(broker, honest)
-
-
-@pytest.fixture
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as found:
         yield found
@@ -51,12 +44,6 @@ def wired(broker: BrokerProcess, stack: ExitStack, **options: Any) -> Wire:
     stack.callback(wire.close)
     assert wire.connect().command == "CONNECTED"
     return wire
-
-
-def status(broker: BrokerProcess) -> dict[str, object]:
-    answer = ask(broker.directory, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def fed(wire: Wire, data: bytes, times: int) -> Frame | None:
@@ -89,7 +76,7 @@ def test_open_transactions(beside: Beside, stack: ExitStack, scale: int) -> None
             for wire in wires:
                 fed(wire, message, 90)
         held = status(beside.broker)
-    assert held["memory"]["transactions"] <= SHARE  # type: ignore[index]
+    assert held["memory"]["transactions"] <= SHARE
     assert "max-transactions-memory" in beside.broker.log_text()
     # Whoever asks little is let finish.
     modest.send("COMMIT", transaction="modest", receipt=2)
@@ -196,7 +183,7 @@ def test_deliveries_that_are_never_acknowledged(beside: Beside, stack: ExitStack
             wire.send("SUBSCRIBE", destination="/queue/u", id=1, ack="client", credit=100000)
         taken = sum(_drain(wire) for wire in takers)
         held = status(beside.broker)
-    assert held["memory"]["unacknowledged"] <= SHARE + 8 * MIB  # type: ignore[index]
+    assert held["memory"]["unacknowledged"] <= SHARE + 8 * MIB
     # One user has half of it.
     assert 250 < taken < 1300
     # They settle nothing and keep others from having any: the largest go, and theirs comes back.
@@ -225,7 +212,7 @@ def test_frames_that_never_end(beside: Beside, stack: ExitStack) -> None:
         for wire in wires:
             fed(wire, begun, 1)
         wait_for(lambda: "did not finish" in beside.broker.log_text(), "the first to go")
-    assert status(beside.broker)["memory"]["input"] <= SHARE  # type: ignore[index]
+    assert status(beside.broker)["memory"]["input"] <= SHARE
 
 
 def test_queues_connections_and_ids_of_one_user(broker: BrokerProcess, stack: ExitStack) -> None:
@@ -319,7 +306,7 @@ def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:
         _ask_and_wait(wire, 1000, destination="/queue/warm")
 
         def compare(kind: str, grow: Callable[[], None]) -> None:
-            wait_for(lambda: status(broker)["memory"]["journal"] == 0, "the disk")  # type: ignore[index]
+            wait_for(lambda: status(broker)["memory"]["journal"] == 0, "the disk")
             counted, had = _held(broker), broker.rss_bytes()
             grow()
             grown = broker.rss_bytes() - had
@@ -348,7 +335,7 @@ def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:
         in_flight()
         # They are the same messages, counted as another kind.
         held = status(broker)["memory"]
-        assert held["messages"] < 8 * MIB < held["unacknowledged"]  # type: ignore[index]
+        assert held["messages"] < 8 * MIB < held["unacknowledged"]
         assert _held(broker) - before < 8 * MIB
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.honest import Honest
 from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
@@ -28,13 +27,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker with a probe."""
     with BrokerProcess(tmp_path / "data", listen=LISTEN) as process:
         yield process.start()
-
-
-@pytest.fixture
-def beside(broker: BrokerProcess) -> Iterator[Beside]:
-    """A client of the broker."""
-    with Honest(broker.port) as honest:
-        yield Beside(broker, honest)
 
 
 def ready_seconds(broker: BrokerProcess) -> float:

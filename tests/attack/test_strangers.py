@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from bench.honest import Honest
-from daybook.client.control import ask
 from daybook.engine.facts import details, events
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import journal_disk
 from tests.attack.honest import Beside
+from tests.interop.using import status
 from tests.interop.wire import Wire, frame
 from tests.support.process import BrokerProcess, wait_for
 
@@ -54,13 +54,6 @@ def beside(broker: BrokerProcess) -> Iterator[Beside]:
     """Joe, who has logged in."""
     with Honest(broker.port, login="joe", passcode="right") as honest:
         yield Beside(broker, honest)
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook status` shows."""
-    answer = ask(broker.directory, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def log_in(broker: BrokerProcess) -> float:

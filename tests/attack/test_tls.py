@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.honest import Honest
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
 from tests.support.certificates import Authority
@@ -31,12 +30,6 @@ def broker(tmp_path: Path, authority: Authority) -> Iterator[BrokerProcess]:
     )
     with BrokerProcess(tmp_path / "data", listen=listen) as process:
         yield process.start()
-
-
-@pytest.fixture
-def beside(broker: BrokerProcess) -> Iterator[Beside]:
-    with Honest(broker.port) as honest:
-        yield Beside(broker, honest)
 
 
 def hello(authority: Authority) -> bytes:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import pytest
 
+from bench.preload import NoCompiler, compile_library
+from tests.crash.power import SOURCE
 from tests.interop.clients import KINDS, PYTHON, Client, How
 from tests.interop.npm import install
 from tests.support.process import BrokerProcess, started_by
@@ -46,6 +48,15 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         yield process.start()
         # Whatever the tests did to it, it stops cleanly.
         assert process.stop() == 0, process.log_text()
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The black box below a process, which also makes disks full, broken and slow, or hang."""
+    try:
+        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
+    except NoCompiler as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, queues, sent
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -109,11 +109,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def wire(model: BrokerProcess) -> Iterator[Wire]:
     with connected(model) as found:
         yield found
-
-
-def queues(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
-    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return {row["queue"]: row for row in found}
 
 
 def subscribe(wire: Wire, destination: str, ack: str = "client-individual", **more: str) -> None:

@@ -102,8 +102,8 @@ def test_a_full_address_blocks_all_of_it(broker: BrokerProcess) -> None:
         ("/queue/a,/topic/b.*", "wildcards"),
     ],
 )
-def test_wrong_ones_are_refused(broker: BrokerProcess, destination: str, said: str) -> None:
-    with connected(broker) as producer:
+def test_wrong_ones_are_refused(shared_broker: BrokerProcess, destination: str, said: str) -> None:
+    with connected(shared_broker) as producer:
         producer.send("SEND", b"x", destination=destination)
         assert said in producer.expect("ERROR").headers["message"]
-    assert daybook(broker, "queue", "list", "--json").strip() == "[]"
+    assert daybook(shared_broker, "queue", "list", "--json").strip() == "[]"

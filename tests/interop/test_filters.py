@@ -110,8 +110,10 @@ def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
         ({"selector": "a = 1", "filter": "a = 2"}, "selector and filter mean the same"),
     ],
 )
-def test_what_is_wrong_is_said(broker: BrokerProcess, headers: dict[str, str], part: str) -> None:
-    with Wire(broker.port) as wire:
+def test_what_is_wrong_is_said(
+    shared_broker: BrokerProcess, headers: dict[str, str], part: str
+) -> None:
+    with Wire(shared_broker.port) as wire:
         wire.connect()
         wire.send("SUBSCRIBE", id="s", destination="/topic/cars", **headers)
         frame = wire.expect("ERROR")

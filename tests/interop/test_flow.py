@@ -8,11 +8,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from daybook.client.control import ask
+from tests.interop.using import status
 from tests.interop.wire import Frame, Wire
 from tests.support.chance import seed_of
 from tests.support.process import BrokerProcess, wait_for
@@ -92,13 +91,6 @@ def test_a_consumer_that_stops_reading_and_goes_on_gets_everything(broker: Broke
         )
         for number, frame in enumerate(take(consumer, 300)):
             assert frame.headers["n"] == str(number)
-
-
-def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
-    """Ask the broker about itself."""
-    answer = ask(broker.directory, {"do": what})
-    assert answer is not None
-    return answer
 
 
 def test_credit_counts_bodies_and_holds_without_acknowledgements(broker: BrokerProcess) -> None:

@@ -1,20 +1,13 @@
 """Message groups on a real broker, by the headers that Artemis reads."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from tests.interop.using import daybook
+from tests.interop.using import daybook, queues
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
-
-
-def figures(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
-    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return {row["queue"]: row for row in found}
 
 
 class Worker(Wire):
@@ -68,7 +61,7 @@ def test_each_group_sticks_to_a_consumer(broker: BrokerProcess, header: str) -> 
     with Worker(broker) as first, Worker(broker) as second, Producer(broker) as producer:
         producer.put("a1 b1 a2 a3 b2 c1 c2", header)
         assert (first.get(5), second.get(2)) == ("a1 a2 a3 c1 c2", "b1 b2")
-        assert figures(broker)["jobs"]["groups"] == 3
+        assert queues(broker)["jobs"]["groups"] == 3
 
 
 def test_another_consumer_gets_the_group_in_order(broker: BrokerProcess) -> None:
@@ -110,7 +103,7 @@ def test_buckets_and_none(broker: BrokerProcess) -> None:
     with Worker(broker) as first, Worker(broker) as second, Producer(broker) as producer:
         producer.put("a1 b1 -1 c1")
         assert (first.get(3), second.get(1)) == ("a1 b1 c1", "-1")
-        assert figures(broker)["jobs"]["groups"] == 1
+        assert queues(broker)["jobs"]["groups"] == 1
     daybook(broker, "queue", "create", "none", "--group-buckets", "0")
     none = "/queue/none"
     with (

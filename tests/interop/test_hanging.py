@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.preload import NoCompiler, compile_library
 from daybook.client.control import ask
 from daybook.journal.data_directory import JOURNAL
 from daybook.server.monitoring.health import problems
-from tests.crash.power import SOURCE
 from tests.interop.test_index_damage import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
@@ -159,15 +157,6 @@ def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: Broker
     broker.start()
     assert status(broker)["messages_ready"] == 0
     assert broker.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The black box below a process, which also lets syncs hang."""
-    try:
-        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
-    except NoCompiler as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -10,15 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from daybook.client.control import ask
 from daybook.engine.facts import events
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
+from tests.interop.using import status
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -139,12 +138,6 @@ class Download:
 def subscribe(wire: Wire, **headers: str) -> None:
     wire.connect(**headers)
     wire.send("SUBSCRIBE", destination="/queue/big", id=1, ack="client-individual", credit="1,0")
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    answer = ask(broker.data, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def message_counts(broker: BrokerProcess) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from bench.preload import NoCompiler, compile_library
 from daybook.client.control import ask
 from daybook.engine.facts.events import BY_NUMBER
 from daybook.journal.blocks.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
@@ -22,8 +21,8 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import read_state
 from daybook.tools.verification.verification import verify_data
-from tests.crash.power import SOURCE
 from tests.interop.conftest import NO_LIMIT
+from tests.interop.using import status
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
 
@@ -208,15 +207,6 @@ def test_hang_up_reloads_settings_and_users(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The black box below a process, which also makes disks full, broken and slow."""
-    try:
-        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
-    except NoCompiler as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(params=["full", "broken"])
 def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The file that makes the disk so while it exists."""
@@ -275,8 +265,8 @@ def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
         assert "disk is full" in sender.errors[0]
         sender.join()
     else:
-        wait_for(lambda: _status(broker)["blocked"], "a producer that is held")
-        assert "disk is full" in _status(broker)["blocked"][0]["why"]
+        wait_for(lambda: status(broker)["blocked"], "a producer that is held")
+        assert "disk is full" in status(broker)["blocked"][0]["why"]
     with Wire(broker.port) as consumer:
         consumer.connect()
         consumer.send("SUBSCRIBE", destination="/queue/early", id=1, ack="client-individual")
@@ -296,12 +286,6 @@ def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
     assert not sender.missing_in(broker.directory)
 
 
-def _status(broker: BrokerProcess) -> dict[str, Any]:
-    answer = ask(broker.directory, {"do": "status"})
-    assert answer is not None
-    return answer
-
-
 @pytest.mark.parametrize("fault", ["slow"], indirect=True)
 def test_a_slow_disk_slows_producers_and_costs_no_memory(
     faulty_broker: BrokerProcess, fault: Path
@@ -310,14 +294,14 @@ def test_a_slow_disk_slows_producers_and_costs_no_memory(
     senders = [Sender(broker.port, size=20_000) for _ in range(4)]
     wait_for(lambda: len(senders[0].receipted) > 50, "load")
     fault.touch()
-    wait_for(lambda: _status(broker)["producers_slowed_ms"] > 0, "producers that are slowed")
-    wait_for(lambda: _status(broker)["sync_ms_running"] > 50, "a sync that runs for long")
+    wait_for(lambda: status(broker)["producers_slowed_ms"] > 0, "producers that are slowed")
+    wait_for(lambda: status(broker)["sync_ms_running"] > 50, "a sync that runs for long")
     before = broker.rss_bytes()
 
     def bounded() -> dict[str, Any]:
-        status = _status(broker)
-        assert status["pending_bytes"] < 1 << 20
-        return status
+        found = status(broker)
+        assert found["pending_bytes"] < 1 << 20
+        return found
 
     wait_for(lambda: bounded()["peers_paused"], "producers that are paused")
     wait_for(lambda: bounded()["sync_ms_last"] > 190, "a slow sync that ended")
@@ -327,7 +311,7 @@ def test_a_slow_disk_slows_producers_and_costs_no_memory(
     # What is queued is in memory as long as nothing pages; what waits for the disk is not more.
     assert broker.rss_bytes() - before < 8 << 20
     fault.unlink()
-    wait_for(lambda: _status(broker)["sync_ms_last"] < 150, "a disk that is fast again")
+    wait_for(lambda: status(broker)["sync_ms_last"] < 150, "a disk that is fast again")
     assert broker.stop() == 0
     for sender in senders:
         sender.join()

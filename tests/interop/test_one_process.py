@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from daybook.client.control import ask
+from tests.interop.using import status
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
@@ -38,12 +37,6 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
             [*command, str(process.data)], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    answer = ask(broker.data, {"do": "status"})
-    assert answer is not None
-    return answer
 
 
 def fill(broker: BrokerProcess, queue: str, numbers: range) -> None:

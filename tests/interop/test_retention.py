@@ -11,13 +11,13 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
-from daybook.client.control import ask
 from daybook.journal.data_directory import INDEX
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 from daybook.tools.daybook import cli as daybook
 from daybook.tools.journal_cli import cli as journal
 from tests.crash.retention import first_lsn
+from tests.interop.using import status
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -69,10 +69,6 @@ def drain(broker: BrokerProcess, queue: str, count: int) -> list[int]:
             consumer.send("ACK", id=message.headers["ack"], **receipt)
         consumer.expect("RECEIPT")
     return found
-
-
-def status(broker: BrokerProcess) -> dict[str, Any]:
-    return ask(broker.data, {"do": "status"}) or {}
 
 
 def leave(broker: BrokerProcess, more_than: int = 1) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, queues, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess, wait_for
@@ -28,11 +28,6 @@ def configured(broker: BrokerProcess, settings: str, others: str = "") -> Broker
     broker.configure(f'{others}[[address-setting]]\nmatch = "orders"\n{settings}')
     broker.start()
     return broker
-
-
-def queues(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
-    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return {row["queue"]: row for row in found}
 
 
 def subscribe(wire: Wire, destination: str = TOPIC, **headers: str) -> None:

@@ -135,9 +135,9 @@ def test_it_expires_while_it_waits(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "1.5", "", "9" * 30])
-def test_wrong_values_are_an_error(broker: BrokerProcess, value: str) -> None:
+def test_wrong_values_are_an_error(shared_broker: BrokerProcess, value: str) -> None:
     for header in ("AMQ_SCHEDULED_DELAY", "AMQ_SCHEDULED_TIME", "_AMQ_SCHED_DELIVERY"):
-        with Wire(broker.port) as wire:
+        with Wire(shared_broker.port) as wire:
             wire.connect()
             wire.send("SEND", b"x", destination="/queue/jobs", **{header: value})
             error = wire.expect("ERROR")
@@ -159,8 +159,10 @@ def test_another_priority_and_another_queue_do_not_hasten_it(broker: BrokerProce
 
 
 @pytest.mark.parametrize("name", ["CRON", "PERIOD", "REPEAT"])
-def test_a_refused_repetition_says_at_once_what_to_use(broker: BrokerProcess, name: str) -> None:
-    with Wire(broker.port) as wire:
+def test_a_refused_repetition_says_at_once_what_to_use(
+    shared_broker: BrokerProcess, name: str
+) -> None:
+    with Wire(shared_broker.port) as wire:
         wire.connect()
         wire.send("SEND", b"x", destination="/queue/a", **{f"AMQ_SCHEDULED_{name}": "1"})
         first = wire.expect("ERROR").headers["message"]

@@ -163,12 +163,12 @@ def test_what_is_sent_in_a_transaction_to_one_that_ended_is_dropped(broker: Brok
         ("/topic/temp.default.7.#", "belong to temporary destinations"),
     ],
 )
-def test_wrong_names_are_refused(broker: BrokerProcess, destination: str, said: str) -> None:
-    with connected(broker) as client:
+def test_wrong_names_are_refused(shared_broker: BrokerProcess, destination: str, said: str) -> None:
+    with connected(shared_broker) as client:
         client.send("SUBSCRIBE", id="s", destination=destination)
         refused = client.expect("ERROR")
         assert said in refused.headers["message"] + refused.body.decode()
-    assert listed(broker, "address") == []
+    assert listed(shared_broker, "address") == []
 
 
 @pytest.mark.parametrize("destination", ["/topic/news", "/temp-queue/t"])

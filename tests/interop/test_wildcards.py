@@ -42,9 +42,9 @@ def publish(wire: Wire, topic: str, body: bytes, persistent: str = "true") -> No
     ],
 )
 def test_a_subscription_gets_what_it_matches(
-    broker: BrokerProcess, pattern: str, expected: tuple[str, ...]
+    shared_broker: BrokerProcess, pattern: str, expected: tuple[str, ...]
 ) -> None:
-    with Wire(broker.port) as consumer, Wire(broker.port) as producer:
+    with Wire(shared_broker.port) as consumer, Wire(shared_broker.port) as producer:
         consumer.connect()
         producer.connect()
         consumer.send("SUBSCRIBE", id="s", destination=f"/topic/{pattern}", receipt="s")
@@ -56,8 +56,8 @@ def test_a_subscription_gets_what_it_matches(
         assert [frame.headers["destination"] for frame in got] == [f"/topic/{t}" for t in expected]
         consumer.send("UNSUBSCRIBE", id="s", receipt="u")
         consumer.expect("RECEIPT")
-    assert set(rows(broker, "address")) == set(TOPICS)
-    assert not rows(broker, "queue")
+    assert set(rows(shared_broker, "address")) == set(TOPICS)
+    assert not rows(shared_broker, "queue")
 
 
 def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess) -> None:
@@ -107,9 +107,9 @@ def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess)
     ],
 )
 def test_what_is_not_meant_is_said(
-    broker: BrokerProcess, command: str, destination: str, part: str
+    shared_broker: BrokerProcess, command: str, destination: str, part: str
 ) -> None:
-    with Wire(broker.port) as wire:
+    with Wire(shared_broker.port) as wire:
         wire.connect()
         wire.send(command, id="s", destination=destination)
         frame = wire.expect("ERROR")

@@ -1,5 +1,10 @@
 """What tests on a real broker do again and again: connect, send, run a command."""
 
+from typing import Any
+
+import msgspec
+
+from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess
@@ -15,7 +20,21 @@ def connected(broker: BrokerProcess) -> Wire:
 def daybook(broker: BrokerProcess, *words: str) -> str:
     """Run a command on the data directory of a broker; return what it printed."""
     command = [DAYBOOK, *words, "--data", str(broker.data)]
-    return nursery.run(command, capture_output=True, check=True, text=True).stdout
+    said: str = nursery.run(command, capture_output=True, check=True, text=True).stdout
+    return said
+
+
+def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
+    """Return what a broker says of itself."""
+    answer = ask(broker.data, {"do": what})
+    assert answer is not None
+    return answer
+
+
+def queues(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
+    """Return the rows of `daybook queue list` by the names of the queues."""
+    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
+    return {row["queue"]: row for row in found}
 
 
 def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:

@@ -9,19 +9,14 @@ from string import ascii_uppercase
 
 from daybook.history.audit.deciders import CHANGES
 from daybook.history.audit.rules import RULES
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
 from tests.support.forger import BLOCKS, FLAGS, Cell, cells
 from tests.support.forgeries import recorded, why_unseen
 from tests.support.unseen import UNSEEN
 
 PAGE = tree.ROOT / "docs" / "audit.md"
-BEGIN = "<!-- rules: drawn by make map -->"
-END = "<!-- end of rules -->"
-BEGIN_CHANGES = "<!-- changes: drawn by make map -->"
-END_CHANGES = "<!-- end of changes -->"
-BEGIN_CELLS = "<!-- cells: drawn by make map -->"
-END_CELLS = "<!-- end of cells -->"
 
 
 def draw() -> str:
@@ -90,17 +85,12 @@ def _field(cell: Cell) -> str:
     return cell.field.removeprefix("detail.")
 
 
-def part(page: str, begin: str = BEGIN, end: str = END) -> str:
-    """Return what a page has between marks."""
-    return drawn_part.part(page, begin, end)
-
-
-def main() -> None:
-    """Draw the parts anew."""
-    drawn_part.redraw(PAGE, BEGIN, END, draw())
-    drawn_part.redraw(PAGE, BEGIN_CHANGES, END_CHANGES, draw_changes())
-    drawn_part.redraw(PAGE, BEGIN_CELLS, END_CELLS, draw_cells())
-
+PARTS = (
+    Drawn(PAGE, "rules", draw),
+    Drawn(PAGE, "changes", draw_changes),
+    Drawn(PAGE, "cells", draw_cells),
+)
 
 if __name__ == "__main__":
-    main()
+    for part in PARTS:
+        part.redraw()

@@ -4,12 +4,9 @@
 """
 
 from daybook.server.monitoring.figures import FAMILIES
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
-
-PAGE = tree.ROOT / "docs" / "monitoring.md"
-BEGIN = "<!-- metrics: drawn by make map -->"
-END = "<!-- end of metrics -->"
 
 
 def draw() -> str:
@@ -26,15 +23,7 @@ def draw() -> str:
     return "\n".join(["", *table(("metric", "type", "labels", "meaning"), rows), ""])
 
 
-def part(page: str) -> str:
-    """Return what a page has between the marks."""
-    return drawn_part.part(page, BEGIN, END)
-
-
-def main() -> None:
-    """Draw the part anew."""
-    drawn_part.redraw(PAGE, BEGIN, END, draw())
-
+PART = Drawn(tree.ROOT / "docs" / "monitoring.md", "metrics", draw)
 
 if __name__ == "__main__":
-    main()
+    PART.redraw()

@@ -196,7 +196,7 @@ def unknown(page: Path, known: frozenset[str], foreign: frozenset[str]) -> Itera
         elif words[0] == "make" and len(words) > 1:
             problem = unknown_target(words)
         elif test := TEST.fullmatch(span):
-            problem = unknown_test(*test.groups())
+            problem = unknown_test(test[1], test[2])
         elif PATH.fullmatch(span):
             problem = unknown_path(span, page)
         else:

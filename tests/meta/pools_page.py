@@ -6,12 +6,10 @@
 from daybook.engine.limits.pools import Limit
 from daybook.server.configuration.options import BROKER
 from daybook.server.users.pools import POOLS
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
 
-PAGE = tree.ROOT / "docs" / "configuration.md"
-BEGIN = "<!-- pools: drawn by make map -->"
-END = "<!-- end of pools -->"
 KEYS = {option.name for option in BROKER}
 
 
@@ -38,15 +36,7 @@ def _told(limit: Limit) -> str:
     return f"`{limit}`" if limit in KEYS else limit
 
 
-def part(page: str) -> str:
-    """Return what a page has between the marks."""
-    return drawn_part.part(page, BEGIN, END)
-
-
-def main() -> None:
-    """Draw the part anew."""
-    drawn_part.redraw(PAGE, BEGIN, END, draw())
-
+PART = Drawn(tree.ROOT / "docs" / "configuration.md", "pools", draw)
 
 if __name__ == "__main__":
-    main()
+    PART.redraw()

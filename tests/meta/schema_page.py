@@ -4,12 +4,9 @@
 """
 
 from daybook.pipeline.schema import EVENT_COLUMNS, spark_ddl
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
-
-PAGE = tree.ROOT / "docs" / "pipeline.md"
-BEGIN = "<!-- columns: drawn by make map -->"
-END = "<!-- end of columns -->"
 
 
 def draw() -> str:
@@ -26,15 +23,7 @@ def draw() -> str:
     return "\n".join(["", *table(("column", "type", "", "what it holds"), rows), ""])
 
 
-def part(page: str) -> str:
-    """Return what a page has between the marks."""
-    return drawn_part.part(page, BEGIN, END)
-
-
-def main() -> None:
-    """Draw the part anew."""
-    drawn_part.redraw(PAGE, BEGIN, END, draw())
-
+PART = Drawn(tree.ROOT / "docs" / "pipeline.md", "columns", draw)
 
 if __name__ == "__main__":
-    main()
+    PART.redraw()

@@ -5,12 +5,9 @@
 """
 
 from daybook.protocols.stomp.wire.synonyms import ALL
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
-
-PAGE = tree.ROOT / "docs" / "stomp.md"
-BEGIN = "<!-- synonyms: drawn by make map -->"
-END = "<!-- end of synonyms -->"
 
 
 def draw() -> str:
@@ -28,15 +25,7 @@ def draw() -> str:
     return "\n".join(["", *table(titles, rows), ""])
 
 
-def part(page: str) -> str:
-    """Return what a page has between the marks."""
-    return drawn_part.part(page, BEGIN, END)
-
-
-def main() -> None:
-    """Draw the part anew."""
-    drawn_part.redraw(PAGE, BEGIN, END, draw())
-
+PART = Drawn(tree.ROOT / "docs" / "stomp.md", "synonyms", draw)
 
 if __name__ == "__main__":
-    main()
+    PART.redraw()

@@ -8,10 +8,12 @@ so a mistake that is planted is on the page, and one on the page is planted.
 import ast
 import re
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from tests.meta import drawn_part, tree
+from tests.meta import tree
+from tests.meta.drawn_part import Drawn
 from tests.meta.events_page import table
 
 PAGE = tree.ROOT / "docs" / "verification.md"
@@ -144,11 +146,6 @@ def rows(check: str) -> list[tuple[str, str]]:
     return found
 
 
-def marks(check: str) -> tuple[str, str]:
-    """The marks around a table on the page."""
-    return f"<!-- {check}: drawn by make map -->", f"<!-- end of {check} -->"
-
-
 def _cell(test: str) -> str:
     module, _, name = test.partition("::")
     return f"[`{name}`](../{module})"
@@ -163,11 +160,8 @@ def draw(check: str) -> str:
 ROWS: Final = {check: rows(check) for check in SECTIONS}
 
 
-def main() -> None:
-    """Draw all tables anew."""
-    for check in SECTIONS:
-        drawn_part.redraw(PAGE, *marks(check), draw(check))
-
+PARTS: Final = {check: Drawn(PAGE, check, partial(draw, check)) for check in SECTIONS}
 
 if __name__ == "__main__":
-    main()
+    for part in PARTS.values():
+        part.redraw()

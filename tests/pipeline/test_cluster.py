@@ -1,7 +1,7 @@
-"""Jobs by spark-submit, on this machine and on a cluster that loses a worker in the middle.
+"""A job by spark-submit on a cluster that loses a worker in the middle.
 
-What runs is the wheel, in an environment that has the dependencies and not the repository; on the
-cluster the environment is shipped, too.
+What runs is the wheel, in an environment that has the dependencies and not the repository; both are
+shipped to the workers.
 """
 
 import json
@@ -190,17 +190,6 @@ def cluster(java: str, tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path) as made:
         made.start(workers=2)
         yield made
-
-
-def test_a_job_by_spark_submit_on_this_machine(
-    java: str, wheel: Path, python: Path, data: Path, account: Any
-) -> None:
-    command = submission(wheel, "local[1]", "audit", "--data", data, "--format", "json")
-    done = subprocess.run(
-        command, env=environment_of(python), capture_output=True, text=True, check=False, cwd="/"
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert answer(done.stdout) == account
 
 
 @pytest.mark.slow

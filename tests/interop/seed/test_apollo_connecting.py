@@ -36,11 +36,11 @@ def test_the_example_connects_once_there_is_an_admin_with_that_password(
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
-def test_connected_says_session_host_and_user(broker: BrokerProcess, version: str) -> None:
+def test_connected_says_session_host_and_user(shared_broker: BrokerProcess, version: str) -> None:
     """What Apollo adds to CONNECTED: session, host-id and user-id"""
     sessions = set()
     for _ in range(2):
-        with Wire(broker.port) as wire:
+        with Wire(shared_broker.port) as wire:
             wire.send("CONNECT", accept_version=version, host="h")
             headers = wire.expect("CONNECTED").headers
             assert headers["version"] == version

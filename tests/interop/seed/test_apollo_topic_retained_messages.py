@@ -228,10 +228,10 @@ def test_a_large_message_is_retained(broker: BrokerProcess) -> None:
     ],
 )
 def test_what_cannot_be_retained_is_an_error(
-    broker: BrokerProcess, destination: str, headers: dict[str, str], said: str
+    shared_broker: BrokerProcess, destination: str, headers: dict[str, str], said: str
 ) -> None:
     """Apollo ignores the header at queues; a promise that nobody keeps is refused here."""
-    with connected(broker) as wire:
+    with connected(shared_broker) as wire:
         wire.send("SEND", b"x", destination=destination, **headers)
         error = wire.expect("ERROR")
         assert said in error.headers["message"]

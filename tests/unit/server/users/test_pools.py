@@ -303,4 +303,4 @@ def test_a_sentence_names_what_is_used_up() -> None:
 
 
 def test_the_page_has_the_table() -> None:
-    assert pools_page.part(pools_page.PAGE.read_text("utf-8")) == pools_page.draw()
+    assert pools_page.PART.is_current()
