@@ -23,7 +23,7 @@ from daybook.history.audit.scene import Scene
 _ENDING_QUEUES: Final = (
     changing({OF_ADDRESS, OF_QUEUE, OF_CONSUMER}, {CHANGES, ENDS}) | LEAVING | ENDING_A_DELIVERY
 )
-_ASKED: Final[dict[str, frozenset[int]]] = {
+ASKED: Final[dict[str, frozenset[int]]] = {
     "pause-queue": frozenset((events.QUEUE_PAUSED,)),
     "resume-queue": frozenset((events.QUEUE_RESUMED,)),
     "pause-address": frozenset((events.ADDRESS_UPDATED,)),
@@ -70,7 +70,7 @@ def requested(scene: Scene, row: Row) -> Wrong | None:
         asked = _decoder.decode(decoded.request).do
     except msgspec.MsgspecError:
         return None
-    kinds = _ASKED.get(asked)
+    kinds = ASKED.get(asked)
     covered = scene.events[row[RELATED] - first : scene.at]
     if kinds is None or any(event[1][KIND] in kinds for event in covered):
         return None

@@ -13,62 +13,49 @@ because the broker holds the lock of the directory.
 import asyncio
 import contextlib
 import os
+import pwd
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from struct import Struct
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import (
-    NO_HISTORY,
-    ClearDuplicateIds,
+    ActOnMessages,
+    Administer,
     Command,
-    CreateAddress,
-    CreateQueue,
-    DeleteAddress,
     DeleteQueue,
     DeliverScheduled,
-    ForgetRetained,
-    PauseQueue,
     PurgeQueue,
     RecordRequest,
     ReleaseHeld,
-    ResumeQueue,
 )
 from daybook.engine.core import hosts
 from daybook.engine.core.queue_names import find_queue
-from daybook.engine.facts.definitions import (
-    ANYCAST,
-    QueueDefinition,
-    is_as_requested,
-    not_requestable,
-)
 from daybook.engine.messages.message import Message
-from daybook.engine.queues.queue import Queue, StoreError
+from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import Actor
-from daybook.engine.settings.queue_defaults import with_defaults
 from daybook.engine.state.state import State
-from daybook.server.administration import connections, views
-from daybook.server.administration.divert_requests import (
-    DivertCreation,
-    DivertDeletion,
-    Diverts,
-    listing_diverts,
+from daybook.server.administration import connections
+from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing
+from daybook.server.administration.request_rows import (
+    Answer,
+    Change,
+    Reading,
+    Request,
+    ViewSource,
 )
-from daybook.server.administration.group_requests import GroupsOf, GroupsReset, listing_groups
-from daybook.server.administration.queue_requests import Asker, Changing, MessagesAction, user_of
-from daybook.server.administration.rights_requests import RightsOf, rights
 from daybook.server.process import logs
 from daybook.server.process.in_turns import in_turns
-from daybook.server.process.slices import Slices
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
 CLIENTS_MAX: Final = 32
-
-Offset = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ControlledHub(Protocol):
@@ -98,199 +85,35 @@ class ControlledHub(Protocol):
         ...
 
 
-class Status(msgspec.Struct, frozen=True, tag="status", tag_field="do"):
-    """Request the status of the broker."""
+_CREDENTIALS: Final = Struct("3i")
+"""What Linux knows of a peer: process, user and group."""
 
 
-class Queues(msgspec.Struct, frozen=True, tag="queues", tag_field="do"):
-    """Request a page of the queues."""
+class Asker(msgspec.Struct, frozen=True):
+    """The user behind a request, the request as it came, and whose rights limit it: `actor` is None
+    for the operator of this machine."""
 
-    offset: Offset = 0
+    by: str
+    request: str
+    actor: Actor | None = None
 
+    def command(self, command: Command) -> Administer:
+        """Return a command that records its user."""
+        return Administer(self.by, self.request, command)
 
-class Addresses(msgspec.Struct, frozen=True, tag="addresses", tag_field="do"):
-    """Request a page of the addresses."""
 
-    offset: Offset = 0
+def user_of(descriptor: int) -> str:
+    """Return the user of the process at the other end of a unix socket: `name (uid 0)`."""
+    with socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(found)
+    try:
+        return f"{pwd.getpwuid(user).pw_name} (uid {user})"
+    except KeyError:
+        # A container may have users without names.
+        return f"uid {user}"
 
 
-class Connections(msgspec.Struct, frozen=True, tag="connections", tag_field="do"):
-    """Request a page of the connections."""
-
-    offset: Offset = 0
-
-
-class Consumers(msgspec.Struct, frozen=True, tag="consumers", tag_field="do"):
-    """Request a page of the consumers."""
-
-    offset: Offset = 0
-
-
-class ConnectionClosing(msgspec.Struct, frozen=True, tag="close-connections", tag_field="do"):
-    """Close the connections that match all given conditions."""
-
-    ids: tuple[int, ...] = ()
-    user: str | None = None
-    peer: str | None = None
-
-
-class SettingsOf(msgspec.Struct, frozen=True, tag="settings", tag_field="do"):
-    """Request the settings of an address."""
-
-    address: str
-
-
-class Browse(msgspec.Struct, frozen=True, tag="browse", tag_field="do"):
-    """Request a page of a queue."""
-
-    queue: str
-    offset: int = 0
-    limit: int = views.PAGE_DEFAULT
-    filter: str = ""
-
-
-class QueueCreation(msgspec.Struct, frozen=True, tag="create-queue", tag_field="do"):
-    """Create a queue; `address` defaults to its name. `after` (an event, -1 for the last one) and
-    `since` (milliseconds since 1970) say from where on it gets the history of the address."""
-
-    definition: QueueDefinition
-    address: str = ""
-    if_missing: bool = False
-    after: int = 0
-    since: int = 0
-
-    def is_done(self, state: State) -> bool:
-        """Return whether existing is allowed and the queue exists with all requested attributes."""
-        wanted = self.definition
-        queue = state.queue_by_name.get(wanted.name)
-        if not self.if_missing or queue is None:
-            return False
-        is_there = queue.address.name == (self.address or wanted.name)
-        wanted = with_defaults(wanted, state.settings.resolve(queue.address.name))
-        return is_there and is_as_requested(queue.definition, wanted)
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        name = self.address or self.definition.name
-        after = self.after if self.after >= 0 else NO_HISTORY
-        return CreateQueue(
-            name, self.definition, adopts=self.if_missing, after=after, since=self.since
-        )
-
-
-class QueueDeletion(msgspec.Struct, frozen=True, tag="delete-queue", tag_field="do"):
-    """Delete a queue."""
-
-    queue: str
-    force: bool = False
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return DeleteQueue(self.queue, self.force)
-
-
-class QueuePurge(msgspec.Struct, frozen=True, tag="purge-queue", tag_field="do"):
-    """Remove all ready and held messages of a queue."""
-
-    queue: str
-
-
-class QueueRelease(msgspec.Struct, frozen=True, tag="release-queue", tag_field="do"):
-    """Deliver all held messages of a queue again."""
-
-    queue: str
-
-
-class QueueDelivery(msgspec.Struct, frozen=True, tag="deliver-scheduled", tag_field="do"):
-    """Make all scheduled messages of a queue ready now."""
-
-    queue: str
-
-
-class QueuePause(msgspec.Struct, frozen=True, tag="pause-queue", tag_field="do"):
-    """Stop the deliveries of a queue."""
-
-    queue: str
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return PauseQueue(self.queue)
-
-
-class QueueResumption(msgspec.Struct, frozen=True, tag="resume-queue", tag_field="do"):
-    """Resume the deliveries of a queue."""
-
-    queue: str
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return ResumeQueue(self.queue)
-
-
-class AddressCreation(msgspec.Struct, frozen=True, tag="create-address", tag_field="do"):
-    """Create an address, or add routing types to it."""
-
-    address: str
-    routing_types: tuple[str, ...] = (ANYCAST,)
-    if_missing: bool = False
-
-    def is_done(self, state: State) -> bool:
-        """Return whether existing is allowed and the address exists with all requested types."""
-        address = state.address_by_name.get(self.address)
-        if not self.if_missing or address is None:
-            return False
-        has_types = set(self.routing_types) <= set(address.definition.routing_types)
-        return has_types and not address.definition.auto_delete
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return CreateAddress(self.address, self.routing_types, self.if_missing)
-
-
-class AddressDeletion(msgspec.Struct, frozen=True, tag="delete-address", tag_field="do"):
-    """Delete an address; with its queues only if `force` is set."""
-
-    address: str
-    force: bool = False
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return DeleteAddress(self.address, self.force)
-
-
-class IdCacheClearing(msgspec.Struct, frozen=True, tag="clear-id-cache", tag_field="do"):
-    """Clear the duplicate ids that an address remembers."""
-
-    address: str
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return ClearDuplicateIds(self.address)
-
-
-class RetainedForgetting(msgspec.Struct, frozen=True, tag="forget-retained", tag_field="do"):
-    """Make an address forget the message that it retains."""
-
-    address: str
-
-    def command(self) -> Command:
-        """Return the command for this request."""
-        return ForgetRetained(self.address)
-
-
-Long = Status | Queues | Addresses | Connections | Consumers | Diverts | GroupsOf
-"""What may look at very many objects, and is answered in slices."""
-Brief = SettingsOf | Browse | RightsOf
-Reading = Long | Brief
-Change = (
-    QueueCreation | QueueDeletion | QueuePause | QueueResumption
-    | AddressCreation | AddressDeletion | IdCacheClearing | RetainedForgetting | DivertCreation
-    | DivertDeletion | GroupsReset | Changing
-)  # fmt: skip
-Request = (
-    Reading | QueuePurge | QueueRelease | QueueDelivery | MessagesAction | ConnectionClosing
-    | Change
-)  # fmt: skip
 InParts = PurgeQueue | ReleaseHeld | DeliverScheduled
 DONE_WITH: Final[dict[type, str]] = {
     PurgeQueue: "removed", ReleaseHeld: "released", DeliverScheduled: "made_ready",
@@ -299,11 +122,11 @@ DONE_WITH: Final[dict[type, str]] = {
 
 log = logs.logger("control")
 
-_decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
+_decoder: Final = msgspec.json.Decoder(reduce(or_, REQUESTS.values()))
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def _anything(request: Any) -> None:
+def _anything(request: Request) -> None:
     """Allow every request."""
 
 
@@ -375,7 +198,7 @@ class ControlServer:
         self,
         line: bytes,
         by: str,
-        may: Callable[[Any], Refusal | None] = _anything,
+        may: Callable[[Request], Refusal | None] = _anything,
         actor: Actor | None = None,
     ) -> bytes:
         """Return the answer to a request, in JSON; `by` is recorded with what it changes.
@@ -390,70 +213,48 @@ class ControlServer:
         refusal = may(request)
         if refusal is not None:
             return _encode(_told(refusal))
-        return _encode(await self._carry_out(request, Asker(by, line.decode().strip(), actor)))
+        asker = Asker(by, line.decode().strip(), actor)
+        return _encode(_told(await self._carry_out(request, asker)))
 
-    async def _carry_out(self, request: Request, asker: Asker) -> dict[str, Any]:
-        if isinstance(request, QueuePurge):
-            return _told(await self._in_parts(asker, PurgeQueue(request.queue)))
-        if isinstance(request, MessagesAction):
-            return _told(await self._act(asker, request))
-        if isinstance(request, QueueRelease):
-            return _told(await self._in_parts(asker, ReleaseHeld(request.queue)))
-        if isinstance(request, QueueDelivery):
-            return _told(await self._in_parts(asker, DeliverScheduled(request.queue)))
-        if isinstance(
-            request, QueueCreation | AddressCreation | DivertCreation
-        ) and request.is_done(self._hub.broker.state):
-            return _told({"exists": True})
-        if isinstance(request, QueueCreation) and not_requestable(request.definition):
-            wrong = ", ".join(not_requestable(request.definition))
-            return _error(Code.INVALID.value, f"nobody can ask for these attributes: {wrong}")
-        if isinstance(request, QueueDeletion) and request.force:
-            return _told(await self._delete(asker, request))
-        if isinstance(request, Change):
-            return _told(await self._decide(asker.command(request.command())))
+    async def _carry_out(self, request: Request, asker: Asker) -> Answer | Refusal:
+        if isinstance(request, Reading):
+            return await self._look(request)
         if isinstance(request, ConnectionClosing):
-            return _told(await self._close(request, asker))
-        if isinstance(request, Long):
-            # One at a time: however many ask, a turn has one slice.
-            async with self._looking:
-                return _told(await self._look(request))
-        return _told(self._read(request))
+            return await self._close(request, asker)
+        assert isinstance(request, Change)
+        broker = self._hub.broker
+        settled = request.settled(broker.state)
+        if settled is not None:
+            return settled
+        command = request.command(max(broker.lsn, 1), asker.actor)
+        if isinstance(command, InParts):
+            return await self._in_parts(asker, command)
+        if isinstance(command, ActOnMessages):
+            return await self._act(asker, command)
+        if isinstance(command, DeleteQueue) and command.force:
+            return await self._delete(asker, command)
+        return await self._decide(asker.command(command))
 
-    async def _look(self, request: Long) -> dict[str, Any] | Refusal:
-        """Answer from all of many objects, in slices with turns of the broker in between."""
-        state = self._hub.broker.state
-        if isinstance(request, Status):
-            found = await in_turns(views.counting(state))
-            return {"pid": os.getpid()} | self._hub.status(found)
-        if isinstance(request, GroupsOf):
-            return await in_turns(listing_groups(state, request))
-        return await in_turns(self._listing(state, request))
+    async def _look(self, request: Reading) -> Answer | Refusal:
+        """Answer from the state, in slices with turns of the broker in between if they are many."""
+        hub = self._hub
+        found = request.look(
+            ViewSource(
+                hub.broker.state,
+                hub.broker.permissions,
+                lambda address: hosts.check_known(hub.broker, address),
+                hub.broker.line.length,
+                hub.beginning_of,
+                lambda counted: {"pid": os.getpid()} | hub.status(counted),
+            )
+        )
+        if not isinstance(found, Generator):
+            return found
+        # One at a time: however many ask, a turn has one slice.
+        async with self._looking:
+            return await in_turns(found)
 
-    def _listing(
-        self, state: State, request: Queues | Addresses | Connections | Consumers | Diverts
-    ) -> Slices[dict[str, Any]]:
-        if isinstance(request, Queues):
-            return views.listing_queues(state, offset=request.offset)
-        if isinstance(request, Addresses):
-            blocked = self._hub.broker.line.length
-            return views.listing_addresses(state, offset=request.offset, blocked=blocked)
-        if isinstance(request, Connections):
-            return connections.listing_connections(state, request.offset)
-        if isinstance(request, Consumers):
-            return connections.listing_consumers(state, request.offset)
-        return listing_diverts(state)
-
-    def _read(self, request: Brief) -> dict[str, Any] | Refusal:
-        state = self._hub.broker.state
-        if isinstance(request, SettingsOf):
-            unknown = hosts.check_known(self._hub.broker, request.address)
-            return unknown or views.settings(state, request.address)
-        if isinstance(request, Browse):
-            return self._browse(request)
-        return rights(self._hub.broker.permissions, request)
-
-    async def _close(self, request: ConnectionClosing, asker: Asker) -> dict[str, Any] | Refusal:
+    async def _close(self, request: ConnectionClosing, asker: Asker) -> Answer | Refusal:
         """Close connections in slices, each of them with the event that says who asked for it."""
         if not request.ids and request.user is None and request.peer is None:
             return Refusal(Code.INVALID, "name ids, a user or a peer")
@@ -470,32 +271,21 @@ class ControlServer:
             first = hub.broker.next_lsn
         return {"closed": closed}
 
-    def _browse(self, request: Browse) -> dict[str, Any] | Refusal:
-        hub = self._hub
-        try:
-            return views.browse(
-                hub.broker.state, request.queue, offset=request.offset, limit=request.limit,
-                chosen_by=request.filter, beginning=hub.beginning_of,
-            )  # fmt: skip
-        except StoreError as error:
-            return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
-
-    async def _delete(self, asker: Asker, request: QueueDeletion) -> dict[str, Any] | Refusal:
+    async def _delete(self, asker: Asker, command: DeleteQueue) -> Answer | Refusal:
         """Delete a queue with its messages; the answer has the number of removed messages."""
-        queue = _queue_of(self._hub.broker.state, request.queue)
+        queue = _queue_of(self._hub.broker.state, command.queue)
         # The command is decided at once; only the answer waits for the disk.
         removed = queue.message_count if queue is not None else 0
-        told = await self._decide(asker.command(request.command()))
+        told = await self._decide(asker.command(command))
         return told if isinstance(told, Refusal) else told | {"removed": removed}
 
-    async def _in_parts(self, asker: Asker, command: InParts) -> dict[str, Any] | Refusal:
+    async def _in_parts(self, asker: Asker, command: InParts) -> Answer | Refusal:
         """Execute a command about the messages that exist now, one part at a time.
 
         Other work has its turn between the parts, and each part is durable before the next, so
         memory is bounded, and the answer is right.
         """
         state = self._hub.broker.state
-        command.through = max(self._hub.broker.lsn, 1)
         last: dict[str, Any] = {"lsn": 0}
         what = DONE_WITH[type(command)]
         removed = 0
@@ -514,9 +304,8 @@ class ControlServer:
                 return last | {what: removed}
             last = told
 
-    async def _act(self, asker: Asker, request: MessagesAction) -> dict[str, Any] | Refusal:
+    async def _act(self, asker: Asker, command: ActOnMessages) -> Answer | Refusal:
         """Do something with the messages that a queue has now, one part at a time."""
-        command = request.command(max(self._hub.broker.lsn, 1), asker.actor)
         last = 0
         while not command.is_done:
             told = await self._decide(asker.command(command))
@@ -535,11 +324,9 @@ class ControlServer:
             "why": command.whys,
         }
 
-    def _decide(self, command: Command) -> "asyncio.Future[dict[str, Any] | Refusal]":
+    def _decide(self, command: Command) -> "asyncio.Future[Answer | Refusal]":
         """Decide a command at once; the future gets the answer when it may be sent."""
-        answered: asyncio.Future[dict[str, Any] | Refusal] = (
-            asyncio.get_running_loop().create_future()
-        )
+        answered: asyncio.Future[Answer | Refusal] = asyncio.get_running_loop().create_future()
 
         def answer(result: int | Refusal) -> None:
             if not answered.done():
@@ -565,7 +352,7 @@ def _waiting(queue: Queue | None, command: InParts) -> int:
     return queue.ready_count + queue.aside_count
 
 
-def _told(result: dict[str, Any] | Refusal) -> dict[str, Any]:
+def _told(result: Answer | Refusal) -> dict[str, Any]:
     if isinstance(result, Refusal):
         return _error(result.code.value, result.text)
     return {"result": result}

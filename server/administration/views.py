@@ -18,19 +18,22 @@ from msgspec.structs import fields
 
 from daybook.engine.core.queue_names import find_queue
 from daybook.engine.entries.retained_messages import retained_at
-from daybook.engine.facts.definitions import Detail
+from daybook.engine.facts.definitions import Detail, DivertDefinition
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import Filter, Message
 from daybook.engine.names.names import plain
+from daybook.engine.queues.consumer import Consumer, as_consumer
 from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.groups import Grouping
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing.duplicates import remembered
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.engine.state.state import State
 from daybook.engine.topology.topology import check_address_name
-from daybook.server.process.slices import ROW, SLICE, Slices, at_once, rows_of
+from daybook.server.process.slices import ROW, SLICE, Slices, at_once, page_of, rows_of
 
 LIST_PAGE_MAX: Final = 1000
 """How many queues or addresses one page lists."""
@@ -100,10 +103,14 @@ _VOLATILE: Final = ("messages_withheld", "addresses_paging")
 """Counts that say nothing without a broker."""
 
 
+def without_broker(counted: dict[str, Any]) -> dict[str, Any]:
+    """Return the counts that a state has without a broker."""
+    return {key: count for key, count in counted.items() if key not in _VOLATILE}
+
+
 def counts(state: State) -> dict[str, Any]:
     """Return the numbers of all kinds of objects."""
-    found = at_once(counting(state))
-    return {key: count for key, count in found.items() if key not in _VOLATILE}
+    return without_broker(at_once(counting(state)))
 
 
 def _in_order(found: Iterable[Named], offset: int, limit: int) -> Slices[list[Named]]:
@@ -248,6 +255,81 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "recalled": queue.recalled,
         "waits_for_history": queue.recall is not None,
         "expired": queue.expired,
+    }
+
+
+def listing_diverts(state: State) -> Slices[dict[str, Any]]:
+    """All diverts in order of their names."""
+    there = state.diverts
+    rows = yield from rows_of(
+        sorted(there), lambda name: _divert(there[name]) if name in there else {}
+    )
+    return {"diverts": rows}
+
+
+def _divert(definition: DivertDefinition) -> dict[str, Any]:
+    row = {
+        field: getattr(definition, field)
+        for field in definition.__struct_fields__
+        if field not in ("name", "syntax")
+    }
+    return {"divert": definition.name, **row}
+
+
+def listing_groups(state: State, name: str, offset: int = 0) -> Slices[dict[str, Any] | Refusal]:
+    """A page of the groups of a queue with their consumers, in the order in which they were bound;
+    with `group-hashing` those that have messages in flight.
+
+    A group without a place of its own is named by the place, a bucket by its number.
+    """
+    queue = find_queue(state, name)
+    if isinstance(queue, Refusal):
+        return queue
+    found = queue.groups
+    if found is None:
+        return {"queue": queue.name, "groups": [], "next_offset": None}
+    page, following = page_of(found.bound.items(), offset)
+    rows = yield from rows_of(page, lambda each: _group(found, each[0], as_consumer(each[1])))
+    return {"queue": queue.name, "groups": rows, "next_offset": following}
+
+
+def _group(groups: Grouping, key: int, consumer: Consumer) -> dict[str, Any]:
+    return {
+        "group": groups.names.get(key, ""),
+        "bucket": key if groups.buckets > 0 and key >= 0 else None,
+        "shared_place": -1 - key if key < 0 else None,
+        "consumer": consumer.id,
+        "connection": consumer.connection_id,
+        "user": consumer.connection.user,
+        "peer": consumer.connection.peer,
+    }
+
+
+def rights(
+    permissions: Permissions | None, user: str, address: str, queue: str | None
+) -> dict[str, Any]:
+    """Return what a user may do there by the rules in force, and where each answer comes from.
+
+    Without rules (None) it may do everything.
+    """
+    in_force = permissions if permissions is not None else Permissions({})
+    found = [in_force.explain(user, name, address, queue) for name in PERMISSIONS]
+    return {
+        "user": user,
+        "roles": sorted(in_force.roles_of(user)),
+        "address": address,
+        "queue": queue,
+        "has_rules": bool(in_force.count),
+        "permissions": [
+            {
+                "permission": each.permission,
+                "allowed": each.allowed,
+                "rules": list(each.matches),
+                "by": each.by or None,
+                "granted_to": list(in_force.holders(each.permission, address, queue)),
+            }
+            for each in found
+        ],
     }
 
 

@@ -82,8 +82,8 @@ def full_name(name: str) -> str:
     return qualified(host, name) if host is not None and name else name
 
 
-def _on_host(request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with full names."""
+def with_full_names(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request with the full names of what it is about."""
     host = virtual_host()
     if host is None:
         return request
@@ -115,7 +115,7 @@ def broker_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def reach(data: Path, request: dict[str, Any]) -> dict[str, Any] | None:
     """Return the answer of the broker that the options name, None if none runs on the directory."""
-    request = _on_host(request)
+    request = with_full_names(request)
     try:
         remote = _remote()
         if remote is None:

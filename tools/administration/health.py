@@ -19,10 +19,9 @@ from typing import Any, Final
 
 import click
 
-from daybook.server.administration import views
 from daybook.server.monitoring.health import EXIT_WARNING, EXIT_WRONG, Problem, problems
 from daybook.tools.administration.broker_access import broker_option, reach
-from daybook.tools.administration.broker_commands import json_option, look, show_rows
+from daybook.tools.administration.request_commands import json_option, look, show_rows
 from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
 from daybook.tools.terminal.units import heading
 
@@ -57,7 +56,7 @@ def _leave(ctx: click.Context, found: list[Problem]) -> None:
 @click.pass_context
 def status(ctx: click.Context, data: Path, as_json: bool) -> None:
     """Show the state of the broker."""
-    answer = {"running": True} | look(data, {"do": "status"}, views.counts)
+    answer = {"running": True} | look(data, {"do": "status"})
     found = problems(answer)
     if as_json:
         show_json_pretty(answer | _texts(found))

@@ -23,9 +23,9 @@ from daybook.engine.facts.own_headers import (
     DEATH_USER,
 )
 from daybook.server.administration import views
-from daybook.tools.administration.broker_access import broker_option, full_name
-from daybook.tools.administration.broker_commands import json_option, look
-from daybook.tools.administration.queue_messages import queue
+from daybook.tools.administration.broker_access import broker_option
+from daybook.tools.administration.broker_commands import queue
+from daybook.tools.administration.request_commands import Looking, json_option
 from daybook.tools.terminal.printing import show_json, show_table
 from daybook.tools.terminal.texts import moment, printable
 
@@ -85,16 +85,12 @@ def grouped(rows: list[dict[str, Any]], field: str) -> list[dict[str, Any]]:
 
 def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[str, Any]]:
     """Yield pages of a queue, until so many messages were looked at."""
+    looking = Looking(data)
     offset: int | None = 0
     while offset is not None and offset < limit:
-        # For the lambda below, which is called before the next page.
-        start, most = offset, min(views.PAGE_MAX, limit - offset)
-        page = look(
-            data,
-            {"do": "browse", "queue": name, "offset": start, "limit": most, "filter": chosen_by},
-            lambda state, start=start, most=most: views.browse(  # type: ignore[misc]
-                state, full_name(name), offset=start, limit=most, chosen_by=chosen_by
-            ),
+        most = min(views.PAGE_MAX, limit - offset)
+        page = looking.ask(
+            {"do": "browse", "queue": name, "offset": offset, "limit": most, "filter": chosen_by}
         )
         yield page
         offset = page["next_offset"]

@@ -6,8 +6,15 @@ from typing import Any
 import click
 
 from daybook.server.administration import views
-from daybook.tools.administration.broker_access import broker_option, full_name
-from daybook.tools.administration.broker_commands import change, json_option, look
+from daybook.server.administration.admin_requests import SettingsChange, SettingsOf
+from daybook.tools.administration.broker_access import broker_option
+from daybook.tools.administration.request_commands import (
+    add_commands,
+    change,
+    help_of,
+    json_option,
+    look,
+)
 from daybook.tools.terminal.failures import Commands
 from daybook.tools.terminal.printing import show_json_pretty, show_table
 from daybook.tools.terminal.units import unit_of_setting
@@ -33,16 +40,15 @@ def settings() -> None:
     """
 
 
-@settings.command(SHOW)
+@settings.command(SHOW, help=help_of(SettingsOf))
 @click.argument("name", metavar="ADDRESS")
 @broker_option
 @json_option
 def settings_show(name: str, data: Path, as_json: bool) -> None:
-    """Show the settings in force for an address, and where each comes from."""
+    """Show a table of settings."""
     answer = look(
         data,
         {"do": "settings", "address": name},
-        lambda state: views.settings(state, full_name(name)),
     )
     if as_json:
         show_json_pretty(answer)
@@ -70,36 +76,20 @@ def _origin(each: dict[str, Any]) -> str:
     return f"match {each['match']}{where}"
 
 
-@settings.command("set")
+@settings.command("set", help=help_of(SettingsChange))
 @click.argument("match")
 @click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
 @broker_option
 @json_option
 def settings_set(match: str, values: tuple[str, ...], data: Path, as_json: bool) -> None:
-    """Set keys of a match at run time, such as: settings set 'orders.#' redelivery-delay=5s
-
-    They stay, over restarts and reloads, until they are removed, and override those that the
-    configuration has for the same match.
-    """
+    """Ask for other settings."""
     given: dict[str, str] = {}
     for each in values:
         key, sign, value = each.partition("=")
         if not sign:
             raise click.UsageError(f"'{each}' is not KEY=VALUE")
         given[key.strip()] = value.strip()
-    done = f"set {', '.join(given)} of match '{match}'"
-    change(data, done, as_json, do="set-settings", match=match, values=given)
+    change(data, SettingsChange.ways[0], as_json, do="set-settings", match=match, values=given)
 
 
-@settings.command("remove")
-@click.argument("match")
-@click.argument("keys", metavar="[KEY]...", nargs=-1)
-@broker_option
-@json_option
-def settings_remove(match: str, keys: tuple[str, ...], data: Path, as_json: bool) -> None:
-    """Remove keys of a match that were set at run time; without keys all of them."""
-    what = f"{', '.join(keys)} of match" if keys else "match"
-    change(
-        data, f"removed {what} '{match}'", as_json, do="remove-settings", match=match,
-        keys=list(keys),
-    )  # fmt: skip
+add_commands(settings)

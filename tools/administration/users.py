@@ -18,7 +18,7 @@ from daybook.tools.administration.broker_access import (
     data_option,
     reach,
 )
-from daybook.tools.administration.broker_commands import json_option
+from daybook.tools.administration.request_commands import json_option
 from daybook.tools.terminal.failures import Commands, Failure
 from daybook.tools.terminal.paths import PathThatIsNamed
 from daybook.tools.terminal.printing import show_json_pretty, show_table
@@ -378,14 +378,14 @@ def _by_file(users: "Users", config_file: Path, request: dict[str, Any]) -> dict
     """Return what a user may do by a configuration file and the users file."""
     # Reading a configuration is slow to import.
     from daybook.engine.settings.permissions import Permissions  # noqa: PLC0415
-    from daybook.server.administration.rights_requests import RightsOf, rights  # noqa: PLC0415
+    from daybook.server.administration.views import rights  # noqa: PLC0415
     from daybook.server.configuration.config import load  # noqa: PLC0415
 
     config = load(config_file)
     permissions = Permissions(
         config.security_settings, users.roles(), config.wildcards.syntax, config.host_security
     )
-    return rights(permissions, RightsOf(request["user"], request["address"], request["queue"]))
+    return rights(permissions, request["user"], request["address"], request["queue"])
 
 
 def _rules(row: dict[str, Any]) -> str:

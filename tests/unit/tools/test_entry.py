@@ -19,7 +19,7 @@ import os, signal, sys
 
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
-        if name == "daybook.tools.administration.broker_commands":
+        if name == "daybook.tools.administration.request_commands":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupting())

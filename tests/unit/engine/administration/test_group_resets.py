@@ -7,7 +7,7 @@ import pytest
 from daybook.engine.commands import Administer, ResetGroups
 from daybook.engine.facts import reasons
 from daybook.engine.queues.groups import SHARED
-from daybook.server.administration.group_requests import GroupsOf, listing_groups
+from daybook.server.administration.views import listing_groups
 from daybook.server.process.slices import at_once
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
@@ -25,7 +25,7 @@ def world(request: pytest.FixtureRequest) -> World:
 
 def listed(world: World, queue: str = "q", **more: Any) -> dict[str, int]:
     """The groups of a queue with their consumers."""
-    page = at_once(listing_groups(world.state, GroupsOf(queue, **more)))
+    page = at_once(listing_groups(world.state, queue, **more))
     assert isinstance(page, dict)
     return {row["group"] or str(row["bucket"]): row["consumer"] for row in page["groups"]}
 
@@ -98,7 +98,7 @@ def test_nothing_to_reset(world: World) -> None:
     consumers(world, 1)
     assert world.ok(ResetGroups("q")) == 0
     assert "has group 'a'" in world.refused(ResetGroups("q", "a")).text
-    assert at_once(listing_groups(world.state, GroupsOf("nowhere"))).text  # type: ignore[union-attr]
+    assert at_once(listing_groups(world.state, "nowhere")).text  # type: ignore[union-attr]
 
 
 def test_a_bucket_is_reset_by_the_name_of_a_group_in_it(world: World) -> None:
@@ -133,7 +133,7 @@ def test_long_names_are_cut_and_places_are_shared(
     found = world.queue("q").groups
     assert found is not None
     found.bind(7, world.state.consumers[consumer], is_short=True, name="late")
-    page = at_once(listing_groups(world.state, GroupsOf("q")))
+    page = at_once(listing_groups(world.state, "q"))
     assert isinstance(page, dict)
     assert page["groups"][1]["shared_place"] == 7 % SHARED
     world.ok(ResetGroups("q", "n" * 500))

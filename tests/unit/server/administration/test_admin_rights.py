@@ -9,7 +9,16 @@ from daybook.engine.core.queue_names import find_queue
 from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Denial, Permissions
-from daybook.server.administration import control
+from daybook.server.administration.admin_requests import (
+    Browse,
+    QueueCreation,
+    QueueDeletion,
+    QueueDelivery,
+    QueuePause,
+    QueuePurge,
+    QueueRelease,
+    QueueResumption,
+)
 from daybook.server.administration.admin_rights import AdminRights
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -43,8 +52,7 @@ class Place:
 
 
 REQUESTS = (
-    control.Browse, control.QueueDeletion, control.QueuePurge, control.QueuePause,
-    control.QueueRelease, control.QueueResumption, control.QueueDelivery,
+    Browse, QueueDeletion, QueuePurge, QueuePause, QueueRelease, QueueResumption, QueueDelivery,
 )  # fmt: skip
 
 
@@ -92,13 +100,13 @@ def test_nor_does_a_move_say_what_exists(action: str, closed: str, absent: str) 
 def test_creating_a_queue_needs_a_right_to_its_name() -> None:
     place = Place()
     for name in ("secret.new", "elsewhere"):
-        request = control.QueueCreation(QueueDefinition(name=name), address="mine.q")
+        request = QueueCreation(QueueDefinition(name=name), address="mine.q")
         refusal = place.rights.may(request)
         assert refusal is not None
         assert refusal.code is Code.NOT_ALLOWED
         assert place.denials.pop() == Denial(0, "dan", "create-durable-queue", name, "", "peer")
     for name in ("mine.q", "mine.new"):
-        request = control.QueueCreation(QueueDefinition(name=name), address="mine.q")
+        request = QueueCreation(QueueDefinition(name=name), address="mine.q")
         assert place.rights.may(request) is None
 
 
@@ -106,7 +114,7 @@ def test_a_rule_for_the_queue_allots_its_name() -> None:
     place = Place()
     permissions = Permissions({**RULES, "mine.q::desk": MINE})
     rights = AdminRights(place.world.state, permissions, "dan", "peer", place.denials.append)
-    request = control.QueueCreation(QueueDefinition(name="desk"), address="mine.q")
+    request = QueueCreation(QueueDefinition(name="desk"), address="mine.q")
     assert rights.may(request) is None
-    request = control.QueueCreation(QueueDefinition(name="till"), address="mine.q")
+    request = QueueCreation(QueueDefinition(name="till"), address="mine.q")
     assert rights.may(request) is not None

@@ -25,8 +25,7 @@ from daybook.engine.messages.headers import build
 from daybook.engine.state.state import State
 from daybook.server.administration import connections, views
 from daybook.server.administration.control import ControlServer
-from daybook.server.administration.divert_requests import listing_diverts
-from daybook.server.administration.group_requests import GroupsOf, listing_groups
+from daybook.server.administration.views import listing_diverts, listing_groups
 from daybook.server.process.slices import ROW, SLICE, Slices
 from tests.support.topology import create_queue
 from tests.unit.server.administration.test_control import FakeHub
@@ -194,7 +193,7 @@ def test_groups_and_diverts_are_listed_in_slices() -> None:
         )
         assert isinstance(broker.handle(CreateDivert(divert), 1), int)
     broker.dispatch(1)
-    looked, page = work(listing_groups(broker.state, GroupsOf("q")))
+    looked, page = work(listing_groups(broker.state, "q"))
     assert (len(looked) > 1, max(looked) <= SLICE, len(page["groups"])) == (True, True, 60)
     looked, page = work(listing_diverts(broker.state))
     assert (len(looked) > 1, max(looked) <= SLICE, len(page["diverts"])) == (True, True, 60)

@@ -6,14 +6,16 @@ import re
 
 import pytest
 
-from daybook.tools.administration.broker_commands import MORE_QUEUE_COLUMNS, QUEUE_COLUMNS
+from daybook.server.administration.admin_requests import Queues
 from daybook.tools.terminal import printing
 from daybook.tools.terminal.layout import fit, folded, shortened
 from daybook.tools.terminal.printing import progress, show_table
 
 WIDTHS = (50, 60, 80, 120)
-OPTIONAL = [column.replace("_", " ") for column in MORE_QUEUE_COLUMNS]
-HEADINGS = [column.replace("_", " ") for column in QUEUE_COLUMNS] + OPTIONAL
+LISTED = Queues.ways[0].table
+assert LISTED is not None
+OPTIONAL = [column.replace("_", " ") for column in LISTED.more]
+HEADINGS = [column.replace("_", " ") for column in LISTED.columns] + OPTIONAL
 NAMES = ["orders", "orders.eu.vat", "[bold]", "名前" * 10, "x" * 1500 + "middle" + "y" * 1500]
 ROWS = [
     [name, name, 1, 0, 4, 22, 3, 1_234_567, 1_234_544, False, "multicast", 0, 5, 7]

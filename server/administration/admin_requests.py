@@ -1,0 +1,714 @@
+"""The table of administration: each request once.
+
+The control socket and the acceptor for administration read and answer these requests
+(`server.administration.control`), `admin_rights` asks them which permission they need, the commands
+of `daybook` are made from them (`tools.administration.request_commands`), and the table in
+docs/cli.md is drawn from them. A new request is a row here, with a command of the engine or a view
+that carries it out. Must never know how a request is transported.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from daybook.engine import commands
+from daybook.engine.commands import NO_HISTORY, Command
+from daybook.engine.core.queue_names import meant
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    MULTICAST,
+    DivertDefinition,
+    QueueDefinition,
+    is_as_requested,
+    not_requestable,
+)
+from daybook.engine.queues.queue import StoreError
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings.permissions import (
+    BROWSE,
+    CREATE_ADDRESS,
+    CREATE_DURABLE_QUEUE,
+    CREATE_NON_DURABLE_QUEUE,
+    DELETE_ADDRESS,
+    DELETE_DURABLE_QUEUE,
+    DELETE_NON_DURABLE_QUEUE,
+    Actor,
+)
+from daybook.engine.settings.queue_defaults import with_defaults
+from daybook.engine.state.state import State
+from daybook.server.administration import connections, views
+from daybook.server.administration.request_rows import (
+    Answer,
+    Argument,
+    Change,
+    Fields,
+    Force,
+    IfMissing,
+    Offset,
+    OnAddress,
+    OnQueue,
+    Option,
+    Reading,
+    Request,
+    Table,
+    ViewSource,
+    Way,
+)
+from daybook.server.process.slices import Slices
+
+Sliced: TypeAlias = Slices[Answer | Refusal]
+EXISTS: Final = {"exists": True}
+"""The answer to a request to create what exists already, as requested."""
+MODES: Final = (ANYCAST, MULTICAST)
+
+
+class Status(Reading, frozen=True, tag="status"):
+    """Show the state of the broker."""
+
+    ways = (Way("status", is_written=True), Way("health", is_written=True))
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return the figures of the broker."""
+        return source.status((yield from views.counting(source.state)))
+
+
+def _with_dots(row: Answer) -> Answer:
+    """Show that an address has more queues than are listed."""
+    more = ["..."] if row["queue_count"] > len(row["queues"]) else []
+    return row | {"queues": row["queues"] + more}
+
+
+class Queues(Reading, frozen=True, tag="queues"):
+    """List all queues with their contents and counters."""
+
+    offset: Offset = 0
+    ways = (
+        Way(
+            "queue list",
+            table=Table(
+                "queues",
+                (
+                    "queue", "address", "ready", "held", "scheduled", "in_flight", "consumers",
+                    "added", "acknowledged", "paused",
+                ),
+                ("routing_type", "dead_lettered", "expired", "bytes"),
+                named_by="queue",
+            ),
+        ),
+    )  # fmt: skip
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the queues."""
+        return views.listing_queues(source.state, offset=self.offset)
+
+
+class Addresses(Reading, frozen=True, tag="addresses"):
+    """List all addresses with their queues."""
+
+    offset: Offset = 0
+    ways = (
+        Way(
+            "address list",
+            table=Table(
+                "addresses",
+                (
+                    "address", "routing_types", "queues", "messages", "bytes", "full_policy",
+                    "paging", "blocked_producers",
+                ),
+                (
+                    "routed", "unrouted", "remembered_ids", "retained", "max_size_bytes",
+                    "max_size_messages", "auto_created", "paused",
+                ),
+                named_by="address",
+                shape=_with_dots,
+            ),
+        ),
+    )  # fmt: skip
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the addresses."""
+        return views.listing_addresses(source.state, offset=self.offset, blocked=source.blocked)
+
+
+class Connections(Reading, frozen=True, tag="connections"):
+    """List logged-in clients and their addresses."""
+
+    offset: Offset = 0
+    is_about_clients = True
+    ways = (
+        Way(
+            "connection list",
+            table=Table(
+                "connections",
+                ("connection", "user", "peer", "consumers", "transactions", "in_flight"),
+                ("host", "client_id", "protocol"),
+                named_by="host",
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the connections."""
+        return connections.listing_connections(source.state, self.offset)
+
+
+class Consumers(Reading, frozen=True, tag="consumers"):
+    """List consumers and their queues."""
+
+    offset: Offset = 0
+    is_about_clients = True
+    ways = (
+        Way(
+            "consumer list",
+            table=Table(
+                "consumers",
+                ("consumer", "connection", "user", "queue", "in_flight", "ack_mode"),
+                ("subscription", "bundle", "filter", "credit_messages", "credit_bytes"),
+                named_by="queue",
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the consumers."""
+        return connections.listing_consumers(source.state, self.offset)
+
+
+class Diverts(Reading, frozen=True, tag="diverts"):
+    """List all diverts."""
+
+    ways = (
+        Way(
+            "divert list",
+            table=Table(
+                "diverts",
+                (
+                    "divert",
+                    "address",
+                    "forwarding_addresses",
+                    "exclusive",
+                    "routing_type",
+                    "filter",
+                ),
+                ("add_properties", "remove_properties", "rename_properties"),
+                named_by="divert",
+            ),
+        ),
+    )  # fmt: skip
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return all diverts."""
+        return views.listing_diverts(source.state)
+
+
+def _named(row: Answer) -> Answer:
+    """Show what a message group is that has no place of its own."""
+    if row["bucket"] is not None:
+        return row | {"group": f"bucket {row['bucket']}"}
+    if row["shared_place"] is not None:
+        return row | {"group": f"shared place {row['shared_place']}"}
+    return row | {"group": str(row["group"]) or "(what a filter passed over)"}
+
+
+class GroupsOf(OnQueue, Reading, frozen=True, tag="groups"):
+    """List the message groups of a queue and the consumers that have them.
+
+    With group-hashing, these are the groups that have messages in flight. Groups without a place of
+    their own are shown as `shared place N`, and those of a queue with group-buckets as `bucket N`.
+    """
+
+    offset: Offset = 0
+    is_about_clients = True
+    ways = (
+        Way(
+            "queue groups",
+            table=Table(
+                "groups", ("group", "consumer", "connection", "user", "peer"), shape=_named
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the groups of a queue."""
+        return views.listing_groups(source.state, self.queue, self.offset)
+
+
+class SettingsOf(OnAddress, Reading, frozen=True, tag="settings"):
+    """Show the settings in force for an address, and where each comes from."""
+
+    ways = (Way("settings show", is_written=True),)
+
+    def look(self, source: ViewSource) -> Answer | Refusal:
+        """Return the settings of an address."""
+        unknown = source.check_host(self.address)
+        return unknown or views.settings(source.state, self.address)
+
+
+class Browse(OnQueue, Reading, frozen=True, tag="browse"):
+    """Show the messages of a queue without consuming them: in flight first, then in delivery
+    order."""
+
+    offset: int = 0
+    limit: int = views.PAGE_DEFAULT
+    filter: str = ""
+    ways = (Way("browse", is_written=True), Way("queue messages", is_written=True))
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permission to browse."""
+        return [BROWSE]
+
+    def look(self, source: ViewSource) -> Answer | Refusal:
+        """Return a page of the messages of a queue."""
+        try:
+            return views.browse(
+                source.state, self.queue, offset=self.offset, limit=self.limit,
+                chosen_by=self.filter, beginning=source.beginning,
+            )  # fmt: skip
+        except StoreError as error:
+            return Refusal(Code.NOT_FOUND, f"a message cannot be read back: {error}")
+
+
+class RightsOf(Reading, frozen=True, tag="rights"):
+    """Show what a user may do at an address, or at one of its queues."""
+
+    user: str
+    address: str
+    queue: str | None = None
+    ways = (Way("user show", is_written=True),)
+
+    def look(self, source: ViewSource) -> Answer:
+        """Return each permission, and where it comes from."""
+        return views.rights(source.permissions, self.user, self.address, self.queue)
+
+
+class ConnectionClosing(Request, frozen=True, tag="close-connections"):
+    """Close connections: by their numbers, of a user, from an address.
+
+    A connection must match everything given. Its transactions are rolled back and its
+    deliveries return to their queues; the client gets an ERROR frame.
+    """
+
+    ids: Annotated[tuple[int, ...], Argument("[CONNECTION]...")] = ()
+    user: Annotated[str | None, Option("--user", "Those of a user.", "LOGIN")] = None
+    peer: Annotated[
+        str | None, Option("--peer", "Those from an address, or from ADDRESS:PORT.", "ADDRESS")
+    ] = None
+    is_about_clients = True
+    ways = (
+        Way(
+            "connection close",
+            "closed {closed}",
+            one_of=("ids", "user", "peer"),
+            missing="name connections, or give --user or --peer",
+            nothing="no connection matches; `daybook connection list` shows all",
+        ),
+    )
+
+
+class QueueCreation(Change, frozen=True, tag="create-queue"):
+    """Create a queue, and its address if that does not exist.
+
+    NAME may be ADDRESS::QUEUE, instead of --address. If the address is retroactive, the queue
+    begins with the messages that the address keeps.
+    """
+
+    # `address` defaults to the name of the queue. `after` (an event, -1 for the last one) and
+    # `since` (milliseconds since 1970) say from where on it gets the history of the address.
+    definition: QueueDefinition
+    address: str = ""
+    if_missing: bool = False
+    after: int = 0
+    since: int = 0
+    ways = (Way("queue create", "created queue '{definition[name]}'", is_written=True),)
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permissions to create the queue, and its address if there is none."""
+        durable = self.definition.durable
+        created = [CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE]
+        if (self.address or self.definition.name) not in state.address_by_name:
+            created.append(CREATE_ADDRESS)
+        return created
+
+    def place(self, state: State) -> tuple[str, str | None]:
+        """Return the address and name of the queue to come."""
+        name = self.definition.name
+        return self.address or name, name
+
+    def settled(self, state: State) -> Answer | Refusal | None:
+        """Return that the queue exists with all requested attributes, if that is allowed."""
+        wanted = self.definition
+        queue = state.queue_by_name.get(wanted.name)
+        if self.if_missing and queue is not None:
+            is_there = queue.address.name == (self.address or wanted.name)
+            full = with_defaults(wanted, state.settings.resolve(queue.address.name))
+            if is_there and is_as_requested(queue.definition, full):
+                return EXISTS
+        wrong = ", ".join(not_requestable(wanted))
+        text = f"nobody can ask for these attributes: {wrong}"
+        return Refusal(Code.INVALID, text) if wrong else None
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        name = self.address or self.definition.name
+        after = self.after if self.after >= 0 else NO_HISTORY
+        return commands.CreateQueue(
+            name, self.definition, adopts=self.if_missing, after=after, since=self.since
+        )
+
+
+class QueueUpdate(OnQueue, Change, frozen=True, tag="update-queue"):
+    """Change attributes of a queue; its messages and consumers stay."""
+
+    changes: dict[str, bool | int | str]
+    is_idempotent = True
+    ways = (Way("queue update", "updated queue '{queue}'", is_written=True),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.UpdateQueue(self.queue, self.changes)
+
+
+class QueueDeletion(OnQueue, Change, frozen=True, tag="delete-queue"):
+    """Delete a queue that has no consumers."""
+
+    force: Force = False
+    named = DELETE_DURABLE_QUEUE
+    ways = (Way("queue delete", "deleted queue '{queue}'{removed}"),)
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permission to delete the queue."""
+        found = state.queue_by_name.get(meant(state, self.queue)[1])
+        durable = found is None or found.definition.durable
+        return [DELETE_DURABLE_QUEUE if durable else DELETE_NON_DURABLE_QUEUE]
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.DeleteQueue(self.queue, self.force)
+
+
+class QueuePurge(OnQueue, Change, frozen=True, tag="purge-queue"):
+    """Remove all messages from a queue that are not in flight."""
+
+    ways = (Way("queue purge", "purged queue '{queue}'{removed}"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.PurgeQueue(self.queue, through=through)
+
+
+class QueueRelease(OnQueue, Change, frozen=True, tag="release-queue"):
+    """Deliver messages again that are held because they had nowhere to go."""
+
+    ways = (Way("queue release", "released queue '{queue}'{released}"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ReleaseHeld(self.queue, through=through)
+
+
+class QueueDelivery(OnQueue, Change, frozen=True, tag="deliver-scheduled"):
+    """Make the scheduled messages of a queue ready now, before their time."""
+
+    ways = (Way("queue deliver-scheduled", "queue '{queue}'{made_ready}"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.DeliverScheduled(self.queue, through=through)
+
+
+class QueuePause(OnQueue, Change, frozen=True, tag="pause-queue"):
+    """Stop delivering from a queue."""
+
+    ways = (Way("queue pause", "paused queue '{queue}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.PauseQueue(self.queue)
+
+
+class QueueResumption(OnQueue, Change, frozen=True, tag="resume-queue"):
+    """Resume delivering from a queue."""
+
+    ways = (Way("queue resume", "resumed queue '{queue}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ResumeQueue(self.queue)
+
+
+def _reset(asked: Fields) -> str:
+    what = f"group '{asked['group']}'" if asked["group"] else "all message groups"
+    return f"reset {what} of queue '{asked['queue']}'"
+
+
+class GroupsReset(OnQueue, Change, frozen=True, tag="reset-groups"):
+    """Make consumers give up message groups: the next message of each goes to the next consumer.
+
+    Messages in flight stay with their consumers, so for a moment two consumers may have messages
+    of one group, unless the queue has group-rebalance-pause-dispatch.
+    """
+
+    group: Annotated[str, Option("--group", "Only this group; without it all.", "GROUP")] = ""
+    is_idempotent = True
+    ways = (Way("queue reset-groups", _reset),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ResetGroups(self.queue, self.group)
+
+
+def _acting(action: str, done: str, doc: str, *more: str, **checks: Any) -> Way:
+    """Return a command that does something with messages of a queue; `more` are fields it takes."""
+    return Way(
+        f"queue {action}", done, doc, fixed={"action": action},
+        fields=("queue", *more, "filter", "message"), either=("filter", "message"), **checks,
+    )  # fmt: skip
+
+
+class MessagesAction(OnQueue, Change, frozen=True, tag="act-on-messages"):
+    """Do something with messages of a queue: all of them, those that a filter chooses, or one."""
+
+    action: str
+    filter: Annotated[
+        str,
+        Option(
+            "--filter",
+            "Only messages for which this is true, as in SQL-92 (docs/filters.md).",
+            "CONDITION",
+        ),
+    ] = ""
+    message: Annotated[int, msgspec.Meta(ge=0), Option("--message", "Only this message.", "ID")] = 0
+    target: Annotated[str, Argument("TARGET")] = ""
+    priority: Annotated[int, Argument("PRIORITY", 0, 9)] = -1
+    ways = (
+        _acting(
+            "move", "moved {acted} to queue '{target}'",
+            "Move messages to another queue, past its filter and limits.", "target",
+        ),
+        _acting(
+            "copy", "copied {acted} to queue '{target}'",
+            "Copy messages to another queue, past its filter and limits.", "target",
+        ),
+        _acting(
+            "retry", "sent {acted} back",
+            """Send dead letters and expired messages back to the queues that they were in.
+
+            The journal says where that was, whatever a message says of itself. Messages whose queue
+            does not exist any more stay, and so do those for queues that you may not manage.
+            """,
+        ),
+        _acting(
+            "expire", "expired {acted}",
+            "Expire messages now: they go to the expiry address, or are dropped.",
+        ),
+        _acting(
+            "remove", "removed {acted}",
+            "Remove messages that --filter or --message chooses; `purge` removes all.",
+            one_of=("filter", "message"),
+            missing="choose messages with --filter or --message, or purge the queue",
+        ),
+        _acting(
+            "priority", "gave {acted} priority {priority}",
+            "Give messages another priority: they go behind the others that have it.", "priority",
+        ),
+    )  # fmt: skip
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ActOnMessages(
+            self.queue, self.action, self.filter, self.message, self.target, self.priority, through,
+            actor=actor,
+        )  # fmt: skip
+
+
+class AddressCreation(OnAddress, Change, frozen=True, tag="create-address"):
+    """Create an address, or add routing types to it."""
+
+    routing_types: Annotated[
+        tuple[str, ...],
+        Option("--routing-type", "May be given twice; the default is anycast.", choices=MODES),
+    ] = (ANYCAST,)
+    if_missing: IfMissing = False
+    ways = (Way("address create", "created address '{address}'"),)
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permission to create addresses."""
+        return [CREATE_ADDRESS]
+
+    def settled(self, state: State) -> Answer | None:
+        """Return that the address exists with all requested types, if that is allowed."""
+        address = state.address_by_name.get(self.address)
+        if not self.if_missing or address is None or address.definition.auto_delete:
+            return None
+        return EXISTS if set(self.routing_types) <= set(address.definition.routing_types) else None
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.CreateAddress(self.address, self.routing_types, self.if_missing)
+
+
+class AddressUpdate(OnAddress, Change, frozen=True, tag="update-address"):
+    """Give an address exactly these routing types."""
+
+    routing_types: Annotated[
+        tuple[str, ...],
+        Option(
+            "--routing-type",
+            "What it has from now on; may be given twice.",
+            choices=MODES,
+            is_required=True,
+        ),
+    ]
+    is_idempotent = True
+    ways = (Way("address update", "updated address '{address}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.UpdateAddress(self.address, self.routing_types)
+
+
+class AddressPause(OnAddress, Change, frozen=True, tag="pause-address"):
+    """Stop delivering from all queues of an address, also those that it gets later."""
+
+    ways = (Way("address pause", "paused address '{address}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.PauseAddress(self.address)
+
+
+class AddressResumption(OnAddress, Change, frozen=True, tag="resume-address"):
+    """Resume delivering from the queues of an address, except those that are paused themselves."""
+
+    ways = (Way("address resume", "resumed address '{address}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ResumeAddress(self.address)
+
+
+class AddressDeletion(OnAddress, Change, frozen=True, tag="delete-address"):
+    """Delete an address that has no queues, or with --force together with them."""
+
+    force: Force = False
+    ways = (Way("address delete", "deleted address '{address}'"),)
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permission to delete addresses; with its queues only managers may."""
+        return super().needed(state) if self.force else [DELETE_ADDRESS]
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.DeleteAddress(self.address, self.force)
+
+
+class IdCacheClearing(OnAddress, Change, frozen=True, tag="clear-id-cache"):
+    """Clear the duplicate ids that an address remembers."""
+
+    ways = (Way("address clear-id-cache", "address '{address}' has forgotten all duplicate ids"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ClearDuplicateIds(self.address)
+
+
+class RetainedForgetting(OnAddress, Change, frozen=True, tag="forget-retained"):
+    """Remove the message that an address retains for subscriptions to come."""
+
+    is_idempotent = True
+    ways = (
+        Way("address forget", "address '{address}' has forgotten the message that it retained"),
+    )
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.ForgetRetained(self.address)
+
+
+class DivertCreation(Change, frozen=True, tag="create-divert"):
+    """Create a divert; it takes the messages that come from then on."""
+
+    definition: DivertDefinition
+    replace: bool = False
+    if_missing: bool = False
+    ways = (Way("divert create", "created divert '{definition[name]}'", is_written=True),)
+
+    def settled(self, state: State) -> Answer | None:
+        """Return that the divert exists as requested, if that is allowed."""
+        found = state.diverts.get(self.definition.name)
+        if not self.if_missing or found is None:
+            return None
+        found = msgspec.structs.replace(found, syntax="", configuration_managed=False)
+        return EXISTS if found == self.definition else None
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.CreateDivert(self.definition, self.replace)
+
+
+class DivertDeletion(Change, frozen=True, tag="delete-divert"):
+    """Delete a divert; what it copied before stays where it is."""
+
+    divert: Annotated[str, Argument()]
+    ways = (Way("divert delete", "deleted divert '{divert}'"),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.DeleteDivert(self.divert)
+
+
+def _set(asked: Fields) -> str:
+    return f"set {', '.join(asked['values'])} of match '{asked['match']}'"
+
+
+class SettingsChange(Change, frozen=True, tag="set-settings"):
+    """Set keys of a match at run time, such as: settings set 'orders.#' redelivery-delay=5s
+
+    They stay, over restarts and reloads, until they are removed, and override those that the
+    configuration has for the same match.
+    """
+
+    match: str
+    values: dict[str, str]
+    is_idempotent = True
+    ways = (Way("settings set", _set, is_written=True),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request; the engine refuses wrong values."""
+        # Slow to import; a broker has it already, and the command line does not need it.
+        from daybook.server.configuration.setting_values import from_text  # noqa: PLC0415
+
+        values: dict[str, Any] = {key: from_text(key, text) for key, text in self.values.items()}
+        return commands.SetSettings(self.match, values)
+
+
+def _removed(asked: Fields) -> str:
+    what = f"{', '.join(asked['keys'])} of match" if asked["keys"] else "match"
+    return f"removed {what} '{asked['match']}'"
+
+
+class SettingsRemoval(Change, frozen=True, tag="remove-settings"):
+    """Remove keys of a match that were set at run time; without keys all of them."""
+
+    match: Annotated[str, Argument("MATCH")]
+    keys: Annotated[tuple[str, ...], Argument("[KEY]...")] = ()
+    ways = (Way("settings remove", _removed),)
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request."""
+        return commands.RemoveSettings(self.match, self.keys)
+
+
+REQUESTS: Final[Mapping[str, type[Request]]] = {
+    str(row.__struct_config__.tag): row
+    for row in (
+        Status, Queues, Addresses, Connections, Consumers, Diverts, GroupsOf, SettingsOf, Browse,
+        RightsOf, ConnectionClosing, QueueCreation, QueueUpdate, QueueDeletion, QueuePurge,
+        QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
+        AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
+        IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
+        SettingsRemoval,
+    )
+}  # fmt: skip
+"""All requests, by what they are called in JSON (`do`)."""

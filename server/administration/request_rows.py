@@ -1,0 +1,184 @@
+"""What the table of administration (`server.administration.admin_requests`) says of a request.
+
+A row is the struct that is read from a request's JSON. It says once what everybody else derives:
+its fields with their spelling on the command line (`Argument`, `Option`), the permission that it
+needs and where, what carries it out (a command of the engine, or a view of the state), and the
+commands of `daybook` that send it, with what they print (`Way`). Must never know how a request is
+transported, nor which requests there are.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
+
+import msgspec
+
+from daybook.engine.commands import Command
+from daybook.engine.core.queue_names import meant
+from daybook.engine.messages.message import Message
+from daybook.engine.refusals import Refusal
+from daybook.engine.settings.permissions import MANAGE, Actor, Permissions
+from daybook.engine.state.state import State
+from daybook.server.administration import views
+from daybook.server.process.slices import Slices
+
+Answer: TypeAlias = dict[str, Any]
+Fields: TypeAlias = Mapping[str, Any]
+"""The fields of a request, by name."""
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """Marks a field that commands take as an argument. An int lies from `least` to `most`."""
+
+    metavar: str = "NAME"
+    least: int = 0
+    most: int | None = None
+
+
+class Option(msgspec.Struct, frozen=True):
+    """Marks a field that commands take as an option."""
+
+    flag: str
+    doc: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    is_required: bool = False
+
+
+class Table(msgspec.Struct, frozen=True):
+    """An answer that is a list, perhaps in pages: its key, and the columns that people see.
+
+    A narrow terminal may omit those in `more`. `named_by` is the column with a full name, which
+    says on which virtual host a row is; `host` itself is one, too. `shape` makes a row readable.
+    """
+
+    key: str
+    columns: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    named_by: str = ""
+    shape: Callable[[Answer], Answer] | None = None
+
+
+class Way(msgspec.Struct, frozen=True):
+    """A command of `daybook` that sends a request.
+
+    `done` is the sentence that it prints about a change, with fields in braces, and with what is in
+    `COUNTED`; `doc` is its help, else that of the row. `fixed` are fields that the command itself
+    says, `fields` those that it takes, if these are not all that are marked. At least one of those
+    in `one_of` is given, else `missing` is the error; those in `either` exclude each other.
+    `nothing` is the error if no connection was closed. `is_written` if the command is a function of
+    its own, since its options say more than one field each.
+    """
+
+    command: str
+    done: str | Callable[[Fields], str] = ""
+    doc: str = ""
+    table: Table | None = None
+    fixed: dict[str, Any] = {}
+    fields: tuple[str, ...] | None = None
+    one_of: tuple[str, ...] = ()
+    missing: str = ""
+    either: tuple[str, ...] = ()
+    nothing: str = ""
+    is_written: bool = False
+
+
+COUNTED: Final = {
+    "removed": ": it was empty",
+    "released": ": it held nothing",
+    "made_ready": ": nothing was scheduled in it",
+}
+"""What answers call the number of messages that a change was about, and what is printed for 0."""
+
+Offset = Annotated[int, msgspec.Meta(ge=0)]
+QueueName = Annotated[str, Argument()]
+AddressName = Annotated[str, Argument()]
+Force = Annotated[bool, Option("--force", "Delete it together with its contents.")]
+IfMissing = Annotated[bool, Option("--if-missing", "Succeed if the same exists already.")]
+
+
+def _known(address: str) -> Refusal | None:
+    """Accept the virtual host of an address: without a broker none is configured."""
+    return None
+
+
+class ViewSource(msgspec.Struct, frozen=True):
+    """Where views come from: the state of a running broker, or one that was folded from a journal.
+
+    The other fields are what only a running broker knows.
+    """
+
+    state: State
+    permissions: Permissions | None = None
+    check_host: Callable[[str], Refusal | None] = _known
+    blocked: Callable[[str], int] = views.nobody
+    beginning: Callable[[Message], bytes] = views.no_beginning
+    status: Callable[[Answer], Answer] = views.without_broker
+
+
+class Request(msgspec.Struct, frozen=True, tag_field="do"):
+    """A request of an administrator.
+
+    `manage` where it applies allows it, and so do all permissions that it needs. `named` is the
+    permission that a refusal names, if the one that it needs would say what exists.
+    `is_about_clients` if without a broker there is nothing that it could be about.
+    """
+
+    ways: ClassVar[tuple[Way, ...]] = ()
+    named: ClassVar[str] = ""
+    is_about_clients: ClassVar[bool] = False
+
+    def needed(self, state: State) -> list[str]:
+        """Return the permissions that allow the request, without `manage`."""
+        return [MANAGE]
+
+    def place(self, state: State) -> tuple[str, str | None] | None:
+        """Return the address, and queue, that the request is about; None for all addresses."""
+        return None
+
+
+class Reading(Request, frozen=True):
+    """A request that changes nothing."""
+
+    def look(self, source: ViewSource) -> Slices[Answer | Refusal] | Answer | Refusal:
+        """Return the answer: at once if it looks at few objects, else in slices."""
+        raise NotImplementedError
+
+
+class Change(Request, frozen=True):
+    """A request that becomes a command of the engine.
+
+    `is_idempotent` if the answer may say that it was so already, by the LSN 0.
+    """
+
+    is_idempotent: ClassVar[bool] = False
+
+    def settled(self, state: State) -> Answer | Refusal | None:
+        """Return the answer if no command is needed for it."""
+        return None
+
+    def command(self, through: int, actor: Actor | None) -> Command:
+        """Return the command for this request, about what exists up to an LSN; `actor` is the
+        administrator whose rights limit it, None for the operator of this machine."""
+        raise NotImplementedError
+
+
+class OnQueue(Request, frozen=True):
+    """A request about one queue; one that does not exist is taken to be on its own address."""
+
+    queue: QueueName
+
+    def place(self, state: State) -> tuple[str, str | None]:
+        """Return the address of the queue, and the queue."""
+        address, queue = meant(state, self.queue)
+        found = state.queue_by_name.get(queue)
+        return (found.address.name if found is not None else address or queue), queue
+
+
+class OnAddress(Request, frozen=True):
+    """A request about one address."""
+
+    address: AddressName
+
+    def place(self, state: State) -> tuple[str, str | None]:
+        """Return the address."""
+        return self.address, None

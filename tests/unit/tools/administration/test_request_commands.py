@@ -1,0 +1,90 @@
+"""Each request of administrators is described once: its commands, its page and its audit follow."""
+
+import click
+import pytest
+
+from daybook.history.audit.requests import ASKED
+from daybook.server.administration.admin_requests import REQUESTS, MessagesAction, QueuePause
+from daybook.server.administration.request_rows import Change, Request, Way
+from daybook.tools.administration import request_commands
+from daybook.tools.administration.request_commands import add_commands, help_of
+from daybook.tools.daybook import cli
+from tests.meta import requests_page
+
+WAYS = [(row, way) for row in REQUESTS.values() for way in row.ways]
+
+
+def command(way: Way) -> click.Command | None:
+    """Return the command that a way names."""
+    found: click.Command | None = cli
+    for word in way.command.split():
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), word)
+    return found
+
+
+@pytest.mark.parametrize(("row", "way"), WAYS, ids=[way.command for _, way in WAYS])
+def test_a_way_is_a_command(row: type[Request], way: Way) -> None:
+    assert command(way) is not None
+
+
+def test_every_request_has_a_command() -> None:
+    assert not [name for name, row in REQUESTS.items() if not row.ways]
+
+
+def test_a_command_sends_one_request() -> None:
+    names = [way.command for _, way in WAYS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_audit_knows_what_every_change_leads_to() -> None:
+    assert {name for name, row in REQUESTS.items() if issubclass(row, Change)} == set(ASKED)
+
+
+def test_the_page_is_drawn() -> None:
+    assert requests_page.PART.is_current()
+
+
+class Probe(QueuePause, frozen=True, tag="probe-queue"):
+    """Say how a queue is."""
+
+    depth: int = 3
+    ways = (Way("queue probe", "probed queue '{queue}'"),)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """What commands send to a broker that does everything."""
+    sent: list[dict[str, object]] = []
+
+    def answer(_: object, request: dict[str, object]) -> dict[str, object]:
+        sent.append(request)
+        return {"lsn": 7, "acted": 2, "passed_over": 0}
+
+    monkeypatch.setattr(request_commands, "reach", answer)
+    return sent
+
+
+def test_a_row_is_all_that_a_command_needs(
+    asked: list[dict[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(request_commands, "REQUESTS", {"probe-queue": Probe})
+    group = click.Group("queue")
+    add_commands(group)
+    group(["probe", "orders"], standalone_mode=False)
+    assert asked == [{"do": "probe-queue", "queue": "orders"}]
+    assert capsys.readouterr().out == "probed queue 'orders'\n"
+    assert help_of(Probe) == "Say how a queue is."
+
+
+def test_a_command_sends_what_it_fixes_and_what_it_was_given(
+    asked: list[dict[str, object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    move = command(MessagesAction.ways[0])
+    assert move is not None
+    move(["orders", "other", "--message", "4,711"], standalone_mode=False)
+    request = {"do": "act-on-messages", "queue": "orders", "action": "move", "filter": ""}
+    assert asked == [request | {"message": 4711, "target": "other"}]
+    assert capsys.readouterr().out == "moved 2 messages to queue 'other'\n"

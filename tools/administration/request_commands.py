@@ -1,0 +1,279 @@
+"""The commands of `daybook` that the table of administration describes, and what all others share.
+
+`add_commands` gives a group a command for each way in which a request is sent
+(`server.administration.admin_requests`). `look` asks the running broker, else the journal, and says
+so on standard error; `demand` and `change` need the broker. Must never know a single request.
+"""
+
+import inspect
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+
+from daybook.engine.names.names import host_and_name
+from daybook.engine.refusals import Refusal
+from daybook.server.administration.admin_requests import REQUESTS
+from daybook.server.administration.request_rows import (
+    COUNTED,
+    Argument,
+    Change,
+    Option,
+    Reading,
+    Request,
+    Table,
+    ViewSource,
+    Way,
+)
+from daybook.server.process.slices import at_once
+from daybook.tools.administration.broker_access import (
+    broker_option,
+    reach,
+    virtual_host,
+    with_full_names,
+)
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.numbers import NUMBER
+from daybook.tools.terminal.printing import show_json, show_json_pretty, show_table
+from daybook.tools.terminal.units import heading
+
+if TYPE_CHECKING:
+    from daybook.engine.state.state import State
+
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
+if_missing_option: Final = click.option(
+    "--if-missing", is_flag=True, help="Succeed if the same exists already."
+)
+
+
+class Looking:
+    """Asks the running broker of a directory, else the state that its journal folds to."""
+
+    def __init__(self, data: Path) -> None:
+        self._data: Final = data
+        self._folded: tuple[State, int] | None = None
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request that reads."""
+        answer = reach(self._data, request) if self._folded is None else None
+        if answer is not None:
+            return answer
+        state, lsn = self._folded = self._folded or self._fold()
+        reading = msgspec.convert(with_full_names(request), REQUESTS[request["do"]])
+        assert isinstance(reading, Reading)
+        found = reading.look(ViewSource(state))
+        result = at_once(found) if isinstance(found, Generator) else found
+        if isinstance(result, Refusal):
+            raise Failure(result.text)
+        return {"running": False, "lsn": lsn} | result
+
+    def _fold(self) -> "tuple[State, int]":
+        # Slow to import, and not needed where a broker runs.
+        from daybook.recovery.readonly import read_state  # noqa: PLC0415
+        from daybook.tools.terminal.opening import opened  # noqa: PLC0415
+
+        opened(self._data)
+        state, lsn = read_state(self._data)
+        click.echo(f"broker is not running; state at LSN {lsn}", err=True)
+        return state, lsn
+
+
+def look(data: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask the running broker, else the journal."""
+    return Looking(data).ask(request)
+
+
+def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Ask the running broker for what only a running one can do, and return its answer."""
+    answer = reach(data, request)
+    if answer is None:
+        why = (
+            ", so nobody is connected"
+            if REQUESTS[request["do"]].is_about_clients
+            else ", and only a running one can change anything"
+        )
+        raise Failure(
+            f"no broker runs on {data}{why}; start it with "
+            f"`daybook serve --data {data}`, or name another with --data"
+        )
+    return answer
+
+
+def change(data: Path, way: Way, as_json: bool, **request: Any) -> None:
+    """Ask the running broker for a change, and print a line about it."""
+    answer = demand(data, request)
+    if as_json:
+        show_json(answer)
+        return
+    if way.nothing and not answer["closed"]:
+        raise Failure(way.nothing)
+    click.echo(_done(way, request, answer))
+    if answer.get("passed_over"):
+        were = "it was" if answer["passed_over"] == 1 else "they were"
+        click.echo(f"{_messages(answer['passed_over'])} stayed as {were}", err=True)
+        # A broker of an earlier version does not say why.
+        for why, count in answer.get("why", {}).items():
+            click.echo(f"  {_messages(count)}: {why}", err=True)
+
+
+def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
+    """Return the sentence about a change that was made, or that was not needed."""
+    row = REQUESTS[request["do"]]
+    if answer.get("exists"):
+        return "it exists already, and nothing was changed"
+    if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
+        return "it is so already, and nothing was changed"
+    if callable(way.done):
+        return way.done(request)
+    counts = {what: _counted(answer.get(what), what) for what in COUNTED}
+    counts["acted"] = _messages(answer.get("acted", 0))
+    closed = answer.get("closed", 0)
+    counts["closed"] = f"{closed:,} connection{'s' * (closed > 1)}"
+    return way.done.format_map(request | counts)
+
+
+def _counted(count: int | None, what: str) -> str:
+    if count is None:
+        return ""
+    if count == 0:
+        return COUNTED[what]
+    return f": {_messages(count)} {what.replace('_', ' ')}"
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'s' * (count != 1)}"
+
+
+def on_host(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Return the rows of the virtual host that the command names, all if it names none; `key` is
+    where a row has a full name. If there are none, a note says so."""
+    host = virtual_host()
+    if key == "host":
+        return [row for row in rows if host in (None, row["host"])]
+    found = [row for row in rows if host in (None, host_and_name(row[key])[0])]
+    if rows and not found:
+        click.echo(f"nothing on virtual host '{host}': other virtual hosts have some", err=True)
+    return found
+
+
+def show_rows(
+    columns: tuple[str, ...],
+    rows: list[dict[str, Any]],
+    optional: tuple[str, ...] = (),
+    *,
+    as_json: bool = False,
+) -> None:
+    """Show rows as a table with these columns, or all of them as JSON.
+
+    A narrow terminal may omit `optional` columns.
+    """
+    if as_json:
+        show_json_pretty(rows)
+        return
+    columns += optional
+    show_table(
+        [heading(column) for column in columns],
+        [[_cell(row[column]) for column in columns] for row in rows],
+        optional=[heading(column) for column in optional],
+    )
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def add_commands(group: click.Group) -> None:
+    """Give a group the commands that the table describes for it, except those that are written."""
+    for tag, row in REQUESTS.items():
+        for way in row.ways:
+            of, _, name = way.command.partition(" ")
+            if of == group.name and not way.is_written:
+                group.add_command(_command(name, tag, row, way))
+
+
+def help_of(row: type[Request], way: Way | None = None) -> str:
+    """Return the help of a command that sends a request."""
+    return inspect.cleandoc((way.doc if way is not None else "") or row.__doc__ or "")
+
+
+def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command:
+    """Return the command for one way in which a request is sent."""
+    fields = msgspec.structs.fields(row)
+    marks = _marks(row, way)
+
+    def run(data: Path, as_json: bool, **given: Any) -> None:
+        if way.one_of and not any(given[field] for field in way.one_of):
+            raise click.UsageError(way.missing)
+        if way.either and all(given[field] for field in way.either):
+            raise click.UsageError("--filter and --message exclude each other")
+        request: dict[str, Any] = {"do": tag}
+        for field in fields:
+            if field.name in way.fixed:
+                request[field.name] = way.fixed[field.name]
+            elif field.name in marks:
+                value = given[field.name]
+                request[field.name] = field.default if value in (None, ()) else value
+        if way.table is not None:
+            is_paged = any(field.name == "offset" for field in fields)
+            _list(data, request, way.table, is_paged=is_paged, as_json=as_json)
+        else:
+            change(data, way, as_json, **request)
+
+    command: Callable[..., Any] = broker_option(json_option(run))
+    for field in reversed(fields):
+        if field.name in marks:
+            command = _parameter(field.name, *marks[field.name])(command)
+    return click.command(name, help=help_of(row, way))(command)
+
+
+def _marks(row: type[Request], way: Way) -> dict[str, tuple[Any, Argument | Option]]:
+    """Return the fields that a command takes, with their types and marks."""
+    found: dict[str, tuple[Any, Argument | Option]] = {}
+    for field, hint in get_type_hints(row, include_extras=True).items():
+        for mark in get_args(hint)[1:]:
+            if isinstance(mark, Argument | Option) and field in (way.fields or (field,)):
+                found[field] = get_args(hint)[0], mark
+    return found
+
+
+def _parameter(
+    field: str, kind: Any, mark: Argument | Option
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what gives a command an argument or an option."""
+    is_many = get_origin(kind) is tuple
+    each = get_args(kind)[0] if is_many else kind
+    if isinstance(mark, Argument):
+        parsed = click.IntRange(mark.least, mark.most) if kind is int else each
+        count = -1 if is_many else 1
+        return click.argument(field, type=parsed, metavar=mark.metavar, nargs=count)
+    if kind is bool:
+        return click.option(mark.flag, field, is_flag=True, help=mark.doc)
+    parsed = click.Choice(mark.choices) if mark.choices else NUMBER if each is int else str
+    return click.option(
+        mark.flag, field, type=parsed, multiple=is_many, required=mark.is_required,
+        metavar=mark.metavar, help=mark.doc,
+    )  # fmt: skip
+
+
+def _list(
+    data: Path, request: dict[str, Any], table: Table, *, is_paged: bool, as_json: bool
+) -> None:
+    """Show all rows that the broker lists, page by page."""
+    about_clients = REQUESTS[request["do"]].is_about_clients
+    looking = Looking(data)
+    rows: list[dict[str, Any]] = []
+    offset: int | None = 0
+    while offset is not None:
+        asked = request | {"offset": offset} if is_paged else request
+        page = demand(data, asked) if about_clients else looking.ask(asked)
+        rows += page[table.key]
+        offset = page.get("next_offset")
+    if table.named_by:
+        rows = on_host(rows, table.named_by)
+    if table.shape is not None and not as_json:
+        rows = [table.shape(row) for row in rows]
+    show_rows(table.columns, rows, table.more, as_json=as_json)
