@@ -10,6 +10,8 @@ from bench.preload import NoCompiler, compile_library
 from tests.crash.power import SOURCE
 from tests.interop.clients import KINDS, PYTHON, Client, How
 from tests.interop.npm import install
+from tests.interop.using import connected
+from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, started_by
 
 NO_LIMIT = """
@@ -38,6 +40,20 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A started broker on an empty directory, killed at the end."""
     with BrokerProcess(tmp_path / "data", config=NO_LIMIT) as process:
         yield process.start()
+
+
+@pytest.fixture
+def configured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A started broker with the configuration `CONFIG` of the module, killed at the end."""
+    with BrokerProcess(tmp_path / "data", config=request.module.CONFIG) as process:
+        yield process.start()
+
+
+@pytest.fixture
+def wire(broker: BrokerProcess) -> Iterator[Wire]:
+    """A connection to the broker of the test, logged in."""
+    with connected(broker) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

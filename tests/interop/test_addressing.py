@@ -1,7 +1,5 @@
 """Addresses, queues and routing types as clients name them, on a real broker."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import publish, run
 from tests.interop.wire import Frame, Wire
-from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -47,33 +45,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         assert process.stop() == 0, process.log_text()
 
 
-def run(broker: BrokerProcess, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "daybook", *arguments, "--data", str(broker.data)]
-    return nursery.run(command, capture_output=True, text=True, check=False)
-
-
 def ready(broker: BrokerProcess) -> dict[str, int]:
     rows = msgspec.json.decode(run(broker, "queue", "list", "--json").stdout, type=list[Any])
     return {row["queue"]: row["ready"] + row["in_flight"] for row in rows}
 
 
-def publish(wire: Wire, destination: str, body: bytes = b"x", **headers: Any) -> Frame:
-    pairs = {"destination": destination, "receipt": "r", **headers}
-    lines = "".join(f"{name}:{value}\n" for name, value in pairs.items())
-    wire.write(f"SEND\n{lines}\n".encode() + body + b"\0")
-    return wire.read()
-
-
 def subscribe(wire: Wire, destination: str, id: str = "s", **headers: Any) -> Frame:
     wire.send("SUBSCRIBE", id=id, destination=destination, receipt="s", **headers)
     return wire.read()
-
-
-@pytest.fixture
-def wire(broker: BrokerProcess) -> Iterator[Wire]:
-    with Wire(broker.port) as found:
-        found.connect()
-        yield found
 
 
 def test_queues_of_an_anycast_address_take_turns(broker: BrokerProcess, wire: Wire) -> None:

@@ -81,13 +81,6 @@ def publish(wire: Wire, destination: str, body: bytes = b"x", **headers: Any) ->
     return wire.expect("RECEIPT")
 
 
-@pytest.fixture
-def wire(broker: BrokerProcess) -> Iterator[Wire]:
-    with Wire(broker.port) as found:
-        found.connect()
-        yield found
-
-
 def test_a_flag_adds_an_acceptor_with_the_prefixes_of_those_not_opened(
     broker: BrokerProcess,
 ) -> None:

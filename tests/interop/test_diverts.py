@@ -1,6 +1,5 @@
 """Diverts on a real broker: what they copy, over a kill, paged, and by commands."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import publish, run
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
 from tests.support.process import BrokerProcess
@@ -89,28 +89,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         assert process.stop() == 0, process.log_text()
 
 
-@pytest.fixture
-def wire(broker: BrokerProcess) -> Iterator[Wire]:
-    with Wire(broker.port) as found:
-        found.connect()
-        yield found
-
-
-def run(broker: BrokerProcess, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "daybook", *arguments, "--data", str(broker.data)]
-    return nursery.run(command, capture_output=True, text=True, check=False)
-
-
 def counts(broker: BrokerProcess) -> dict[str, int]:
     rows = msgspec.json.decode(run(broker, "queue", "list", "--json").stdout, type=list[Any])
     return {row["queue"]: row["messages"] for row in rows}
-
-
-def publish(wire: Wire, destination: str, body: bytes = b"x", **headers: Any) -> Frame:
-    pairs = {"destination": destination, "receipt": "r", **headers}
-    lines = "".join(f"{name}:{value}\n" for name, value in pairs.items())
-    wire.write(f"SEND\n{lines}\n".encode() + body + b"\0")
-    return wire.read()
 
 
 def receive(wire: Wire, queue: str) -> Frame:

@@ -120,14 +120,6 @@ default-ring-size = 5
 """
 
 
-@pytest.fixture
-def kinds(broker: BrokerProcess) -> BrokerProcess:
-    """A broker with queues of all kinds."""
-    broker.stop()
-    broker.configure(CONFIG)
-    return broker.start()
-
-
 def send(wire: Wire, queue: str, *bodies: bytes, **headers: Any) -> None:
     for body in bodies:
         wire.send("SEND", body, destination=f"/queue/{queue}", receipt="r", **headers)
@@ -182,8 +174,14 @@ def audit_is_clean(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("queue", ["board", "read.all"])
-def test_everybody_reads_everything_and_removes_nothing(kinds: BrokerProcess, queue: str) -> None:
-    with Wire(kinds.port) as first, Wire(kinds.port) as second, Wire(kinds.port) as producer:
+def test_everybody_reads_everything_and_removes_nothing(
+    configured: BrokerProcess, queue: str
+) -> None:
+    with (
+        Wire(configured.port) as first,
+        Wire(configured.port) as second,
+        Wire(configured.port) as producer,
+    ):
         producer.connect()
         send(producer, queue, b"1", b"2")
         subscribe(first, queue)
@@ -196,49 +194,49 @@ def test_everybody_reads_everything_and_removes_nothing(kinds: BrokerProcess, qu
         assert bodies(first, 1) == [b"3"]
         assert bodies(second, 3) == [b"1", b"2", b"3"]
         nothing_comes(first)
-    row = figures(kinds, queue)
+    row = figures(configured, queue)
     assert (row["ready"], row["in_flight"], row["acknowledged"]) == (3, 0, 0)
 
 
-def test_a_killed_broker_shows_all_of_it_again(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_killed_broker_shows_all_of_it_again(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire:
         subscribe(wire, "board")
         send_and_read = [(b"%d" % number) for number in range(3)]
         for body in send_and_read:
             wire.send("SEND", body, destination="/queue/board")
         got = messages(wire, 3)
         settle(wire, "ACK", got[2])
-    kinds.kill()
-    kinds.start()
-    with Wire(kinds.port) as wire:
+    configured.kill()
+    configured.start()
+    with Wire(configured.port) as wire:
         subscribe(wire, "board")
         again = messages(wire, 3)
         assert [each.body for each in again] == send_and_read
         assert not any("redelivered" in each.headers for each in again)
-    audit_is_clean(kinds)
+    audit_is_clean(configured)
 
 
-def test_expiry_and_purge_remove_from_it(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as first:
+def test_expiry_and_purge_remove_from_it(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as first:
         subscribe(first, "board")
         send(first, "board", b"long")
         assert bodies(first, 1) == [b"long"]
         first.send("SEND", b"short", destination="/queue/board", ttl="300")
         assert bodies(first, 1) == [b"short"]
-        while figures(kinds, "board")["ready"] == 2:
+        while figures(configured, "board")["ready"] == 2:
             time.sleep(0.1)
-    with Wire(kinds.port) as second:
+    with Wire(configured.port) as second:
         subscribe(second, "board")
         assert bodies(second, 1) == [b"long"]
-    command = [DAYBOOK, "queue", "purge", "board", "--data", str(kinds.data)]
+    command = [DAYBOOK, "queue", "purge", "board", "--data", str(configured.data)]
     nursery.run(command, capture_output=True, check=True)
-    with Wire(kinds.port) as third:
+    with Wire(configured.port) as third:
         subscribe(third, "board")
         nothing_comes(third)
 
 
-def test_a_transaction_and_a_selector_over_it(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire, Wire(kinds.port) as some:
+def test_a_transaction_and_a_selector_over_it(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire, Wire(configured.port) as some:
         subscribe(wire, "board")
         send_headers = {"region": "eu"}
         wire.send("SEND", b"a", destination="/queue/board", **send_headers)
@@ -257,9 +255,9 @@ def test_a_transaction_and_a_selector_over_it(kinds: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("queue", ["prices", "set.prices", "latest"])
-def test_only_the_newest_value_stays(kinds: BrokerProcess, queue: str) -> None:
+def test_only_the_newest_value_stays(configured: BrokerProcess, queue: str) -> None:
     name = "_AMQ_LVQ_NAME" if queue == "latest" else "ticker"
-    with Wire(kinds.port) as wire:
+    with Wire(configured.port) as wire:
         wire.connect()
         for body, key in ((b"36.83", "A"), (b"12", "B"), (b"37.02", "A")):
             head = f"SEND\ndestination:/queue/{queue}\n{name}:{key}\nreceipt:r\n\n"
@@ -267,7 +265,7 @@ def test_only_the_newest_value_stays(kinds: BrokerProcess, queue: str) -> None:
             wire.expect("RECEIPT")
         send(wire, queue, b"no key")
         send(wire, queue, b"no key either")
-        row = figures(kinds, queue)
+        row = figures(configured, queue)
         assert (row["ready"], row["replaced"]) == (4, 1)
         wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="client-individual")
         assert bodies(wire, 4) == [b"12", b"37.02", b"no key", b"no key either"]
@@ -275,33 +273,33 @@ def test_only_the_newest_value_stays(kinds: BrokerProcess, queue: str) -> None:
 
 @pytest.mark.parametrize("end", ["close", "drop", "kill", "acknowledge"])
 def test_a_value_in_delivery_is_not_replaced_until_it_returns(
-    kinds: BrokerProcess, end: str
+    configured: BrokerProcess, end: str
 ) -> None:
-    with Wire(kinds.port) as producer, Wire(kinds.port) as holder:
+    with Wire(configured.port) as producer, Wire(configured.port) as holder:
         producer.connect()
         send(producer, "prices", b"A", ticker="k")
         subscribe(holder, "prices", credit="1,0")
         (first,) = messages(holder, 1)
         send(producer, "prices", b"B", ticker="k")
-        row = figures(kinds, "prices")
+        row = figures(configured, "prices")
         assert (row["ready"], row["in_flight"]) == (1, 1)
         if end == "acknowledge":
             settle_with_message(holder, first, b"B")
         elif end == "kill":
-            kinds.kill()
-            kinds.start()
+            configured.kill()
+            configured.start()
         elif end == "close":
             holder.send("UNSUBSCRIBE", id="s", receipt="u")
             holder.expect("RECEIPT")
         else:
             holder.close()
     if end != "acknowledge":
-        with Wire(kinds.port) as other:
+        with Wire(configured.port) as other:
             subscribe(other, "prices")
             assert bodies(other, 1) == [b"B"]
             nothing_comes(other)
-    assert figures(kinds, "prices")["replaced"] == int(end != "acknowledge")
-    audit_is_clean(kinds)
+    assert figures(configured, "prices")["replaced"] == int(end != "acknowledge")
+    audit_is_clean(configured)
 
 
 def settle_with_message(wire: Wire, frame: Frame, following: bytes) -> None:
@@ -311,8 +309,10 @@ def settle_with_message(wire: Wire, frame: Frame, following: bytes) -> None:
     assert found["MESSAGE"] == following
 
 
-def test_readers_of_a_wall_get_the_newest_of_each_and_then_changes(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as producer, Wire(kinds.port) as reader:
+def test_readers_of_a_wall_get_the_newest_of_each_and_then_changes(
+    configured: BrokerProcess,
+) -> None:
+    with Wire(configured.port) as producer, Wire(configured.port) as reader:
         producer.connect()
         for number in range(6):
             send(producer, "wall", b"%d" % number, ticker="AB"[number % 2])
@@ -320,20 +320,20 @@ def test_readers_of_a_wall_get_the_newest_of_each_and_then_changes(kinds: Broker
         assert bodies(reader, 2) == [b"4", b"5"]
         send(producer, "wall", b"6", ticker="A")
         assert bodies(reader, 1) == [b"6"]
-    with Wire(kinds.port) as later:
+    with Wire(configured.port) as later:
         subscribe(later, "wall")
         assert bodies(later, 2) == [b"5", b"6"]
 
 
-def test_paged_values_are_replaced_also_after_a_kill(kinds: BrokerProcess) -> None:
+def test_paged_values_are_replaced_also_after_a_kill(configured: BrokerProcess) -> None:
     count = 40
-    with Wire(kinds.port) as wire:
+    with Wire(configured.port) as wire:
         wire.connect()
         for number in range(3 * count):
             send(wire, "paged.prices", b"%d" % number, ticker=str(number % count))
-    kinds.kill()
-    kinds.start()
-    with Wire(kinds.port) as wire:
+    configured.kill()
+    configured.start()
+    with Wire(configured.port) as wire:
         wire.connect()
         for number in range(0, count, 2):
             send(wire, "paged.prices", b"new %d" % number, ticker=str(number))
@@ -342,11 +342,11 @@ def test_paged_values_are_replaced_also_after_a_kill(kinds: BrokerProcess) -> No
         expected += [b"new %d" % number for number in range(0, count, 2)]
         assert bodies(wire, count) == expected
         nothing_comes(wire)
-    audit_is_clean(kinds)
+    audit_is_clean(configured)
 
 
-def test_a_transaction_and_an_expiry_over_values(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_transaction_and_an_expiry_over_values(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "prices", b"old", ticker="k")
         wire.send("BEGIN", transaction="t")
@@ -354,9 +354,9 @@ def test_a_transaction_and_an_expiry_over_values(kinds: BrokerProcess) -> None:
         wire.send("SEND", b"2", destination="/queue/prices", ticker="k", transaction="t")
         wire.send("COMMIT", transaction="t", receipt="c")
         wire.expect("RECEIPT")
-        assert figures(kinds, "prices")["ready"] == 1
+        assert figures(configured, "prices")["ready"] == 1
         send(wire, "prices", b"short", ticker="k", ttl="300")
-        while figures(kinds, "prices")["ready"]:
+        while figures(configured, "prices")["ready"]:
             time.sleep(0.1)
         send(wire, "prices", b"next", ticker="k")
         wire.send("SUBSCRIBE", id="s", destination="/queue/prices", ack="auto")
@@ -369,13 +369,13 @@ RINGS = ("ring", "rings.made", "rings.on.demand")
 
 
 @pytest.mark.parametrize("queue", RINGS)
-def test_a_ring_of_three_with_a_b_c_d(kinds: BrokerProcess, queue: str) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_ring_of_three_with_a_b_c_d(configured: BrokerProcess, queue: str) -> None:
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, queue, b"A", b"B", b"C")
-        assert figures(kinds, queue)["ready"] == 3
+        assert figures(configured, queue)["ready"] == 3
         send(wire, queue, b"D")
-        row = figures(kinds, queue)
+        row = figures(configured, queue)
         assert (row["ready"], row["evicted"]) == (3, 1)
         wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", ack="auto")
         assert bodies(wire, 3) == [b"B", b"C", b"D"]
@@ -383,18 +383,18 @@ def test_a_ring_of_three_with_a_b_c_d(kinds: BrokerProcess, queue: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "drop", "kill", "abort"])
-def test_what_returns_puts_a_ring_over_its_size(kinds: BrokerProcess, end: str) -> None:
-    with Wire(kinds.port) as producer, Wire(kinds.port) as consumer:
+def test_what_returns_puts_a_ring_over_its_size(configured: BrokerProcess, end: str) -> None:
+    with Wire(configured.port) as producer, Wire(configured.port) as consumer:
         subscribe(consumer, "ring")
         producer.connect()
         send(producer, "ring", b"A", b"B", b"C")
         got = messages(consumer, 3)
-        row = figures(kinds, "ring")
+        row = figures(configured, "ring")
         assert (row["ready"], row["in_flight"]) == (0, 3)
         send(producer, "ring", b"D")
         got += messages(consumer, 1)
         assert [each.body for each in got] == [b"A", b"B", b"C", b"D"]
-        row = figures(kinds, "ring")
+        row = figures(configured, "ring")
         assert (row["ready"], row["in_flight"], row["evicted"]) == (0, 4, 0)
         if end == "abort":
             consumer.send("BEGIN", transaction="t")
@@ -406,21 +406,21 @@ def test_what_returns_puts_a_ring_over_its_size(kinds: BrokerProcess, end: str) 
             consumer.send("UNSUBSCRIBE", id="s", receipt="u")
             consumer.expect("RECEIPT")
         elif end == "kill":
-            kinds.kill()
-            kinds.start()
+            configured.kill()
+            configured.start()
         else:
             consumer.close()
-    with Wire(kinds.port) as other:
+    with Wire(configured.port) as other:
         subscribe(other, "ring")
         assert bodies(other, 3) == [b"B", b"C", b"D"]
         nothing_comes(other)
-    assert figures(kinds, "ring")["evicted"] == 1
-    audit_is_clean(kinds)
+    assert figures(configured, "ring")["evicted"] == 1
+    audit_is_clean(configured)
 
 
-def test_a_message_that_is_due_finds_the_ring_full(kinds: BrokerProcess) -> None:
+def test_a_message_that_is_due_finds_the_ring_full(configured: BrokerProcess) -> None:
     """It waits for its redelivery as a scheduled message waits for its time."""
-    with Wire(kinds.port) as wire:
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "slow.ring", b"A")
         wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="client-individual")
@@ -429,13 +429,13 @@ def test_a_message_that_is_due_finds_the_ring_full(kinds: BrokerProcess) -> None
         wire.send("UNSUBSCRIBE", id="s", receipt="u")
         wire.expect("RECEIPT")
         send(wire, "slow.ring", b"B", b"C", b"D")
-        row = figures(kinds, "slow.ring")
+        row = figures(configured, "slow.ring")
         assert (row["ready"], row["scheduled"], row["evicted"]) == (3, 1, 0)
-        while figures(kinds, "slow.ring")["scheduled"]:
+        while figures(configured, "slow.ring")["scheduled"]:
             time.sleep(0.1)
         wire.send("SUBSCRIBE", id="s", destination="/queue/slow.ring", ack="auto")
         assert bodies(wire, 3) == [b"B", b"C", b"D"]
-    assert figures(kinds, "slow.ring")["evicted"] == 1
+    assert figures(configured, "slow.ring")["evicted"] == 1
 
 
 def scheduled(wire: Wire, queue: str, body: bytes, milliseconds: int, key: str = "") -> None:
@@ -445,72 +445,76 @@ def scheduled(wire: Wire, queue: str, body: bytes, milliseconds: int, key: str =
     wire.expect("RECEIPT")
 
 
-def test_a_scheduled_message_finds_the_ring_full(kinds: BrokerProcess) -> None:
+def test_a_scheduled_message_finds_the_ring_full(configured: BrokerProcess) -> None:
     """The example of 12:05; an administrator makes it due."""
-    with Wire(kinds.port) as wire:
+    with Wire(configured.port) as wire:
         wire.connect()
         scheduled(wire, "ring", b"A", 3_600_000)
         counts = []
         for body in (b"B", b"C", b"D"):
             send(wire, "ring", body)
-            row = figures(kinds, "ring")
+            row = figures(configured, "ring")
             counts.append((row["ready"], row["scheduled"], row["evicted"]))
         assert counts == [(1, 1, 0), (2, 1, 0), (3, 1, 0)]
-        daybook(kinds, "queue", "deliver-scheduled", "ring")
+        daybook(configured, "queue", "deliver-scheduled", "ring")
         wire.send("SUBSCRIBE", id="s", destination="/queue/ring", ack="auto")
         assert bodies(wire, 3) == [b"B", b"C", b"D"]
-    assert figures(kinds, "ring")["evicted"] == 1
-    audit_is_clean(kinds)
+    assert figures(configured, "ring")["evicted"] == 1
+    audit_is_clean(configured)
 
 
-def test_a_scheduled_value_replaces_when_it_is_due(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_scheduled_value_replaces_when_it_is_due(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire:
         wire.connect()
         scheduled(wire, "wall", b"due", 1_500, key="k")
         send(wire, "wall", b"now", ticker="k")
         wire.send("SUBSCRIBE", id="s", destination="/queue/wall", ack="auto")
         assert bodies(wire, 2) == [b"now", b"due"]
-        row = figures(kinds, "wall")
+        row = figures(configured, "wall")
         assert (row["ready"], row["replaced"]) == (1, 1)
-    audit_is_clean(kinds)
+    audit_is_clean(configured)
 
 
-def test_a_smaller_ring_shrinks_with_what_is_consumed(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_smaller_ring_shrinks_with_what_is_consumed(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "ring", b"A", b"B", b"C")
         command = [DAYBOOK, "queue", "update", "ring", "--ring-size", "1"]
-        nursery.run([*command, "--data", str(kinds.data)], check=True, capture_output=True)
-        assert figures(kinds, "ring")["ready"] == 3
+        nursery.run([*command, "--data", str(configured.data)], check=True, capture_output=True)
+        assert figures(configured, "ring")["ready"] == 3
         send(wire, "ring", b"D")
-        assert figures(kinds, "ring")["ready"] == 3
+        assert figures(configured, "ring")["ready"] == 3
         wire.send("SUBSCRIBE", id="s", destination="/queue/ring", ack="client", credit="2,0")
         assert bodies(wire, 2) == [b"B", b"C"]
         send(wire, "ring", b"E")
-        assert figures(kinds, "ring")["ready"] == 1
+        assert figures(configured, "ring")["ready"] == 1
 
 
-def test_a_ring_on_an_address_that_pages(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as wire:
+def test_a_ring_on_an_address_that_pages(configured: BrokerProcess) -> None:
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "paged.ring", *(b"%d" % number for number in range(40)))
-    kinds.kill()
-    kinds.start()
-    with Wire(kinds.port) as wire:
+    configured.kill()
+    configured.start()
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "paged.ring", b"40")
-        assert figures(kinds, "paged.ring")["ready"] == 5
+        assert figures(configured, "paged.ring")["ready"] == 5
         wire.send("SUBSCRIBE", id="s", destination="/queue/paged.ring", ack="auto")
         assert bodies(wire, 5) == [b"%d" % number for number in range(36, 41)]
-    audit_is_clean(kinds)
+    audit_is_clean(configured)
 
 
 # ---- exclusive, and how many may consume
 
 
 @pytest.mark.parametrize("queue", ["alone", "alone.made", "alone.ring", "alone.prices"])
-def test_an_exclusive_queue_fails_over_in_order(kinds: BrokerProcess, queue: str) -> None:
-    with Wire(kinds.port) as producer, Wire(kinds.port) as first, Wire(kinds.port) as second:
+def test_an_exclusive_queue_fails_over_in_order(configured: BrokerProcess, queue: str) -> None:
+    with (
+        Wire(configured.port) as producer,
+        Wire(configured.port) as first,
+        Wire(configured.port) as second,
+    ):
         subscribe(first, queue)
         subscribe(second, queue)
         producer.connect()
@@ -522,13 +526,15 @@ def test_an_exclusive_queue_fails_over_in_order(kinds: BrokerProcess, queue: str
         assert bodies(second, 2) == [b"1", b"2"]
         send(producer, queue, b"3", ticker="3")
         assert bodies(second, 1) == [b"3"]
-    row = figures(kinds, queue)
+    row = figures(configured, queue)
     assert row["acknowledged"] == 1
-    audit_is_clean(kinds)
+    audit_is_clean(configured)
 
 
-def test_an_exclusive_queue_that_is_read_shows_itself_to_the_next(kinds: BrokerProcess) -> None:
-    with Wire(kinds.port) as first, Wire(kinds.port) as second:
+def test_an_exclusive_queue_that_is_read_shows_itself_to_the_next(
+    configured: BrokerProcess,
+) -> None:
+    with Wire(configured.port) as first, Wire(configured.port) as second:
         subscribe(first, "alone.board")
         subscribe(second, "alone.board")
         send(second, "alone.board", b"1", b"2")
@@ -549,21 +555,23 @@ def refused(broker: BrokerProcess, queue: str) -> str:
 
 
 @pytest.mark.parametrize("queue", ["two", "two.made", "two.board", "two.ring"])
-def test_there_are_no_more_consumers_than_there_may_be(kinds: BrokerProcess, queue: str) -> None:
-    with Wire(kinds.port) as first, Wire(kinds.port) as second:
+def test_there_are_no_more_consumers_than_there_may_be(
+    configured: BrokerProcess, queue: str
+) -> None:
+    with Wire(configured.port) as first, Wire(configured.port) as second:
         subscribe(first, queue)
         subscribe(second, queue)
-        assert "max-consumers is 2" in refused(kinds, queue)
+        assert "max-consumers is 2" in refused(configured, queue)
         first.send("UNSUBSCRIBE", id="s", receipt="u")
         first.expect("RECEIPT")
-        with Wire(kinds.port) as third:
+        with Wire(configured.port) as third:
             subscribe(third, queue)
-            assert "max-consumers is 2" in refused(kinds, queue)
+            assert "max-consumers is 2" in refused(configured, queue)
 
 
-def test_nobody_consumes_where_nobody_may(kinds: BrokerProcess) -> None:
-    assert "max-consumers is 0" in refused(kinds, "none")
-    with Wire(kinds.port) as wire:
+def test_nobody_consumes_where_nobody_may(configured: BrokerProcess) -> None:
+    assert "max-consumers is 0" in refused(configured, "none")
+    with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "none", b"waits")
-    assert figures(kinds, "none")["ready"] == 1
+    assert figures(configured, "none")["ready"] == 1

@@ -29,13 +29,6 @@ def figures(broker: BrokerProcess) -> dict[str, Any]:
     return row
 
 
-@pytest.fixture
-def delaying(broker: BrokerProcess) -> BrokerProcess:
-    broker.stop()
-    broker.configure(CONFIG)
-    return broker.start()
-
-
 def failed(wire: Wire) -> None:
     """A message whose first delivery fails, and one behind it that is acknowledged."""
     wire.connect()
@@ -62,24 +55,24 @@ def comes_again(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_what_failed_comes_later(delaying: BrokerProcess, is_killed: bool) -> None:
+def test_what_failed_comes_later(configured: BrokerProcess, is_killed: bool) -> None:
     begun = time.monotonic()
-    with Wire(delaying.port) as wire:
+    with Wire(configured.port) as wire:
         failed(wire)
-        row = figures(delaying)
+        row = figures(configured)
         assert (row["scheduled"], row["ready"], row["in_flight"]) == (1, 0, 0)
         if not is_killed:
             comes_again(wire)
     if is_killed:
-        delaying.kill()
-        delaying.start()
-        with Wire(delaying.port) as wire:
+        configured.kill()
+        configured.start()
+        with Wire(configured.port) as wire:
             wire.connect()
             wire.send("SUBSCRIBE", id="s", destination="/queue/jobs", ack="client-individual")
             comes_again(wire)
     # Never earlier; how much later is a question of how busy the machine is.
     assert time.monotonic() - begun >= DELAY_MS / 1000
-    assert figures(delaying)["messages"] == 0
-    command = [JOURNAL, "inspect", str(delaying.data)]
+    assert figures(configured)["messages"] == 0
+    command = [JOURNAL, "inspect", str(configured.data)]
     story = nursery.run(command, capture_output=True, check=True, text=True).stdout
     assert story.index("Returned") < story.index("Scheduled") < story.index("Due")

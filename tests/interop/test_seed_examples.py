@@ -58,13 +58,6 @@ max-delivery-attempts = 1
 """
 
 
-@pytest.fixture
-def configured(broker: BrokerProcess) -> BrokerProcess:
-    broker.stop()
-    broker.configure(CONFIG)
-    return broker.start()
-
-
 def events(broker: BrokerProcess, kind: str, count: int) -> list[dict[str, Any]]:
     """The first so many events of a kind, once they are known to be durable."""
     command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.interop.test_flow import status
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, sent, subscribed
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess, wait_for
@@ -18,11 +18,6 @@ REPLIES = "/temp-queue/replies"
 def listed(broker: BrokerProcess, what: str) -> list[str]:
     rows = json.loads(daybook(broker, what, "list", "--json"))
     return [row[what] for row in rows if row[what].startswith("temp.")]
-
-
-def subscribed(wire: Wire, destination: str, id: str = "s", **headers: str) -> None:
-    wire.send("SUBSCRIBE", id=id, destination=destination, receipt="s", **headers)
-    wire.expect("RECEIPT")
 
 
 def reply_name(broker: BrokerProcess, client: Wire, own: str = REPLIES) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, reload, sent
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -37,13 +37,6 @@ forwarding-addresses = ["audit"]
 def queues(broker: BrokerProcess) -> set[str]:
     answer = msgspec.json.decode(daybook(broker, "queue", "list", "--json"))
     return {row["queue"] for row in answer}
-
-
-def reload(broker: BrokerProcess, config: str) -> None:
-    broker.configure(config)
-    before = broker.log_text().count("configuration reloaded")
-    broker.send_signal(signal.SIGHUP)
-    wait_for(lambda: broker.log_text().count("configuration reloaded") > before, "the reload")
 
 
 def received(broker: BrokerProcess, destination: str) -> bytes:

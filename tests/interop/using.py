@@ -1,5 +1,7 @@
 """What tests on a real broker do again and again: connect, send, run a command."""
 
+import signal
+import subprocess
 from typing import Any
 
 import msgspec
@@ -7,7 +9,7 @@ import msgspec
 from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 
 def connected(broker: BrokerProcess) -> Wire:
@@ -22,6 +24,20 @@ def daybook(broker: BrokerProcess, *words: str) -> str:
     command = [DAYBOOK, *words, "--data", str(broker.data)]
     said: str = nursery.run(command, capture_output=True, check=True, text=True).stdout
     return said
+
+
+def run(broker: BrokerProcess, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command on the data directory of a broker, however it ends."""
+    command = [DAYBOOK, *words, "--data", str(broker.data)]
+    return nursery.run(command, capture_output=True, text=True, check=False)
+
+
+def reload(broker: BrokerProcess, config: str) -> None:
+    """Let a broker read another configuration, and wait until it has."""
+    broker.configure(config)
+    before = broker.log_text().count("configuration reloaded")
+    broker.send_signal(signal.SIGHUP)
+    wait_for(lambda: broker.log_text().count("configuration reloaded") > before, "the reload")
 
 
 def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
@@ -40,6 +56,20 @@ def queues(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
 def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:
     """Send a message and wait for its receipt."""
     wire.send("SEND", body, destination=destination, receipt="r", **headers)
+    wire.expect("RECEIPT")
+
+
+def publish(wire: Wire, destination: str, body: bytes = b"x", **headers: Any) -> Frame:
+    """Send a message with headers of any names; return the answer to it."""
+    pairs = {"destination": destination, "receipt": "r", **headers}
+    lines = "".join(f"{name}:{value}\n" for name, value in pairs.items())
+    wire.write(f"SEND\n{lines}\n".encode() + body + b"\0")
+    return wire.read()
+
+
+def subscribed(wire: Wire, destination: str, id: str = "s", **headers: str) -> None:
+    """Subscribe and wait for the receipt."""
+    wire.send("SUBSCRIBE", b"", id=id, destination=destination, receipt="s", **headers)
     wire.expect("RECEIPT")
 
 

@@ -2,18 +2,13 @@
 
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, sent, subscribed
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
 ALL = "/queue/a,/queue/b,/topic/c"
-
-
-def subscribed(wire: Wire, destination: str, id: str = "s", **headers: str) -> None:
-    wire.send("SUBSCRIBE", id=id, destination=destination, receipt="s", **headers)
-    wire.expect("RECEIPT")
 
 
 def acknowledged(wire: Wire, message: Frame, version: str = "1.2", **headers: str) -> None:

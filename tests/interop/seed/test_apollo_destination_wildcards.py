@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, sent, subscribed
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 
@@ -15,11 +15,6 @@ STOCKS = (
     "PRICE.BOND.X",
     "WEATHER",
 )
-
-
-def subscribed(wire: Wire, destination: str, id: str = "s", **headers: str) -> None:
-    wire.send("SUBSCRIBE", id=id, destination=destination, receipt="s", **headers)
-    wire.expect("RECEIPT")
 
 
 def bodies(wire: Wire, count: int) -> list[str]:

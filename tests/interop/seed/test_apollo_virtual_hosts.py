@@ -4,16 +4,16 @@
 """
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.interop.using import reload
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -106,13 +106,6 @@ def journal(broker: BrokerProcess, *words: str) -> str:
     done = nursery.run(command, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def reload(broker: BrokerProcess, config: str) -> None:
-    broker.configure(config)
-    before = broker.log_text().count("configuration reloaded")
-    broker.send_signal(signal.SIGHUP)
-    wait_for(lambda: broker.log_text().count("configuration reloaded") > before, "the reload")
 
 
 def test_1_0_clients_are_connected_to_the_first_virtual_host(hosts: BrokerProcess) -> None:
