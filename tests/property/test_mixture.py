@@ -1,6 +1,6 @@
 """All kinds of queues, messages with everything, and changes in the middle, together.
 
-The laws: a referee finds nothing that no broker may do, a fold of what was durable equals what was
+The laws: the audit finds nothing that no broker may do, a fold of what was durable equals what was
 live, next to nothing in memory does the same as all of it, and the index is what `apply` makes.
 `tests.support.mixture` says what is mixed; what is new in the address model is added there.
 """
@@ -19,10 +19,9 @@ from daybook.engine.state.digest import digest
 from daybook.paging.fold import fold
 from daybook.paging.tables import last_values
 from tests.property.test_index_fold import fold_in_batches
+from tests.support.auditing import DoorWorld
 from tests.support.mixture import Player, Step, draw, kinds, stories
 from tests.support.paged_world import PagedWorld
-from tests.support.referee import Referee
-from tests.support.scenario import RESTART, play
 from tests.support.world import World
 
 Kinds = list[dict[str, Any]]
@@ -33,7 +32,7 @@ STEPS = 120
 
 
 def judged(kinds: Kinds, story: list[Step]) -> World:
-    world = World()
+    world = DoorWorld()
     Player(world, kinds, is_judged=True).play(story)
     world.check()
     return world
@@ -108,14 +107,3 @@ def test_stories_reach_what_they_are_about() -> None:
     )  # fmt: skip
     assert {name: seen.get(name, 0) for name in wanted if seen.get(name, 0) < 10} == {}
     assert min(seen["Held"], seen["QueueDeleted"], seen["PagingStarted"]) > 0
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_scenarios_of_all_commands_pass_the_referee(seed: int) -> None:
-    chance = Random(seed)
-    scenario = [
-        (chance.randint(0, RESTART), *(chance.randint(0, 20) for _ in range(3))) for _ in range(100)
-    ]
-    world, referee = World(), Referee()
-    play(world, scenario, lambda: referee.take_all(world.journal))
-    referee.at_rest()

@@ -2,6 +2,8 @@
 
 `Judge.hear` looks at every byte that leaves the broker at the moment it leaves. What it speaks of
 must at that moment be in the durable part of the simulated disk, as the platter reader finds it.
+Durable events go to two referees: the audit's rules judge the decisions, and the facts of the
+clients' ledger what clients asked for and may be told.
 """
 
 import re
@@ -9,23 +11,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from daybook.engine.broker import Broker
+from daybook.engine.core.core import Options
 from daybook.engine.facts import events
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.queue import ContentError, Queue
-from daybook.engine.state.apply import apply
 from daybook.engine.state.digest import digest
 from daybook.engine.state.invariants import check as check_invariants
 from daybook.engine.state.state import State
+from daybook.history.audit import judge as audits
+from daybook.history.audit.accounts import accounts_of
+from daybook.history.audit.rules import REQUESTED
+from daybook.history.audit.scene import Folded
 from daybook.journal.blocks.block import Block
 from tests.simulation.disk import FaultyDisk
+from tests.simulation.facts import Facts, tag_of_id
 from tests.simulation.kinds import is_mixed_place
 from tests.simulation.ledger import Expectation, Ledger, Said, Sent
 from tests.simulation.network import Link
 from tests.simulation.platter import PlatterReader
-from tests.simulation.shadow import Shadow, tag_of_id
 from tests.simulation.violation import Violation
 from tests.simulation.wire import Frame, FrameReader
-from tests.support.referee import Referee
+from tests.support.auditing import LATER
+from tests.support.promises import Promises
+from tests.support.rest import Rest
 from tests.support.world import Event
 
 Doubt = tuple[tuple[str, int], Said, Said]
@@ -35,12 +43,15 @@ Doubt = tuple[tuple[str, int], Said, Said]
 class Judge:
     """Knows what the clients know and what is on the platter, and compares."""
 
-    def __init__(self, ledger: Ledger, *, counts_are_durable: bool, is_mixed: bool = False) -> None:
+    def __init__(self, ledger: Ledger, options: Options, *, counts_are_durable: bool) -> None:
+        """`options` are those of the broker that its journal does not have."""
         self.ledger = ledger
-        self.shadow = Shadow(ledger)
+        self.facts = Facts(ledger)
         self.folded = State()
-        # For queues of all kinds.
-        self.referee = Referee() if is_mixed else None
+        # Clocks are set back and forth here.
+        self.audit = audits.Judge(self.folded, 0, options, audits.Clock(LATER, LATER))
+        self.rest = Rest()
+        self.promises = Promises({})
         self.counts_are_durable = counts_are_durable
         self._platter = PlatterReader()
         self._readers: dict[int, FrameReader] = {}
@@ -61,21 +72,42 @@ class Judge:
         """Take in what became durable."""
         for block in self._platter.new_blocks(disk):
             self.blocks.append(block)
-            for event in block.events():
-                if event[1][0] == events.BROKER_STOPPED:
-                    self._check_stop(event[0], event[2])
-                apply(self.folded, *event)
-                self.shadow.apply(*event)
-                if self.referee is not None:
-                    self.referee.take(Event(*event))
-            self.shadow.end_of_block()
-            for doubt in self._doubtful.pop(self.shadow.lsn, ()):
+            self._take(list(block.events()))
+            for doubt in self._doubtful.pop(self.facts.lsn, ()):
                 self._judge_number(*doubt)
-            expected = self._digests.pop(self.shadow.lsn, "")
+            expected = self._digests.pop(self.facts.lsn, "")
             if expected:
                 self.digests_compared += 1
                 if digest(self.folded) != expected:
-                    raise Violation("P2", f"the fold up to {self.shadow.lsn} is not the live state")
+                    raise Violation("P2", f"the fold up to {self.facts.lsn} is not the live state")
+
+    def _take(self, found: list[Folded]) -> None:
+        """Let both referees judge the events of a block, and fold it."""
+        for breach in self.audit.judge(found):
+            # Administrators of the simulation leave no record of what they ask for.
+            if breach.rule != REQUESTED.name:
+                raise Violation(breach.rule, breach.text)
+        for event in found:
+            self.facts.take(*event)
+            self.rest.take(event)
+            self._check_promise(event)
+            if event[1][events.KIND] == events.SEGMENTS_REMOVED:
+                self._check_removed(event[1])
+        if found[-1][1][events.KIND] == events.BROKER_STOPPED:
+            self._check_stop(found[-1][0], found[-1][2])
+
+    def _check_promise(self, event: Folded) -> None:
+        try:
+            self.promises.take(Event(*event))
+        except AssertionError as error:
+            raise Violation("promises", str(error)) from error
+
+    def _check_removed(self, row: events.Row) -> None:
+        """Check that what is queued has its content behind the segments that left."""
+        for queue in self.folded.queues.values():
+            for message in queue.entries:
+                if self.facts.needs.get(message, self.facts.lsn) <= row[events.RELATED]:
+                    raise Violation("P1", f"event {self.facts.lsn}: {row} took {message}")
 
     def _check_stop(self, lsn: int, detail: bytes) -> None:
         decoded = events.decode_detail(events.BROKER_STOPPED, detail)
@@ -94,8 +126,8 @@ class Judge:
         self._digests.clear()
         self._doubts.clear()
         self._doubtful.clear()
-        if last_lsn != self.shadow.lsn:
-            raise Violation("P1", f"recovered {last_lsn} events, {self.shadow.lsn} were durable")
+        if last_lsn != self.facts.lsn:
+            raise Violation("P1", f"recovered {last_lsn} events, {self.facts.lsn} were durable")
         try:
             self.check_state(state)
         except ContentError as error:
@@ -107,8 +139,8 @@ class Judge:
         """Whether a text names the event of a message that does not outlive the broker."""
         found = re.search(r"\bevent (\d+)\b", text)
         message = int(found[1]) if found else 0
-        entries = [queue.entries.get(message) for queue in self.shadow.queues.values()]
-        return any(entry is not None and not entry.is_persistent for entry in entries)
+        entries = [queue.entries.get(message) for queue in self.folded.queues.values()]
+        return any(entry is not None and not entry.message.persistent for entry in entries)
 
     def check_state(self, state: State) -> None:
         """A state must be what the durable events make of it, by both opinions."""
@@ -117,26 +149,24 @@ class Judge:
             raise Violation("invariants", "; ".join(wrong))
         self.digests_compared += 1
         if digest(state) != digest(self.folded):
-            raise Violation("P2", f"the state at {self.shadow.lsn} is not the fold of the platter")
-        for queue_id, shadow in self.shadow.queues.items():
-            entries = {
-                entry.message.id: (entry.message.priority, entry.delivery_count, entry.state != 0)
-                for entry in _all_entries(state.queues[queue_id])
-            }
-            expected = {
-                message: (entry.priority, entry.count, entry.consumer != 0)
-                for message, entry in shadow.entries.items()
-            }
-            if entries != expected:
-                raise Violation("P1", f"queue {shadow.name}: {_difference(entries, expected)}")
-        if len(state.queues) != len(self.shadow.queues):
-            raise Violation("P2", f"there are {len(state.queues)} queues")
+            raise Violation("P2", f"the state at {self.facts.lsn} is not the fold of the platter")
+        for queue_id, queue in self.folded.queues.items():
+            found, expected = _told_of(state.queues[queue_id]), _told_of(queue)
+            if found != expected:
+                raise Violation("P1", f"queue {queue.name}: {_difference(found, expected)}")
+        accounts, _ = accounts_of([self.audit.ledger.counted(self.facts.lsn)])
+        wrong = [f"{each.queue}: {each.difference}" for each in accounts if each.difference]
+        if wrong:
+            raise Violation("conserved", "; ".join(wrong))
 
     def check_rest(self, broker: Broker) -> None:
-        """Judge what queues of all kinds hold when nothing is left to decide."""
-        has_ended = not (broker.later or broker.purging) and broker.lsn == self.shadow.lsn
-        if self.referee is not None and has_ended:
-            self.referee.at_rest()
+        """Judge what queues of all kinds have when nothing is left to decide."""
+        if not (broker.later or broker.purging) and broker.lsn == self.facts.lsn:
+            try:
+                self.rest.check(self.folded)
+                self.promises.check(self.folded)
+            except AssertionError as error:
+                raise Violation("rest", str(error)) from error
 
     def check_drained(self, last_tag: int) -> None:
         """At the end, from what clients were told: whatever was promised was heard of.
@@ -151,7 +181,7 @@ class Judge:
             promised = sent.promised and sent.persistent and to_queue and not sent.expires_ms
             if not promised or sent.tag > last_tag or sent.tag in self.ledger.said_tags:
                 continue
-            if self.shadow.routed[sent.tag] not in self.shadow.automatic:
+            if self.facts.routed[sent.tag] not in self.facts.automatic:
                 raise Violation("P1", f"{sent.tag} was receipted and never delivered")
 
     # ---- what leaves the broker
@@ -179,13 +209,13 @@ class Judge:
         if not frame.headers.get("code", ""):
             return
         tag = tag_of_id(frame.headers["message"])
-        if tag not in self.shadow.remembered and tag not in self.shadow.forgotten:
+        if tag not in self.facts.remembered and tag not in self.facts.forgotten:
             raise Violation("P1", f"a duplicate of what is not durable: {frame}")
         self.duplicates += 1
 
     def _connected(self, link: Link, frame: Frame) -> None:
         link.connection = int(frame.headers["session"])
-        if self.shadow.links.get(link.connection) != link.serial:
+        if self.facts.links.get(link.connection) != link.serial:
             raise Violation("P1", f"CONNECTED before ConnectionOpened {link.connection} is durable")
 
     def _message(self, link: Link, frame: Frame) -> None:
@@ -215,7 +245,7 @@ class Judge:
             ledger.transient.add(key)
         # Everybody may read it again, and may have read it before `Shown` is durable.
         is_early = not (sent.persistent and self.counts_are_durable)
-        was_shown = (link.connection, name, message) in self.shadow.shown
+        was_shown = (link.connection, name, message) in self.facts.shown
         if was_shown or record.is_vague or (_is_mixed(sent) and is_early):
             return
         # What was on its way behind a large body when its subscription ended may come late.
@@ -246,7 +276,7 @@ class Judge:
     def _judge_number(self, key: tuple[str, int], first: Said, again: Said) -> None:
         """Two attempts have one number: fine if the first was taken back, or may have been."""
         record = first.subscription
-        is_uncounted = (record.link, record.name, key[1], first.count) in self.shadow.uncounted
+        is_uncounted = (record.link, record.name, key[1], first.count) in self.facts.uncounted
         if first.is_spent and again.is_spent and not is_uncounted:
             raise Violation("P5", f"{key} was said as number {again.count} once more: {first}")
 
@@ -256,10 +286,10 @@ class Judge:
         if not sent.persistent:
             return
         message = key[1]
-        if message not in self.shadow.routed_ids:
+        if message not in self.facts.routed_ids:
             raise Violation("P1", f"MESSAGE {message} (tag {sent.tag}) before Routed is durable")
         fact = (link.connection, name, message, count)
-        if self.counts_are_durable and fact not in self.shadow.delivered:
+        if self.counts_are_durable and fact not in self.facts.delivered:
             raise Violation("P1", f"MESSAGE {fact} before Delivered is durable")
 
     def _receipt(self, link: Link, frame: Frame) -> None:
@@ -274,7 +304,7 @@ class Judge:
 
     def _missing(self, link: Link, wanted: Expectation) -> str:
         """What the receipt speaks of and the platter does not have."""
-        shadow = self.shadow
+        facts = self.facts
         connection = link.connection
         by_name = (connection, wanted.name)
         match wanted.kind:
@@ -283,13 +313,13 @@ class Judge:
             case "ACK" | "NACK":
                 return self._settled(link, wanted)
             case "SUBSCRIBE":
-                return "" if by_name in shadow.attached else "ConsumerAttached"
+                return "" if by_name in facts.attached else "ConsumerAttached"
             case "UNSUBSCRIBE":
-                return "" if by_name in shadow.detached else "ConsumerDetached"
+                return "" if by_name in facts.detached else "ConsumerDetached"
             case "DISCONNECT":
-                return "" if connection in shadow.closed else "ConnectionClosed"
+                return "" if connection in facts.closed else "ConnectionClosed"
             case "ABORT":
-                return "" if by_name in shadow.rolled_back else "TransactionRolledBack"
+                return "" if by_name in facts.rolled_back else "TransactionRolledBack"
             case "COMMIT":
                 return self._commit(link, wanted)
         return ""
@@ -299,12 +329,12 @@ class Judge:
         sent = self.ledger.sent[tag]
         if wanted.name or not sent.persistent:
             return ""
-        if tag in self.shadow.remembered:
-            sent.promised = tag in self.shadow.routed
+        if tag in self.facts.remembered:
+            sent.promised = tag in self.facts.routed
             return ""
-        if tag not in self.shadow.routed and not self._was_dropped(link, sent):
+        if tag not in self.facts.routed and not self._was_dropped(link, sent):
             return f"Routed of {tag}"
-        sent.promised = tag in self.shadow.routed
+        sent.promised = tag in self.facts.routed
         return ""
 
     def _was_dropped(self, link: Link, sent: Sent) -> bool:
@@ -316,17 +346,17 @@ class Judge:
             return False
         promised = self._drops_promised.get(link.serial, 0) + 1
         self._drops_promised[link.serial] = promised
-        return promised <= self.shadow.dropped.get(link.connection, 0)
+        return promised <= self.facts.dropped.get(link.connection, 0)
 
     def _settled(self, link: Link, wanted: Expectation) -> str:
-        facts = self.shadow.acknowledged if wanted.kind == "ACK" else self.shadow.given_back
+        facts = self.facts.acknowledged if wanted.kind == "ACK" else self.facts.given_back
         for name, message in wanted.settled:
             record = self.ledger.subscriptions[link.serial, name]
             key = (record.queue, message)
             if key in self.ledger.transient:
                 continue
             # What others ended it cannot settle any more, and need not know.
-            is_over = record.is_vague and (link.connection, name) in self.shadow.detached
+            is_over = record.is_vague and (link.connection, name) in self.facts.detached
             if (link.connection, name, message) not in facts and not is_over:
                 return f"{wanted.kind} of {name}, {message}"
             if wanted.kind == "ACK":
@@ -334,16 +364,24 @@ class Judge:
         return ""
 
     def _commit(self, link: Link, wanted: Expectation) -> str:
-        if (link.connection, wanted.name) not in self.shadow.committed:
+        if (link.connection, wanted.name) not in self.facts.committed:
             return "TransactionCommitted"
         record = self.ledger.transactions[link.serial, wanted.name]
         for tag in record.tags:
-            self.ledger.sent[tag].promised = tag in self.shadow.routed
+            self.ledger.sent[tag].promised = tag in self.facts.routed
         return self._settled(link, Expectation("ACK", settled=record.acks))
 
 
 def _is_mixed(sent: Sent) -> bool:
     return is_mixed_place(sent.destination)
+
+
+def _told_of(queue: Queue) -> dict[int, tuple[int, int, bool]]:
+    """Priority, delivery count and flight of what a queue has, by message."""
+    return {
+        entry.message.id: (entry.message.priority, entry.delivery_count, entry.state != READY)
+        for entry in _all_entries(queue)
+    }
 
 
 def _all_entries(queue: Queue) -> Iterator[Entry]:

@@ -140,7 +140,7 @@ class Hardships:
         blocks = judge.blocks[:-1]
         if not blocks:
             return None
-        queued = [message for queue in judge.shadow.queues.values() for message in queue.entries]
+        queued = [message for queue in judge.folded.queues.values() for message in queue.entries]
         if queued and chance.random() < 0.7:
             message = chance.choice(queued)
             place = bisect_right(blocks, message, key=lambda block: block.first_lsn) - 1

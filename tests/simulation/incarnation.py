@@ -26,10 +26,11 @@ from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
 from tests.simulation.network import Link
-from tests.simulation.shadow import DEAD_LETTER_QUEUE, MAX_ATTEMPTS
 from tests.simulation.violation import Violation
 from tests.simulation.writer import SteppedWriter
 
+DEAD_LETTER_QUEUE = "dead"
+MAX_ATTEMPTS = 4
 SETTINGS: dict[str, dict[str, str | int | bool | float]] = {
     "#": {"max-delivery-attempts": -1},
     "orders.#": {

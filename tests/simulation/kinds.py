@@ -1,8 +1,7 @@
 """Queues of all kinds in the simulation: drawn attributes, what is sent to them, what changes.
 
-Their names begin with PREFIX. What happens in them is judged by `tests.support.referee`, which
-knows their rules; the shadow knows what they hold. All chance is their own, so that the rest of a
-seed is what it would be without.
+Their names begin with PREFIX. All chance is their own, so that the rest of a seed is what it would
+be without.
 """
 
 import random

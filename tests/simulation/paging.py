@@ -200,7 +200,7 @@ class SimulatedIndex:
         self._news.append((lsn, told))
 
     def _compare(self, lsn: int, found: str) -> None:
-        if lsn == self.judge.shadow.lsn and digest(self.judge.folded) != found:
+        if lsn == self.judge.facts.lsn and digest(self.judge.folded) != found:
             raise Violation("P2", f"the index at {lsn} is not the fold of the platter")
 
     def _hear(self, hub: Hub, broker: Broker, disk: Disk) -> None:

@@ -47,7 +47,7 @@ def run_once(seed: int, steps: int, without: frozenset[str] = frozenset()) -> bo
     ledger = simulation.ledger
     print(
         f"  all promises kept: {len(ledger.sent)} sent, {ledger.receipts} receipts, "
-        f"{ledger.messages} delivered, {simulation.judge.shadow.lsn} events, "
+        f"{ledger.messages} delivered, {simulation.judge.facts.lsn} events, "
         f"{simulation.judge.digests_compared} digests compared; {counts.power_cuts} power cuts, "
         f"{counts.kills} kills, {counts.cut_tails} torn tails, {counts.failures} disk errors, "
         f"{counts.disk_full} times full, {counts.clean_stops} clean stops; "

@@ -73,7 +73,9 @@ class Simulation:
         self._expect_counts = self._persist_counts if expected is None else expected
         self.kinds = MixedKinds(seed) if seed >= MIXED_FROM else None
         is_mixed = self.kinds is not None
-        self.judge = Judge(self.ledger, counts_are_durable=self._expect_counts, is_mixed=is_mixed)
+        self.swarm = Swarm(self) if seed >= SWARM_FROM else None
+        options = Options(hosts=self.swarm.hosts() if self.swarm is not None else {})
+        self.judge = Judge(self.ledger, options, counts_are_durable=self._expect_counts)
         self._segment_bytes = chance.choice((8_192, 16_384, 65_536, 262_144))
         self._hub_options = HubOptions(
             block_bytes=chance.choice((1_000, 10_000, 262_144)),
@@ -113,7 +115,6 @@ class Simulation:
         self.hardships = Hardships(self) if seed >= HARDENED_FROM else None
         self.queues = with_mixed(self.queues) if is_mixed else self.queues
         self.retention = self._make_retention()
-        self.swarm = Swarm(self) if seed >= SWARM_FROM else None
         if self.swarm is not None:
             self.swarm.adapt()
 
@@ -436,10 +437,10 @@ class Simulation:
             return
         writer = self.life.writer
         if writer.has_work or writer.looks_for_room:
-            acknowledged = len(self.judge.shadow.acknowledged)
+            acknowledged = len(self.judge.facts.acknowledged)
             writer.step()
             self.judge.look(self.disk)
-            if writer.looks_for_room and len(self.judge.shadow.acknowledged) > acknowledged:
+            if writer.looks_for_room and len(self.judge.facts.acknowledged) > acknowledged:
                 self.counts.drained_while_full += 1
 
     def hear_news(self) -> None:
@@ -584,7 +585,7 @@ class Simulation:
         self.judge.check_state(life.broker.state)
         self.judge.check_drained(last_tag)
         if self.retention is not None:
-            self.retention.check_whole(self.disk, self.judge.shadow.lsn)
+            self.retention.check_whole(self.disk, self.judge.facts.lsn)
 
     def _until(self, condition: Callable[[], bool], complaint: str) -> None:
         """Go on without faults until something is so; if that never comes, something hangs."""

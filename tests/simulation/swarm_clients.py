@@ -1,7 +1,6 @@
 """Clients that use everything: several destinations, wildcards, browsers, temporaries, retaining.
 
-What they use in a run is drawn in `tests.simulation.swarm`. The names begin with `kinds.PREFIX`,
-so that the shadow and the referee judge them.
+What they use in a run is drawn in `tests.simulation.swarm`. The names begin with `kinds.PREFIX`.
 """
 
 import random

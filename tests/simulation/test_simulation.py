@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import asdict
 
 from bench.child import environment
-from daybook.engine.facts import reasons
+from daybook.engine.facts import events, reasons
 from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main
 from tests.simulation.seeds import (
@@ -113,7 +113,7 @@ def test_every_fault_happens() -> None:
             **asdict(simulation.counts),
             "digests": judge.digests_compared, "receipts": ledger.receipts,
             "messages": ledger.messages, "refused": ledger.errors["disk is full"],
-            "full": ledger.errors["' is full: it holds"], "large": judge.shadow.large,
+            "full": ledger.errors["' is full: it holds"], "large": judge.facts.large,
         }  # fmt: skip
         if index is not None:
             told |= {"evicted": index.evicted, "checkpoints": index.checkpoints}
@@ -150,7 +150,7 @@ def test_history_leaves() -> None:
         if retention is None or simulation.index is None:
             return {}
         return {
-            "carried": simulation.judge.shadow.carried, "removed": retention.removed,
+            "carried": simulation.judge.facts.carried, "removed": retention.removed,
             "failed": retention.failed, "hung": retention.hung,
             "rebased": simulation.index.rebased, "archived": retention.archive_disk is not None,
         }  # fmt: skip
@@ -171,9 +171,11 @@ def test_queues_of_all_kinds_are_used() -> None:
     )  # fmt: skip
 
     def tell(simulation: Simulation) -> dict[str, int]:
-        referee = simulation.judge.referee
-        assert referee is not None
-        return {str(each): referee.seen[each] for each in wanted}
+        rows = [event[1] for block in simulation.judge.blocks for event in block.events()]
+        seen = Counter(
+            (events.BY_NUMBER[row[events.KIND]].name, row[events.REASON]) for row in rows
+        )
+        return {str(each): seen[each] for each in wanted}
 
     seeds = range(MIXED_FROM, MIXED_FROM + 40)
     play_until(seeds, dict.fromkeys(map(str, wanted), 0), tell)
@@ -185,7 +187,7 @@ def test_messages_are_sent_again() -> None:
     def tell(simulation: Simulation) -> dict[str, int]:
         refused = simulation.judge.duplicates
         assert simulation.ledger.errors["is a duplicate"] <= refused
-        return {"dropped": simulation.judge.shadow.duplicates, "refused": refused}
+        return {"dropped": simulation.judge.facts.duplicates, "refused": refused}
 
     seeds = range(RESENDING_FROM, RESENDING_FROM + 60)
     resending = (each for each in seeds if Simulation(each).resends)
@@ -197,7 +199,7 @@ def test_same_seed_gives_the_same_run() -> None:
     simulation = simulate(7, 5_000)
     program = (
         "from tests.simulation.simulation import Simulation\n"
-        "s = Simulation(7); s.run(5000); print(s.trace, s.judge.shadow.lsn)"
+        "s = Simulation(7); s.run(5000); print(s.trace, s.judge.facts.lsn)"
     )
     for hash_seed in ("1", "2"):
         done = subprocess.run(
@@ -208,7 +210,7 @@ def test_same_seed_gives_the_same_run() -> None:
             text=True,
             check=True,
         )
-        assert done.stdout.split() == [simulation.trace, str(simulation.judge.shadow.lsn)]
+        assert done.stdout.split() == [simulation.trace, str(simulation.judge.facts.lsn)]
     assert simulate(8, 5_000).trace != simulation.trace
 
 

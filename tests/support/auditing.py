@@ -18,6 +18,8 @@ from daybook.history.audit.rules import Breach
 from daybook.history.audit.scene import Folded
 from tests.support.filters import compile_filter
 from tests.support.hosts import HOSTS
+from tests.support.promises import Promises
+from tests.support.rest import Rest
 from tests.support.world import SECOND, Event, World
 
 OF_ADMINISTRATORS = (
@@ -63,6 +65,35 @@ class DoorWorld(World):
         super().turn()
         if not self.ends or self.ends[-1] != len(self.journal):
             self.ends.append(len(self.journal))
+
+
+class Auditor:
+    """Judges the journal of a world as it grows: by the audit's rules and by the documentation's
+    promises; at rest, also what is left when nothing is left to decide."""
+
+    def __init__(self, asked: dict[bytes, tuple[int, int]]) -> None:
+        self._rest = Rest()
+        self._promises = Promises(asked)
+        self._judge = Judge(State(), 0, OPTIONS, Clock(LATER, SECOND))
+        self._taken = 0
+
+    def take(self, world: DoorWorld) -> None:
+        """Judge what is new."""
+        journal, begin = world.journal, self._taken
+        self._taken = len(journal)
+        cuts = sorted({end for end in world.ends if begin < end < len(journal)} | {len(journal)})
+        for start, end in zip([begin, *cuts], cuts, strict=False):
+            found = list(self._judge.judge(list[Folded](journal[start:end])))
+            assert not found, found[0].text
+        for event in journal[begin:]:
+            self._promises.take(event)
+            self._rest.take(event)
+
+    def at_rest(self, state: State) -> None:
+        """Judge the state behind which nothing is left to decide."""
+        self._rest.check(state)
+        self._rest.check_nobody_waits(state)
+        self._promises.check(state)
 
 
 def judged(

@@ -50,23 +50,27 @@ class Reckoning:
     def __init__(self, state: State) -> None:
         """Begin with the queues of a state, whose entries are not looked at."""
         self._durable = {queue.id for queue in state.queues.values() if queue.definition.durable}
-        self._there: Final[OrderedDict[Key, Told]] = OrderedDict()
+        self.there: Final[OrderedDict[Key, Told]] = OrderedDict()
         self._gone: Final[OrderedDict[Key, None]] = OrderedDict()
 
     def follow(self, block: Block) -> None:
         """Take in the events of a block."""
         for event in events_of(block, lambda _, row: row[KIND] in _READ):
-            kind = event.row[KIND]
-            if kind in OF_ENTRIES:
-                self._move(event.lsn, event.row, event.detail)
-            elif kind in NAMING:
-                self._learn(event.row, event.detail)
-            elif kind in _STARTS:
-                self._return_all()
-            else:
-                self._forget(event.row[QUEUE])
-        while len(self._there) > KEPT_MAX:
-            self._there.popitem(last=False)
+            self.take(event.lsn, event.row, event.detail)
+
+    def take(self, lsn: int, row: Row, detail: bytes) -> None:
+        """Take in an event."""
+        kind = row[KIND]
+        if kind in OF_ENTRIES:
+            self._move(lsn, row, detail)
+        elif kind in NAMING:
+            self._learn(row, detail)
+        elif kind in _STARTS:
+            self._return_all()
+        elif kind in _READ:
+            self._forget(row[QUEUE])
+        while len(self.there) > KEPT_MAX:
+            self.there.popitem(last=False)
         while len(self._gone) > KEPT_MAX:
             self._gone.popitem(last=False)
 
@@ -79,14 +83,14 @@ class Reckoning:
                 if queue in self._durable:
                     key = queue, row[MESSAGE] or lsn
                     self._gone.pop(key, None)
-                    self._there[key] = Told(row[DELIVERY_COUNT], False)
+                    self.there[key] = Told(row[DELIVERY_COUNT], False)
             return
         key = row[QUEUE], row[MESSAGE]
         if kind in LEAVING:
-            if self._there.pop(key, None) is not None:
+            if self.there.pop(key, None) is not None:
                 self._gone[key] = None
-        elif key in self._there:
-            self._there[key] = Told(row[DELIVERY_COUNT], kind in TAKING)
+        elif key in self.there:
+            self.there[key] = Told(row[DELIVERY_COUNT], kind in TAKING)
 
     def _learn(self, row: Row, detail: bytes) -> None:
         decoded = events.decode_detail(row[KIND], detail)
@@ -97,21 +101,21 @@ class Reckoning:
                 self._durable.discard(row[QUEUE])
 
     def _return_all(self) -> None:
-        for key, told in self._there.items():
+        for key, told in self.there.items():
             if told.is_taken:
-                self._there[key] = Told(told.attempts, False)
+                self.there[key] = Told(told.attempts, False)
 
     def _forget(self, queue: int) -> None:
         self._durable.discard(queue)
-        for kept in (self._there, self._gone):
+        for kept in (self.there, self._gone):
             for key in [key for key in kept if key[0] == queue]:
                 del kept[key]
 
     def contradictions(self, state: State, chance: random.Random) -> list[Broken]:
         """Return what a state says otherwise of a sample of entries; nothing if all is right."""
         found: list[Broken] = []
-        for queue, message in _sample(list(self._there), chance):
-            told = self._there[queue, message]
+        for queue, message in _sample(list(self.there), chance):
+            told = self.there[queue, message]
             entry = _entry(state, queue, message)
             what = f"message {message} in queue #{queue}"
             if entry is None:
@@ -135,7 +139,7 @@ class Reckoning:
 
     def unflagged(self, state: State, chance: random.Random) -> list[Broken]:
         """Return which deliveries a started broker would repeat without saying so."""
-        taken = [key for key, told in self._there.items() if told.is_taken]
+        taken = [key for key, told in self.there.items() if told.is_taken]
         found = []
         for queue, message in _sample(taken, chance):
             entry = _entry(state, queue, message)
