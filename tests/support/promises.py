@@ -7,7 +7,7 @@ what a sender asked for. These are the promises of which tests keep a second sta
 from random import Random
 
 from daybook.engine.facts import reasons
-from daybook.engine.facts.events import ADDRESS, MESSAGE, QUEUE, TIME
+from daybook.engine.facts.events import ADDRESS, DELIVERY_COUNT, MESSAGE, QUEUE, TIME
 from daybook.engine.names.syntax import syntax_of
 from daybook.engine.settings.setting_key import NO_LIMIT
 from daybook.engine.settings.settings import AddressSettings, Settings
@@ -61,6 +61,13 @@ class Promises:
             found = detail.due, detail.expires
             assert found == wanted, f"event {event.lsn} is due and expires at {found}, not {wanted}"
 
+    def _delivered(self, event: Event) -> None:
+        """The delivery count grows by one for each attempt, also over restarts."""
+        told = self._reckoning.there.get((event.row[QUEUE], event.row[MESSAGE]))
+        count = event.row[DELIVERY_COUNT]
+        assert told is None or count == told.attempts + 1, f"{event} after {told}"
+        self._handed_out(event)
+
     def _handed_out(self, event: Event) -> None:
         """Nothing is delivered after its time, except where expired messages go."""
         expires = self._expires.get(event.row[MESSAGE], 0)
@@ -98,7 +105,7 @@ class Promises:
 
 _HANDLERS = {
     "AddressCreated": Promises._address_created,
-    "Delivered": Promises._handed_out,
+    "Delivered": Promises._delivered,
     "QueueCreated": Promises._queue_created,
     "QueueDeleted": Promises._check_unused,
     "QueueUpdated": Promises._queue_updated,
