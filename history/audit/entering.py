@@ -197,8 +197,10 @@ def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wro
     settings = scene.state.settings.resolve(address.name)
     if row[REASON] not in BY_CHOICE or not has_rules(settings):
         return None
-    right = expires_of(settings, expires, row[TIME] // 1000)
-    if right == expires:
+    now = row[TIME] // 1000
+    right = expires_of(settings, expires, now)
+    # Limits may contradict each other: then the first answer is another than the second.
+    if expires in (right, expires_of(settings, 0, now)):
         return None
     why = f"it expires at {expires}, and the settings of '{address.name}' make that {right}"
     return rules.EXPIRY_SET, why, ()

@@ -27,6 +27,7 @@ from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.tools import auditing
 from daybook.tools.verification.verify_work import Source
 from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
+from tests.support.faults import retold
 from tests.support.forger import stories
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import RESTART, Step, play, steps
@@ -75,6 +76,20 @@ def test_a_message_of_before_may_be_the_newer_value() -> None:
     world.turn()
     assert world.events_named("Removed")[-1].row[events.RELATED] == later
     assert judged(world.journal, world.ends) == []
+
+
+def test_limits_of_expiry_may_contradict_each_other() -> None:
+    """A message without an expiry has the most from the first question, the least from a second."""
+    world = DoorWorld()
+    world.settings(orders={"min_expiry_delay": 20, "max_expiry_delay": 10})
+    world.ok(create_queue("orders", "orders"))
+    world.ok(c.Send(world.connect(), "orders", b"", b"a"))
+    world.turn()
+    event = world.events_named("Routed")[-1]
+    for delay, is_allowed in ((10, True), (20, True), (15, False)):
+        detail = msgspec.structs.replace(event.decoded, expires=world.now // 1000 + delay)
+        history = retold(world.journal, event, events.encode_detail(detail))
+        assert (judged(history, world.ends) == []) is is_allowed
 
 
 @pytest.mark.parametrize("seed", range(30))
