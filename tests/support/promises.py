@@ -5,9 +5,12 @@ what a sender asked for. These are the promises of which tests keep a second sta
 """
 
 from random import Random
+from typing import Any
+
+import msgspec
 
 from daybook.engine.facts import reasons
-from daybook.engine.facts.events import ADDRESS, DELIVERY_COUNT, MESSAGE, QUEUE, TIME
+from daybook.engine.facts.events import ADDRESS, CONSUMER, DELIVERY_COUNT, MESSAGE, QUEUE, TIME
 from daybook.engine.names.syntax import syntax_of
 from daybook.engine.settings.setting_key import NO_LIMIT
 from daybook.engine.settings.settings import AddressSettings, Settings
@@ -25,9 +28,12 @@ class Promises:
         self._reckoning = Reckoning(State())
         self._settings = Settings({})
         self._names: dict[int, str] = {}
-        # By queue: with how many messages it may end unused, and how many left because it ends.
-        self._most: dict[int, int] = {}
+        # By queue: how many messages left because it ends.
         self._ending: dict[int, int] = {}
+        # By queue: its consumers, whether each is exclusive; who gets everything, or 0.
+        self._consumers: dict[int, dict[int, bool]] = {}
+        self._holders: dict[int, int] = {}
+        self._definitions: dict[int, Any] = {}
         # When messages expire, in milliseconds since 1970.
         self._expires: dict[int, int] = {}
 
@@ -75,20 +81,67 @@ class Promises:
             settings = map(self._settings.resolve, self._names.values())
             here = self._names[event.row[ADDRESS]]
             assert here in {each.expiry_address for each in settings}, f"{event} is too late"
+        self._check_holder(event)
+
+    # ---- consumers
+
+    def _check_holder(self, event: Event) -> None:
+        """An exclusive consumer gets everything, and an exclusive queue has one consumer."""
+        queue, consumer = event.row[QUEUE], event.row[CONSUMER]
+        definition = self._definitions[queue]
+        if consumer not in self._consumers.get(queue, ()):
+            return
+        if not definition.non_destructive or definition.exclusive:
+            holder = self._holders.get(queue, 0)
+            assert holder in (0, consumer), f"{event} belongs to {holder}"
+        if definition.exclusive:
+            self._holders[queue] = consumer
+
+    def _find_holder(self, queue: int) -> None:
+        there = self._consumers.get(queue, {})
+        self._holders[queue] = next(
+            (each for each, is_exclusive in there.items() if is_exclusive), 0
+        )
+
+    def _attached(self, event: Event) -> None:
+        if event.decoded.browses:
+            return
+        queue, consumer = event.row[QUEUE], event.row[CONSUMER]
+        there = self._consumers.setdefault(queue, {})
+        there[consumer] = event.decoded.exclusive
+        if event.decoded.exclusive and not there.get(self._holders.get(queue, 0)):
+            self._holders[queue] = consumer
+
+    def _detached(self, event: Event) -> None:
+        queue, consumer = event.row[QUEUE], event.row[CONSUMER]
+        self._consumers.get(queue, {}).pop(consumer, None)
+        if self._holders.get(queue) == consumer:
+            self._find_holder(queue)
+
+    def _started(self, event: Event) -> None:
+        self._consumers.clear()
+        self._holders.clear()
+
+    # ---- queues
 
     def _queue_created(self, event: Event) -> None:
-        self._most[event.row[QUEUE]] = event.decoded.auto_delete_message_count
+        self._definitions[event.row[QUEUE]] = event.decoded
 
     def _queue_updated(self, event: Event) -> None:
-        if event.decoded.deleting:
+        queue, detail = event.row[QUEUE], event.decoded
+        if detail.deleting:
             self._check_unused(event)
-        elif "auto_delete_message_count" in event.decoded.changed:
-            self._most[event.row[QUEUE]] = event.decoded.auto_delete_message_count
+            return
+        changes = {name: getattr(detail, name) for name in detail.changed}
+        self._definitions[queue] = msgspec.structs.replace(self._definitions[queue], **changes)
+        if not self._definitions[queue].exclusive:
+            self._find_holder(queue)
 
     def _check_unused(self, event: Event) -> None:
         """Nothing is deleted for not being used while somebody could miss it."""
         queue = event.row[QUEUE]
-        most, gone = self._most.get(queue, NO_LIMIT), self._ending.pop(queue, 0)
+        most = self._definitions[queue].auto_delete_message_count
+        gone = self._ending.pop(queue, 0)
         if event.reason == reasons.AUTO_DELETE and most >= 0:
             count = gone + sum(each == queue for each, _ in self._reckoning.there)
             assert count <= most, f"{event} ends a queue with {count} messages"
@@ -105,6 +158,9 @@ class Promises:
 
 _HANDLERS = {
     "AddressCreated": Promises._address_created,
+    "BrokerStarted": Promises._started,
+    "ConsumerAttached": Promises._attached,
+    "ConsumerDetached": Promises._detached,
     "Delivered": Promises._delivered,
     "QueueCreated": Promises._queue_created,
     "QueueDeleted": Promises._check_unused,

@@ -33,7 +33,7 @@ class Rest:
         # How many messages a ring had that was made smaller, by queue.
         self._room: dict[int, int] = {}
         self._is_resized = True
-        self._has_started = False
+        self._queues: set[int] = set()
 
     def take(self, event: tuple[int, Row, bytes, bytes, bytes]) -> None:
         """Take in an event."""
@@ -45,7 +45,8 @@ class Rest:
             self._is_resized = True
             self._unserved.discard(row[QUEUE])
         elif kind == events.ROUTED and row[REASON] == reasons.ADMINISTRATION:
-            self._unserved.discard(row[QUEUE])
+            chosen = getattr(events.decode_detail(kind, detail), "queues", ())
+            self._unserved.difference_update((*chosen, row[QUEUE]))
         elif kind == events.SHOWN:
             self._shown.add((row[CONSUMER], row[MESSAGE]))
         elif kind == events.CONSUMER_ATTACHED:
@@ -54,7 +55,10 @@ class Rest:
         elif kind == events.CONSUMER_DETACHED and row[CONSUMER] not in self._browsers:
             self._unserved.add(row[QUEUE])
         elif kind == events.BROKER_STARTED:
-            self._is_resized = self._has_started = True
+            self._is_resized = True
+            self._unserved |= self._queues
+        elif kind == events.QUEUE_CREATED:
+            self._queues.add(row[QUEUE])
 
     def _note_keys(self, lsn: int, row: Row, detail: Any) -> None:
         values = getattr(detail, "last_values", None) or {}
@@ -65,14 +69,12 @@ class Rest:
 
     def check(self, state: State) -> None:
         """Judge a state behind which nothing is left to decide."""
-        if self._has_started:
-            self._unserved |= state.queues.keys()
         for queue in state.queues.values():
             if not queue.deleting:
                 self._check_ring(state, queue)
                 self._check_keys(queue)
                 self._check_unserved(queue)
-        self._is_resized = self._has_started = False
+        self._is_resized = False
 
     def _check_ring(self, state: State, queue: Queue) -> None:
         """A ring that was made smaller keeps what it had, and does not grow above it."""

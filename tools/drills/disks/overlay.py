@@ -15,9 +15,9 @@ from daybook.journal.disk import Disk, File
 PAGE_BYTES: Final = 4096
 
 
-class _Content:
-    """The content of a file: bytes of the file below up to a limit, zeros behind it, and the pages
-    that were changed."""
+class OverlayFile:
+    """A file of an overlay: bytes of the file below up to a limit, zeros behind it, and the pages
+    that were changed. All who open it share it, so only the overlay closes the file below."""
 
     def __init__(self, disk: Disk | None, name: str, visible: int, size: int) -> None:
         self._disk: Final = disk
@@ -25,11 +25,11 @@ class _Content:
         self._below: File | None = None
         self._visible = visible
         self._pages: dict[int, bytearray] = {}
-        self.size = size
+        self._size = size
 
-    def read(self, count: int, offset: int) -> bytes:
-        """Return up to `count` bytes; fewer only at the end."""
-        end = min(offset + count, self.size)
+    def pread(self, count: int, offset: int) -> bytes:
+        """Read up to `count` bytes; fewer only at the end of the file."""
+        end = min(offset + count, self._size)
         if end <= offset:
             return b""
         first, last = offset // PAGE_BYTES, (end - 1) // PAGE_BYTES
@@ -43,22 +43,28 @@ class _Content:
             data[low - offset : high - offset] = self._pages[page][low - start : high - start]
         return bytes(data)
 
-    def write(self, data: bytes, offset: int) -> None:
+    def pwrite(self, data: bytes, offset: int) -> int:
         """Write all bytes into the layer."""
         end = offset + len(data)
-        self.size = max(self.size, end)
+        self._size = max(self._size, end)
         position = offset
         while position < end:
             page, inside = divmod(position, PAGE_BYTES)
             count = min(PAGE_BYTES - inside, end - position)
-            self._page(page)[inside : inside + count] = data[
-                position - offset : position - offset + count
-            ]
+            piece = data[position - offset : position - offset + count]
+            self._page(page)[inside : inside + count] = piece
             position += count
+        return len(data)
 
-    def resize(self, size: int) -> None:
-        """Cut, or extend with zeros."""
-        if size < self.size:
+    def fdatasync(self) -> None:
+        """Do nothing: everything is durable."""
+
+    def forget(self) -> None:
+        """Do nothing: there is no cache."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to this size, or extend it with zeros."""
+        if size < self._size:
             self._visible = min(self._visible, size)
             for page in [page for page in self._pages if (page + 1) * PAGE_BYTES > size]:
                 inside = max(0, size - page * PAGE_BYTES)
@@ -66,9 +72,24 @@ class _Content:
                     self._pages[page][inside:] = bytes(PAGE_BYTES - inside)
                 else:
                     del self._pages[page]
-        self.size = size
+        self._size = size
+
+    def allocate(self, size: int) -> None:
+        """Extend with zeros up to `size` bytes."""
+        self._size = max(size, self._size)
+
+    def size(self) -> int:
+        """Size in bytes."""
+        return self._size
+
+    def links(self) -> int:
+        """Return 1: nobody else can delete it."""
+        return 1
 
     def close(self) -> None:
+        """Do nothing: others may have it open."""
+
+    def close_below(self) -> None:
         """Close the file below."""
         if self._below is not None:
             self._below.close()
@@ -92,54 +113,13 @@ class _Content:
         return found + bytes(count - len(found))
 
 
-class OverlayFile:
-    """An open file of an overlay; all handles of a name share the content."""
-
-    def __init__(self, content: _Content) -> None:
-        self._content = content
-
-    def pread(self, count: int, offset: int) -> bytes:
-        """Read up to `count` bytes; fewer only at the end of the file."""
-        return self._content.read(count, offset)
-
-    def pwrite(self, data: bytes, offset: int) -> int:
-        """Write; all bytes are always written."""
-        self._content.write(bytes(data), offset)
-        return len(data)
-
-    def fdatasync(self) -> None:
-        """Do nothing: everything is durable."""
-
-    def forget(self) -> None:
-        """Do nothing: there is no cache."""
-
-    def truncate(self, size: int) -> None:
-        """Cut or extend the file to this size."""
-        self._content.resize(size)
-
-    def allocate(self, size: int) -> None:
-        """Extend with zeros up to `size` bytes."""
-        self._content.resize(max(size, self._content.size))
-
-    def size(self) -> int:
-        """Size in bytes."""
-        return self._content.size
-
-    def links(self) -> int:
-        """Return 1: nobody else can delete it."""
-        return 1
-
-    def close(self) -> None:
-        """Do nothing: the overlay closes the files below."""
-
-
 class Overlay:
     """A directory whose files lie on another disk, and whose changes lie in memory."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
-        self._files: Final[dict[str, _Content | None]] = {}
-        """Contents by name; None for a file that was not opened yet and is as it is below."""
+        self._files: Final[dict[str, OverlayFile | None]] = {}
+        """By name; None for a file that was not opened yet and is as it is below."""
 
     def show(self, name: str) -> None:
         """Show a file as it is below."""
@@ -147,31 +127,39 @@ class Overlay:
 
     def show_part(self, name: str, visible: int, size: int) -> None:
         """Show the first `visible` bytes of a file, and zeros behind them up to `size`."""
-        self._files[name] = _Content(self._disk, name, visible, size)
+        self._files[name] = OverlayFile(self._disk, name, visible, size)
 
     def make(self, name: str, size: int) -> None:
         """Make a file of zeros that is not below."""
-        self._files[name] = _Content(None, name, 0, size)
+        self._files[name] = OverlayFile(None, name, 0, size)
 
     def write(self, name: str, data: bytes, offset: int) -> None:
         """Change a file that is shown."""
-        self._content(name).write(data, offset)
+        self.open(name).pwrite(data, offset)
 
     def flip(self, name: str, bit: int) -> None:
         """Turn one bit of a file that is shown."""
-        content = self._content(name)
-        byte = content.read(1, bit // 8)
-        content.write(bytes([byte[0] ^ 1 << bit % 8]), bit // 8)
+        file = self.open(name)
+        byte = file.pread(1, bit // 8)
+        file.pwrite(bytes([byte[0] ^ 1 << bit % 8]), bit // 8)
 
     def close(self) -> None:
         """Close the files below."""
-        for content in self._files.values():
-            if content is not None:
-                content.close()
+        for file in self._files.values():
+            if file is not None:
+                file.close_below()
 
     def open(self, name: str) -> OverlayFile:
         """Open an existing file; raises FileNotFoundError if there is none."""
-        return OverlayFile(self._content(name))
+        if name not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        file = self._files[name]
+        if file is None:
+            below = self._disk.open(name)
+            size = below.size()
+            below.close()
+            file = self._files[name] = OverlayFile(self._disk, name, size, size)
+        return file
 
     def open_for_writing(self, name: str) -> OverlayFile:
         """Open a file, creating it if need be."""
@@ -181,13 +169,13 @@ class Overlay:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, replacing a file that has the new name."""
-        content = self._content(old)
+        file = self.open(old)
         del self._files[old]
-        self._files[new] = content
+        self._files[new] = file
 
     def remove(self, name: str) -> None:
         """Remove a file; raises FileNotFoundError if there is none."""
-        self._content(name).close()
+        self.open(name).close_below()
         del self._files[name]
 
     def names(self) -> list[str]:
@@ -196,14 +184,3 @@ class Overlay:
 
     def sync_directory(self) -> None:
         """Do nothing: everything is durable."""
-
-    def _content(self, name: str) -> _Content:
-        if name not in self._files:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        content = self._files[name]
-        if content is None:
-            below = self._disk.open(name)
-            size = below.size()
-            below.close()
-            content = self._files[name] = _Content(self._disk, name, size, size)
-        return content
