@@ -182,7 +182,8 @@ class Swarm:
             self._order(hub, chance.choice(self._deeds)())
 
     def _order(self, hub: Hub, command: c.Command) -> None:
-        is_named = self.chance.random() < 0.5
+        # The audit cannot tell what was done to messages without a request from a mistake.
+        is_named = self.chance.random() < 0.5 or isinstance(command, c.ActOnMessages)
         self.counts.orders += 1
         self._simulation.note(f"order: {command}")
         hub.request(c.Administer("sim", "drawn", command) if is_named else command)
