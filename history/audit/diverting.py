@@ -243,7 +243,9 @@ def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
     wrong = wrong_beginning(scene, row)
     if wrong is not None:
         return wrong
-    if row[FLAGS] & (REDELIVERED | BODY_OMITTED | LARGE):
+    # A copy that is only diverted says still that its original was large.
+    unknown = REDELIVERED | BODY_OMITTED | (0 if row[RELATED] else LARGE)
+    if row[FLAGS] & unknown:
         return rules.COLUMNS, "it is new, and its copies have its content", ()
     if row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.core.core import Options
 from daybook.engine.facts import events
+from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.messages.headers import build
 from daybook.history.audit import cutting, running
 from daybook.history.audit.accounts import Account
@@ -75,6 +76,22 @@ def test_a_message_of_before_may_be_the_newer_value() -> None:
     world.nack(consumer, flying)
     world.turn()
     assert world.events_named("Removed")[-1].row[events.RELATED] == later
+    assert judged(world.journal, world.ends) == []
+
+
+def test_an_exclusive_divert_may_take_a_large_dead_letter() -> None:
+    world = DoorWorld()
+    world.settings(orders={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    for name in ("orders", "dead", "copies"):
+        world.ok(create_queue(name, name))
+    world.ok(c.CreateDivert(DivertDefinition("d", "dead", ("copies",), exclusive=True)))
+    connection = world.connect()
+    consumer = world.attach(connection, "orders", credit_messages=9)
+    world.send_large("orders", (b"a" * 50, b"b" * 50), connection)
+    world.turn()
+    world.nack(consumer, world.taken(consumer)[0].message)
+    world.turn()
+    assert world.events_named("Diverted")[-1].row[events.FLAGS] & events.LARGE
     assert judged(world.journal, world.ends) == []
 
 
