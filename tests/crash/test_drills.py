@@ -109,7 +109,7 @@ def fold_journal(disk, last_lsn, state, *rest):
 directory.fold_journal = fold_journal
 """
 LOSES_SYNCS = """
-from daybook.tools.drills.noting import NotingFile
+from daybook.tools.drills.disks.undo_log import NotingFile
 NotingFile.fdatasync = lambda self: self._notes.delay()
 """
 ANSWERS_EARLY = """
@@ -155,7 +155,7 @@ COUNTS_AFRESH = AFTER_THE_FOLD.format(harm="entry.delivery_count = 0")
 KNOWS_A_SYNC = """
 import os, threading, time
 from daybook.server.hub.hub import Hub
-from daybook.tools.drills.noting import NotingFile
+from daybook.tools.drills.disks.undo_log import NotingFile
 since = [0.0]
 sync = NotingFile.fdatasync
 def fdatasync(self):
