@@ -22,7 +22,7 @@ from daybook.history.moments import last_lsn
 from daybook.history.scan import event_at
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.tools.trail_command import trail_command
+from daybook.tools.journal_cli import trail_command
 
 SEED: Final = 15
 SHARES: Final = (

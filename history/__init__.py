@@ -5,17 +5,27 @@ Shared by the command line and the pipeline. Must never know how answers are sho
 Modules:
 
 - `audit`: The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
-- `beginning`: The state before some event of a journal, expressed as events.
 - `catalogs`: Finding blocks by catalogs: what may hold an event about something, in any span of a
   journal (ADR 64).
+- `descriptions`: Describing an event: as a line for people, as an object for programs.
+- `differences`: What changed between two moments: two overviews of a broker, compared.
 - `fate_words`: Words for what became of messages: how their entries left their queues, or that none
   did.
 - `fates`: Choosing messages of history by where they were sent, what they say, and what became of
   them.
 - `finding`: Finding messages by what they contain: the value of a header, or the SHA-256 of a body.
+- `initial_state`: The state before some event of a journal, expressed as events.
+- `missing_catalogs`: Makes the catalogs that a journal does not have yet, by several processes
+  (`journal catalog`).
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
 - `scan`: Finding events in a journal without reading more of it than needed.
+- `selection`: Choosing which events to show: filters by place in the journal, time, name, message
+  and kind.
 - `topology`: What ids stand for, found where it is asked for: the events by which things began and
   changed.
+- `totals`: Counting the events of a journal: by kind, and for each queue.
+- `trail`: Collects all events of a message, of those it was made from, and of those made from it.
+- `trail_drawing`: A trail as a picture: the lanes of its queues, and how long it was in which
+  place.
 """

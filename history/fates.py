@@ -20,13 +20,13 @@ from daybook.engine.facts.kinds import LEAVING, outcome
 from daybook.engine.filters.compiling import CompiledFilter, compile_filter
 from daybook.engine.messages.content import UnknownFormat
 from daybook.engine.messages.message import Message
-from daybook.history.beginning import beginning
 from daybook.history.fate_words import (
     ACKNOWLEDGED,
     NEVER_ACKNOWLEDGED,
     REPLAY_OF,
     WAITING,
 )
+from daybook.history.initial_state import beginning
 from daybook.history.names import LEARNED, Names
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.disk import Disk

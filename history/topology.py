@@ -20,7 +20,7 @@ from daybook.paging.catalogs.catalog_keys import SUBJECT_COLUMNS, subject_of
 
 if TYPE_CHECKING:
     # Slow to import, and rarely needed.
-    from daybook.history.beginning import Beginning
+    from daybook.history.initial_state import Beginning
 
 Thing = tuple[str, int]
 """A subject, and its id."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from daybook.client.control import is_running
 from daybook.engine.facts import events, kinds
 from daybook.engine.facts.events import KIND, MESSAGE, TIME, Row
-from daybook.history.beginning import beginning
+from daybook.history.initial_state import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, kinds_mask
 from daybook.journal.archive.archive import Archive
@@ -138,7 +138,7 @@ def make_plan(
     """Plan a scan. Without `names` columns of names cannot be read.
 
     Raises JournalError, SelectionError for a name that history does not have, and what reading
-    the base of a journal raises (`history.beginning`).
+    the base of a journal raises (`history.initial_state`).
     """
     disk = source.disk()
     planner = _Planner(source, disk, selection, split_bytes, names or selection.needs_names)

@@ -14,7 +14,7 @@ import msgspec
 from daybook.engine.queues.queue import StoreError
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
-from daybook.history.beginning import before_the_first
+from daybook.history.initial_state import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
@@ -22,12 +22,12 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
+from daybook.texts import printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import archive_url, history, refuse_redacted, wants_archive
 from daybook.tools.terminal.printing import progress, show_json, show_table
-from daybook.tools.terminal.texts import printable
 from daybook.tools.terminal.workers import carried_out, chosen_processes
 from daybook.tools.verification.verify_work import Source
 

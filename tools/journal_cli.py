@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import click
 
+from daybook.history.fate_words import FATES
+from daybook.tools.administration.messages import url_option
 from daybook.tools.terminal.failures import Commands, run
 from daybook.tools.terminal.history_options import (
     archive_option,
@@ -19,20 +21,19 @@ from daybook.tools.terminal.history_options import (
     json_option,
 )
 from daybook.tools.terminal.moments import MOMENT, Moment
-from daybook.tools.terminal.numbers import NUMBER, YEARS_100, Seconds
+from daybook.tools.terminal.numbers import NUMBER, RATE, YEARS_100, Seconds
 from daybook.tools.terminal.paths import DIRECTORY, DataId, PathThatIsNamed, chosen
 from daybook.tools.terminal.times import time_option
 from daybook.tools.terminal.version_option import version_option
 
+TRAILS_MAX: Final = 10
+SHA256_DIGITS: Final = 64
+CATALOG_PROCESSES_MAX: Final = 64
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 PLACES: Final = {
-    "archive": "daybook.tools.archive:archive_group",
-    "catalog": "daybook.tools.cataloging:catalog_command",
     "anchor": "daybook.tools.verification.signing_commands:anchor_command",
     "keygen": "daybook.tools.verification.signing_commands:keygen_command",
-    "replay": "daybook.tools.replay:replay_command",
     "sql": "daybook.tools.sql.command:sql_command",
-    "trail": "daybook.tools.trail_command:trail_command",
 }
 """The places of commands that have a module of their own."""
 
@@ -46,7 +47,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command("inspect")
 @data_argument
 @data_option
 @click.option("--from", "from_lsn", type=NUMBER, metavar="LSN", help="First LSN.")
@@ -73,14 +74,91 @@ def cli() -> None:
 @history_options
 @json_option
 @click.pass_context
-def inspect(ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any) -> None:
+def inspect_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
     """Show the events as a story, one line each.
 
     Events of a running broker are shown once they are known to be durable.
     """
-    from daybook.tools import inspecting  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import inspect  # noqa: PLC0415 (slow to import)
 
-    inspecting.run(ctx, chosen(ctx, directory, data), flags)
+    inspect.run(ctx, chosen(ctx, directory, data), flags)
+
+
+@cli.command("trail")
+@click.argument("words", nargs=-1, metavar="[DATA] [MESSAGE]")
+@data_option
+@click.option("--header", metavar="NAME=VALUE", help="Of the messages with this header.")
+@click.option("--body-sha256", metavar="HEX", help="Of the messages whose body has this SHA-256.")
+@click.option(
+    "--body", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Of the messages whose body is the content of this file.",
+)  # fmt: skip
+@click.option(
+    "--limit", type=click.IntRange(1), default=TRAILS_MAX, metavar="N", show_default=True,
+    help="Stop after N messages; with --header, --body-sha256 and --body.",
+)  # fmt: skip
+@history_options
+@json_option
+@click.option("--svg", is_flag=True, help="Print a drawing, to be saved as a file.")
+@click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
+@click.pass_context
+def trail_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Show all events of a message, and where it is now.
+
+    MESSAGE is the message-id that the broker assigned; or name a header or a body. The story
+    includes the messages it was made from, and those made from it (dead letter, expiry). It is read
+    by catalogs, which the broker makes; for a journal without them, see `journal catalog`.
+    """
+    if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
+        raise click.UsageError("--json, --svg and --mermaid exclude each other")
+    given = [name for name in ("header", "body_sha256", "body") if flags[name] is not None]
+    if len(given) > 1:
+        raise click.UsageError("--header, --body-sha256 and --body exclude each other")
+    _check_values(flags)
+    words_max = 1 if given else 2
+    if len(words) > words_max:
+        raise click.UsageError(f"one message at a time, please; got {' '.join(words)!r}")
+    if not given and not words:
+        raise click.UsageError("which message? Give its id, --header NAME=VALUE, or --body FILE")
+    has_data = len(words) == words_max
+    directory = DIRECTORY.convert(words[0], None, ctx) if has_data else None
+    message = 0 if given else _message(words[-1])
+    path = chosen(ctx, directory, data)
+    from daybook.tools.history import trail  # noqa: PLC0415 (slow to import)
+
+    trail.run(ctx, path, message, flags)
+
+
+def _message(word: str) -> int:
+    try:
+        message: int = NUMBER.convert(word, None, None)
+    except click.BadParameter as error:
+        raise click.UsageError(f"'{word}' is not a message id; it is a number, like 17") from error
+    return message
+
+
+def _check_values(flags: dict[str, Any]) -> None:
+    """Raise click.UsageError if a header or a digest is not one."""
+    header, digest = flags["header"], flags["body_sha256"]
+    if header is not None and not header.partition("=")[1]:
+        raise click.UsageError(f"--header {header}: give a name and a value, like order=4711")
+    if header is not None and not header.partition("=")[0]:
+        raise click.UsageError(f"--header {header}: the name is empty")
+    if digest is None:
+        return
+    try:
+        size = len(bytes.fromhex(digest))
+    except ValueError:
+        size = 0
+    if size * 2 != SHA256_DIGITS:
+        raise click.UsageError(
+            f"--body-sha256 {digest}: give the SHA-256 of the body, {SHA256_DIGITS} hexadecimal "
+            "digits"
+        )
 
 
 @cli.command("diff")
@@ -101,9 +179,9 @@ def diff_command(
         raise click.UsageError(f"give two moments, such as 4711 14:05; got {' '.join(words)!r}")
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 3 else None
     first, second = (MOMENT.convert(each, None, ctx) for each in words[-2:])
-    from daybook.tools import difference  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import diff  # noqa: PLC0415 (slow to import)
 
-    difference.run(ctx, chosen(ctx, directory, data), first, second, flags)
+    diff.run(ctx, chosen(ctx, directory, data), first, second, flags)
 
 
 @cli.command("fork")
@@ -142,10 +220,10 @@ def fork_command(
         raise click.UsageError(f"give one target; got {' '.join(words)!r}")
     directory, target = ([None, *words])[-2:]
     source = DIRECTORY.convert(directory, None, ctx) if directory is not None else None
-    from daybook.tools import forking  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import fork  # noqa: PLC0415 (slow to import)
 
     path = chosen(ctx, source, data)
-    forking.run(ctx, path, DIRECTORY.convert(target, None, ctx), at, flags)
+    fork.run(ctx, path, DIRECTORY.convert(target, None, ctx), at, flags)
 
 
 @cli.command("salvage")
@@ -326,9 +404,186 @@ def stat_command(
     ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
 ) -> None:
     """Count segments, blocks, bytes, events by kind, and the messages of each queue."""
-    from daybook.tools import counting  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import stat  # noqa: PLC0415 (slow to import)
 
-    counting.run(ctx, chosen(ctx, directory, data), flags)
+    stat.run(ctx, chosen(ctx, directory, data), flags)
+
+
+@cli.command("replay")
+@click.argument("words", nargs=-1, required=True, metavar="[DATA] DESTINATION")
+@data_option
+@click.option("--address", "addresses", multiple=True, help="Sent to this address; repeatable.")
+@click.option("--queue", "queues", multiple=True, help="That were in this queue; repeatable.")
+@click.option("--filter", "filter", default="", help="That pass this filter, as of a consumer.")
+@click.option("--from", "begin", type=MOMENT, metavar="LSN|TIME", help="Sent from here on.")
+@click.option("--to", "end", type=MOMENT, metavar="LSN|TIME", help="Sent up to here.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(FATES),
+    help="That became this, in any of their queues (of those named by --queue); repeatable.",
+)  # fmt: skip
+@click.option("--message", "messages", multiple=True, type=NUMBER, metavar="ID", help="This one.")
+@click.option(
+    "--copies", is_flag=True,
+    help="Also those that the broker made of others (dead letters, expired), and replays.",
+)  # fmt: skip
+@click.option("--send", "sends", is_flag=True, help="Send them. Without it they are counted only.")
+@click.option("--rate", type=RATE, metavar="N", help="N a second.")
+@click.option("--keep-expiry", is_flag=True, help="With their expiry; else they have none.")
+@click.option(
+    "--id", "name", default="", metavar="NAME",
+    help="A replay of its own: it sends again what one of another name has sent.",
+)  # fmt: skip
+@click.option(
+    "--state", "state_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Where its progress is kept. Default: a file in $XDG_STATE_HOME/daybook/replays.",
+)  # fmt: skip
+@url_option
+@history_options
+@json_option
+@click.pass_context
+def replay_command(
+    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+) -> None:
+    """Send messages of history to a running broker again, each once.
+
+    DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE at the broker of --url. Without --send
+    nothing is sent, and the messages are counted. With it, what was interrupted is resumed by the
+    same command. A sent message has the header x-daybook-replay-of: the id of the original, and the
+    id of its data directory.
+    """
+    if len(words) > 2:
+        raise click.UsageError(f"give one destination; got {' '.join(words)!r}")
+    directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
+    from daybook.tools.history import replay  # noqa: PLC0415 (slow to import)
+
+    replay.run(ctx, chosen(ctx, directory, data), words[-1], flags)
+
+
+@cli.command("catalog")
+@data_argument
+@data_option
+@history_options
+@json_option
+@click.option(
+    "--headers", default="*", metavar="NAMES", show_default=True,
+    help="The headers that messages are found by: names with commas between them, or * for all.",
+)  # fmt: skip
+@click.option(
+    "--processes", type=click.IntRange(1, CATALOG_PROCESSES_MAX), metavar="N",
+    help="How many segments are read at the same time. Default: one for each core.",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Make those that exist, too.")
+@click.pass_context
+def catalog_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """Make catalogs, by which `journal trail` and `inspect` find a message without searching.
+
+    The broker makes them for its own journal when it has time; this command makes those that are
+    missing, also for archived segments (in DATA/archive-catalogs). It writes nothing else.
+    """
+    from daybook.tools.history import catalog  # noqa: PLC0415 (slow to import)
+
+    catalog.run(ctx, chosen(ctx, directory, data), flags)
+
+
+@cli.group("archive", cls=Commands)
+def archive_group() -> None:
+    """List an archive, verify it, and fetch segments from it.
+
+    The archive is never changed.
+    """
+
+
+@archive_group.command("list")
+@data_argument
+@data_option
+@archive_option
+@config_option
+@json_option
+@click.pass_context
+def list_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """List the archived segments; exit code 1 if there are gaps between them, or none.
+
+    If a data directory is named, exit code 1 also says that its journal does not continue them.
+    """
+    path = chosen(ctx, directory, data)
+    from daybook.tools.history import archive  # noqa: PLC0415 (slow to import)
+
+    with_live = directory is not None or data is not None
+    archive.list_segments(path, flags, with_live=with_live)
+
+
+@archive_group.command("verify")
+@data_argument
+@data_option
+@archive_option
+@config_option
+@json_option
+@click.pass_context
+def verify_command(
+    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+) -> None:
+    """Check every object against its manifest, its blocks, and the chain from segment to segment.
+
+    If a data directory is named, the check of the chain continues in its live journal. Exit code 1
+    if anything is wrong.
+    """
+    path = chosen(ctx, directory, data)
+    from daybook.tools.history import archive  # noqa: PLC0415 (slow to import)
+
+    with_live = directory is not None or data is not None
+    archive.verify(ctx, path, flags, with_live=with_live)
+
+
+@archive_group.command("fetch")
+@click.argument("target", type=DIRECTORY, metavar="TARGET")
+@data_option
+@archive_option
+@config_option
+@click.option("--from", "from_lsn", type=click.IntRange(1), metavar="LSN", help="First LSN.")
+@click.option("--to", "to_lsn", type=click.IntRange(1), metavar="LSN", help="Last LSN.")
+@click.option(
+    "--segment", "segments", multiple=True, metavar="NAME", help="This segment; may be repeated."
+)
+@json_option
+@click.pass_context
+def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flags: Any) -> None:
+    """Copy segments to the directory TARGET, which `journal inspect TARGET` and other commands can
+    read.
+
+    All of the archive, or the segments that contain a range of LSNs, or those named. Segments that
+    an earlier attempt fetched are kept.
+    """
+    first, last = flags["from_lsn"], flags["to_lsn"]
+    if flags["segments"] and (first or last):
+        raise click.UsageError("--segment and a range of LSNs exclude each other")
+    if first is not None and last is not None and last < first:
+        raise click.UsageError(f"--from {first} is behind --to {last}")
+    from daybook.tools.history import archive  # noqa: PLC0415 (slow to import)
+
+    archive.fetch(ctx, chosen(ctx, None, data), target, flags)
+
+
+@archive_group.command("restore")
+@click.argument("target", type=DIRECTORY, metavar="TARGET")
+@data_option
+@archive_option
+@config_option
+@json_option
+@click.pass_context
+def restore_command(ctx: click.Context, /, target: Path, data: Path | None, **flags: Any) -> None:
+    """Make TARGET a data directory from the archive alone, which a broker can start on.
+
+    For the day on which everything else is lost. The broker then is as it was at the last archived
+    event; what came later was in the live journal only. An attempt that was interrupted may be
+    repeated.
+    """
+    from daybook.tools.history import archive  # noqa: PLC0415 (slow to import)
+
+    archive.restore(ctx, chosen(ctx, None, data), target, flags)
 
 
 def main() -> None:

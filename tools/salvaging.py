@@ -17,6 +17,7 @@ from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
 from daybook.recovery.salvage.salvage import salvage
 from daybook.recovery.salvage.salvage_report import Missing, Report
+from daybook.texts import moment, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import (
@@ -27,7 +28,6 @@ from daybook.tools.terminal.opening import (
     wants_archive,
 )
 from daybook.tools.terminal.printing import adding_up, progress, show_json
-from daybook.tools.terminal.texts import moment, printable
 
 SHOWN_MAX = 100
 """How many of a list people are shown; JSON has more."""

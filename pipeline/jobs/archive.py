@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.history.beginning import beginning
+from daybook.history.initial_state import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, wanted_blocks
 from daybook.journal.archive.archive import Archive
@@ -101,7 +101,7 @@ def archive(
 
     With a SparkSession executors do the work, one task for each segment; history and target must
     have the same paths for them. `told` is called for each segment. Raises JournalError, and the
-    errors of reading the base of a journal (`history.beginning`).
+    errors of reading the base of a journal (`history.initial_state`).
     """
     check_source(source)
     parquet = ParquetArchive(target)

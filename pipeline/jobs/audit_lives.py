@@ -14,7 +14,7 @@ import msgspec
 
 from daybook.engine.facts import details, events, life
 from daybook.engine.facts.kinds import NAMING, changing, names
-from daybook.history.beginning import beginning
+from daybook.history.initial_state import beginning
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.selection import Selection
 

@@ -73,7 +73,7 @@ def latency(
 ) -> Tables:
     """Measure the selected events; return the tables of SCHEMAS by name.
 
-    Raises JournalError, SelectionError, and the errors of reading the base (`history.beginning`).
+    Raises JournalError, SelectionError, and the errors of `history.initial_state`.
     """
     return _Measuring(engine, history, selection, told).tables(poison_deliveries)
 

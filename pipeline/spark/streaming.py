@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, Row
-from daybook.history.beginning import beginning
+from daybook.history.initial_state import beginning
 from daybook.history.names import Names
 from daybook.history.scan import events_of, wanted_blocks
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn

@@ -11,6 +11,8 @@ Modules:
   user or address.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
+- `overview`: Everything that exists in a broker at a moment, except messages: all pages of its
+  views.
 - `request_rows`: What the table of administration (`server.administration.admin_requests`) says of
   a request.
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.

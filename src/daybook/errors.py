@@ -13,6 +13,8 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StoreError                  engine.queues.queue
             ContentError            engine.queues.queue
             StoreDamaged            engine.queues.queue
+        CatalogsCut                 history.missing_catalogs
+        NoSuchMessageError          history.trail
         Damage                      journal.blocks.format
         UnknownVersion              journal.blocks.format
         JournalError                journal.errors
@@ -54,7 +56,6 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         Wrong                       tools.drills.clients.witness
         NoSuchPoint                 tools.drills.crash_points.points
         BrokerTrouble               tools.drills.scratch.broker
-        NoSuchMessageError          tools.trail
 
 Must never know any room: every room may import this module.
 """

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine.facts import events
+from daybook.history.trail import follow
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import trail as trail_job
@@ -17,7 +18,6 @@ from daybook.pipeline.jobs.trail import TRAIL, trail
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import SelectionError
 from daybook.recovery.readonly import journal_disk
-from daybook.tools.trail import follow
 from tests.support.faults import of_kind
 from tests.support.histories import some_history, write_history
 from tests.support.world import Event

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from daybook.engine.facts import events
 from daybook.engine.facts.events import BODY_OMITTED, FLAGS, KIND, chunk_lsns
 from daybook.engine.messages.headers import as_dict
-from daybook.history.beginning import EVERYTHING
+from daybook.history import trail
 from daybook.history.catalogs import Catalogs
+from daybook.history.descriptions import line
 from daybook.history.finding import WithBody, WithHeader, found_messages
+from daybook.history.initial_state import EVERYTHING
+from daybook.history.missing_catalogs import Order, make
 from daybook.history.moments import last_lsn
+from daybook.history.selection import ByCatalogs, Inspection, Question
 from daybook.history.topology import Topology
 from daybook.journal.data_directory import CATALOGS, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.paging.catalogs import catalog_making
 from daybook.paging.catalogs.catalog_making import ALL, Job, missing_catalogs, next_piece
-from daybook.tools import trail
-from daybook.tools.inspection import ByCatalogs, Inspection, Question
-from daybook.tools.making_catalogs import Order, make
-from daybook.tools.story import line
 from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history

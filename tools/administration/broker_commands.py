@@ -27,6 +27,7 @@ from daybook.server.administration.admin_requests import (
     QueueCreation,
     QueueUpdate,
 )
+from daybook.texts import moment
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
@@ -38,7 +39,6 @@ from daybook.tools.administration.request_commands import (
 )
 from daybook.tools.terminal.failures import Commands, Failure
 from daybook.tools.terminal.printing import show_json_pretty, show_table
-from daybook.tools.terminal.texts import moment
 from daybook.tools.terminal.times import time_option
 
 

@@ -15,11 +15,10 @@ import click
 
 from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
 from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError, encode
+from daybook.texts import body_fields, counted, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.printing import show_json
-from daybook.tools.terminal.texts import body_fields, printable
-from daybook.tools.terminal.units import counted
 
 WINDOW: Final = 1000
 """How many sends may wait for their receipts."""

@@ -23,11 +23,11 @@ from daybook.engine.facts.own_headers import (
     DEATH_USER,
 )
 from daybook.server.administration import views
+from daybook.texts import moment, printable
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.broker_commands import queue
 from daybook.tools.administration.request_commands import Looking, json_option
 from daybook.tools.terminal.printing import show_json, show_table
-from daybook.tools.terminal.texts import moment, printable
 
 __all__ = ["queue"]
 

@@ -20,6 +20,7 @@ from daybook.engine.facts.events import MESSAGE
 from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
 from daybook.history.scan import event_at
+from daybook.history.trail import Trail, follow
 from daybook.journal.blocks.format import Damage
 from daybook.journal.data_directory import (
     BASE,
@@ -47,7 +48,6 @@ from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_s
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress
-from daybook.tools.trail import Trail, follow
 from daybook.tools.verification.catalog_verification import wrong_catalogs
 from daybook.tools.verification.verification import verify_data
 

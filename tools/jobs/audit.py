@@ -16,6 +16,7 @@ from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, audit, extent
 from daybook.pipeline.jobs.audit_lives import Fault
 from daybook.pipeline.selection import EPOCH, Selection
+from daybook.texts import moment
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import (
     Output,
@@ -27,7 +28,6 @@ from daybook.tools.jobs.output import (
 )
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.printing import show_json, show_table
-from daybook.tools.terminal.texts import moment
 
 FAULTS_SHOWN: Final = 20
 ELSEWHERE: Final = "name what has them: --archive URL of the segments that left, or --parquet DIR"

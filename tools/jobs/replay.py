@@ -28,13 +28,13 @@ from daybook.pipeline.jobs.replay_state import (
 )
 from daybook.pipeline.publishing import ROWS_MAX, Publisher, PublishError, check_remembers
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.texts import moment
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import working
 from daybook.tools.terminal.exit_codes import EXIT_INTERRUPTED, EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import refuse_redacted
 from daybook.tools.terminal.printing import progress, show_json, show_table
-from daybook.tools.terminal.texts import moment
 
 HEADINGS: Final = (
     "address", "messages", "bytes", "not journaled", "first LSN", "last LSN", "from", "to",

@@ -17,12 +17,10 @@ Modules:
 - `moments`: Moments on the command line: an LSN, or a time.
 - `numbers`: Numbers on the command line: ids and LSNs as commands print them, seconds, and rates.
 - `opening`: Opening the input of commands: the live journal of a data directory, and its archive.
-- `origins`: What a replayed message is a replay of, in words.
 - `paths`: Paths on a command line: checks before anything is opened.
 - `printing`: Tables and progress bars on a terminal, plain text otherwise, JSON for programs.
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
   each row.
-- `texts`: Times, names and bodies as text that is safe for terminals and JSON readers.
 - `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
 - `units`: The units of numbers that commands print: every number says what it counts.
 - `version_option`: The option --version of the command lines. Reading the version takes longer than

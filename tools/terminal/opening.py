@@ -14,8 +14,8 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.recovery.readonly import journal_disk
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.configuration.toml_source import TomlError, read_toml
+from daybook.texts import printable
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.texts import printable
 
 CONFIG_SECTION: Final = "journal"
 CONFIG_KEY: Final = "archive-directory"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from daybook.tools.terminal.texts import printable
+from daybook.texts import printable
 
 PADDED_MOST: Final = 40
 """Plain text is padded at most to this width: one long name must not widen every line."""

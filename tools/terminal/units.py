@@ -50,8 +50,3 @@ def unit_of_setting(key: str, value: Any) -> str:
     """Return the unit of the value of an address setting, empty for what is no number of things."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return _BY_KEY.get(key, "") if is_number and value >= 0 else ""
-
-
-def counted(number: int, thing: str) -> str:
-    """Return a number with what it counts: `1 byte`, `2,000 bytes`."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")

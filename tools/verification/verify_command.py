@@ -11,11 +11,11 @@ import msgspec
 from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
 from daybook.journal.segments.segment import data_id_of
 from daybook.recovery.directory import why_foreign
+from daybook.texts import moment
 from daybook.tools import exporting_command
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.terminal.opening import archive_url, history, wants_archive
 from daybook.tools.terminal.printing import progress, show_json
-from daybook.tools.terminal.texts import moment
 from daybook.tools.terminal.workers import chosen_processes
 from daybook.tools.verification.catalog_verification import wrong_catalogs
 from daybook.tools.verification.export_verification import is_export

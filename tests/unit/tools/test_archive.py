@@ -16,7 +16,7 @@ from daybook.journal.pins import PINS, Pin, lowest_pinned_lsn
 from daybook.journal.retention import remove, remove_unpinned, sealed_segments
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
-from daybook.tools.inspecting import Following
+from daybook.tools.history.inspect import Following
 from daybook.tools.journal_cli import cli
 from tests.suites.journal_rows import append_some, create
 from tests.support import histories

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from daybook.engine import commands
 from daybook.history.fates import Request
-from daybook.tools import replaying
+from daybook.tools.history import replay as running
 from daybook.tools.journal_cli import cli
 
 NOWHERE = "stomp://127.0.0.1:1"
@@ -93,7 +93,7 @@ def test_what_is_refused(history: Any, tmp_path: Path) -> None:
 
 def test_a_state_belongs_to_one_replay(history: Any, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    replaying._save(state, replaying.State(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16))
+    running._save(state, running.State(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16))
     done = replay(history, "--state", state)
     assert done.exit_code == 1
     assert "of another replay" in done.output
@@ -109,9 +109,9 @@ def sending(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         state.sent += len(runs[-1])
         state.done, state.is_complete = messages[-1], True
         file.parent.mkdir(parents=True, exist_ok=True)
-        replaying._save(file, state)
+        running._save(file, state)
 
-    monkeypatch.setattr(replaying, "_send", send)
+    monkeypatch.setattr(running, "_send", send)
     return runs
 
 
@@ -201,10 +201,10 @@ def test_a_state_that_cannot_be_written_is_named_after_the_counts(
 
     def send(disk: Any, messages: Any, state: Any, file: Path, *_: Any) -> None:
         state.sent += 7
-        replaying._save(file, state)
+        running._save(file, state)
 
-    monkeypatch.setattr(replaying, "_send", send)
-    monkeypatch.setattr(replaying.os, "fsync", full)
+    monkeypatch.setattr(running, "_send", send)
+    monkeypatch.setattr(running.os, "fsync", full)
     state = tmp_path / "state.json"
     done = replay(history, "--state", state, "--send")
     assert done.exit_code == 1

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import COLUMNS, EVENT_TYPES, EventType
 from daybook.engine.facts.reasons import REASONS
+from daybook.history.descriptions import as_object, line, sentence
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.tools.story import as_object, line, sentence
-from daybook.tools.terminal.texts import moment
+from daybook.texts import moment
 from daybook.tools.terminal.times import parse_time
 from tests.support.second_format import MAPS, encode, installed
 

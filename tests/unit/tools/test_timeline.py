@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from daybook.engine import commands
-from daybook.tools import trail
+from daybook.history import trail
+from daybook.history.trail_drawing import between, mermaid, spans_of, svg
 from daybook.tools.journal_cli import cli
-from daybook.tools.timeline import between, mermaid, spans_of, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

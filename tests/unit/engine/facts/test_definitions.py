@@ -18,7 +18,7 @@ from daybook.engine.refusals import Code
 from daybook.engine.state.apply import apply
 from daybook.engine.state.digest import digest
 from daybook.engine.state.state import State
-from daybook.history.beginning import _topology
+from daybook.history.initial_state import _topology
 from daybook.paging.tables import records
 from daybook.server.administration import views
 from daybook.server.configuration import options

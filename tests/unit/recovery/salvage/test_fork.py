@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine.state.digest import digest
-from daybook.history.beginning import before_the_first, what_is_missing
+from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import FLAG_FORK

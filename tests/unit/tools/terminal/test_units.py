@@ -3,6 +3,7 @@
 import pytest
 
 from daybook.engine.settings.setting_keys import KEYS
+from daybook.texts import counted
 from daybook.tools.terminal import units
 
 
@@ -20,7 +21,7 @@ def test_other_settings_have_none() -> None:
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 bytes"), (1, "1 byte"), (2000, "2,000 bytes")])
 def test_what_is_counted(number: int, text: str) -> None:
-    assert units.counted(number, "byte") == text
+    assert counted(number, "byte") == text
 
 
 def test_headings() -> None:

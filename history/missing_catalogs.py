@@ -1,4 +1,4 @@
-"""Running `journal catalog`: several processes make the catalogs of different segments.
+"""Makes the catalogs that a journal does not have yet, by several processes (`journal catalog`).
 
 Fault model: a process may be killed, a segment may be damaged, the disk may be full; what was made
 until then is whole and stays. Must never know what a catalog is asked.
@@ -6,15 +6,14 @@ until then is whole and stays. Must never know what a catalog is asked.
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import click
-
+from daybook.errors import DaybookError
 from daybook.history.moments import last_lsn
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.format import Damage
@@ -33,12 +32,12 @@ from daybook.paging.catalogs.catalog_making import (
     remove_work,
     write_catalog,
 )
-from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.opening import history, opened_archive
-from daybook.tools.terminal.printing import progress, show_json
-from daybook.tools.terminal.units import counted
 
 NICENESS: Final = 10
+
+
+class CatalogsCut(DaybookError):
+    """A process that made catalogs was killed."""
 
 
 class Order(NamedTuple):
@@ -50,40 +49,39 @@ class Order(NamedTuple):
     job: Job
 
 
-def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
-    """Make the catalogs that are missing. Raises Failure, JournalError, OSError."""
-    disk, _, _ = history(ctx, path, flags)
+def make_missing(
+    path: Path,
+    disk: Disk,
+    archive: str,
+    headers: str,
+    *,
+    processes: int,
+    again: bool,
+    progress: Callable[[int, int], None],
+) -> int:
+    """Make the catalogs that are missing, or all with `again`; return how many were made.
+
+    `archive` is the URL of the archive that `disk` begins with, "" for none. `headers` are those
+    that messages are found by. `progress` is called with how many segments of how many are done.
+    Raises CatalogsCut, JournalError and OSError.
+    """
     if not segment_names(disk):
         raise NoJournal(f"there is no journal in {path}")
-    archive = ""
-    if not isinstance(disk, RealDisk):
-        archive = opened_archive(path, flags["url"], flags["config_file"]).url
-    orders = [
-        Order(str(path), archive, flags["headers"], job)
-        for job in _jobs(disk, path, again=flags["again"])
-    ]
+    orders = [Order(str(path), archive, headers, job) for job in _jobs(disk, path, again=again)]
     made = 0
     try:
         if orders:
-            made = _make_all(orders, flags["processes"] or os.cpu_count() or 1)
-        made += _make_pieces(path, disk, flags["headers"])
+            made = _make_all(orders, processes, progress)
+        made += _make_pieces(path, disk, headers)
     finally:
         for name in (CATALOGS, ARCHIVE_CATALOGS):
             remove_work(path / name)
-    live = RealDisk(path / JOURNAL)
-    remove_others(path / CATALOGS, live)
-    size = sum(each.stat().st_size for each in _files(path))
-    used = sum((live.path / name).stat().st_size for name in segment_names(live))
-    if flags["as_json"]:
-        show_json({"made": made, "catalogs": len(_files(path)), "bytes": size})
-        return
-    click.echo(
-        f"{counted(made, 'catalog')} made; there are {len(_files(path))}, with {size:,} bytes for a"
-        f" journal of {used:,} bytes"
-    )
+    remove_others(path / CATALOGS, RealDisk(path / JOURNAL))
+    return made
 
 
-def _files(path: Path) -> list[Path]:
+def catalog_files(path: Path) -> list[Path]:
+    """Return the catalogs of a data directory."""
     return [each for name in (CATALOGS, ARCHIVE_CATALOGS) for each in (path / name).glob("*")]
 
 
@@ -102,7 +100,7 @@ def _jobs(disk: Disk, path: Path, *, again: bool) -> Iterator[Job]:
             yield job
 
 
-def _make_all(orders: list[Order], processes: int) -> int:
+def _make_all(orders: list[Order], processes: int, progress: Callable[[int, int], None]) -> int:
     """Carry out orders, several at a time; return how many catalogs were made."""
     made = 0
     # Ended at once by Ctrl-C, without a word: what they write has no name yet.
@@ -110,12 +108,11 @@ def _make_all(orders: list[Order], processes: int) -> int:
     pending: list[Future[bool]] = []
     try:
         pending = [pool.submit(make, order) for order in orders]
-        with progress("cataloging", len(orders)) as advance:
-            for number, done in enumerate(as_completed(pending), 1):
-                made += done.result()
-                advance(number)
+        for number, done in enumerate(as_completed(pending), 1):
+            made += done.result()
+            progress(number, len(orders))
     except BrokenProcessPool as error:
-        raise Failure(
+        raise CatalogsCut(
             "a process that made catalogs was killed; those that were made stay, and the command "
             "can be repeated"
         ) from error

@@ -37,11 +37,9 @@ from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment
 from daybook.paging.content.content import ContentReader
-from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.layout import LAYOUT
-from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
-from daybook.tools import past
+from daybook.tools.history.past_states import found as event_of
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
@@ -155,7 +153,7 @@ def _since(begun: State, state: State) -> State:
 def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
     begin: Moment | None = flags["begin"]
     from_lsn = _from_lsn(path, disk, begin) if begin is not None else 1
-    to_lsn = past.found(path, disk, flags["end"]).lsn if flags["end"] is not None else 0
+    to_lsn = event_of(path, disk, flags["end"]).lsn if flags["end"] is not None else 0
     if to_lsn and from_lsn > to_lsn:
         raise click.UsageError(
             f"--from is after --to: the span would begin with event {from_lsn}, and end with "
@@ -171,11 +169,11 @@ def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
 def _from_lsn(path: Path, disk: Disk, begin: Moment) -> int:
     """Return the first event from a moment on. Raises Failure and JournalError."""
     if begin.time is None:
-        return past.found(path, disk, begin).lsn
+        return event_of(path, disk, begin).lsn
     if first_lsn_of(disk) == FIRST_LSN and not lsn_at(disk, begin.time):
         # Nothing was before it, so nothing is missing.
         return FIRST_LSN
-    return past.found(path, disk, begin).lsn + 1
+    return event_of(path, disk, begin).lsn + 1
 
 
 def _choose(
@@ -200,8 +198,6 @@ def _choose(
             )  # fmt: skip
     except ValueError as error:
         raise click.UsageError(f"--filter: {error}") from error
-    except (BaseDamaged, IndexDamaged, IndexUnwritable, StoreError) as error:
-        raise Failure(str(error)) from error
 
 
 # ---- the state file

@@ -50,3 +50,8 @@ def without_redacted(told: dict[str, Any], redacted: Collection[str]) -> dict[st
     if "headers" in redacted and "headers" in told:
         gone["headers"] = None
     return told | gone
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number with what it counts: `1 byte`, `2,000 bytes`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -5,16 +5,15 @@ from typing import Any, Final
 
 import click
 
+from daybook.history import trail, trail_drawing
 from daybook.history.catalogs import Catalogs
 from daybook.history.finding import Sought, WithBody, WithHeader, found_messages, sha256_of
 from daybook.journal.disk import Disk
 from daybook.recovery.signing.export_proof import redacted_in
-from daybook.tools import timeline, trail
+from daybook.texts import counted, moment
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import history
 from daybook.tools.terminal.printing import dim_with_kind, show_json
-from daybook.tools.terminal.texts import moment
-from daybook.tools.terminal.units import counted
 
 MANY_EVENTS: Final = 1_000_000
 """From so many events without a catalog on, it is worth to say so."""
@@ -30,8 +29,6 @@ def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> 
             _show(trail.follow(disk, message, path, catalogs), flags)
         else:
             _show_found(catalogs, path, flags)
-    except trail.NoSuchMessageError as error:
-        raise Failure(str(error)) from error
     finally:
         _show_notes(catalogs)
 
@@ -102,7 +99,7 @@ def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Sought, str]:
 
 def _show(told: trail.Trail, flags: dict[str, Any]) -> None:
     if flags["svg"] or flags["mermaid"]:
-        click.echo(timeline.svg(told) if flags["svg"] else timeline.mermaid(told))
+        click.echo(trail_drawing.svg(told) if flags["svg"] else trail_drawing.mermaid(told))
     elif flags["as_json"]:
         for step in told.steps:
             show_json(trail.step_object(step))
@@ -119,7 +116,7 @@ def _show_trail(told: trail.Trail) -> None:
     for step in told.steps:
         if before is not None and step.told["time"] != before:
             click.echo(
-                click.style(f"{'':10}{timeline.between(before, step.told['time'])}", dim=True)
+                click.style(f"{'':10}{trail_drawing.between(before, step.told['time'])}", dim=True)
             )
         before = step.told["time"]
         click.echo(dim_with_kind(_step_line(step)))

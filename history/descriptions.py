@@ -5,7 +5,8 @@ its detail has. A kind that is added to the table is shown without a change here
 """
 
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -33,14 +34,14 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.formats import LINES, number_of
 from daybook.engine.facts.kinds import REFUSALS, WITH_CHUNKS
 from daybook.engine.facts.reasons import REASONS
-from daybook.engine.messages.content import View, codec_of, is_known
+from daybook.engine.messages.content import UnknownFormat, View, codec_of, is_known
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.history.fate_words import REPLAY_OF
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.recovery.signing.redaction import NOTHING, Redaction
-from daybook.tools.terminal.texts import body_fields, moment, printable, without_redacted
-from daybook.tools.terminal.units import counted
+from daybook.texts import body_fields, counted, moment, printable, without_redacted
 
 TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
 """Fields of details that are described separately."""
@@ -249,3 +250,12 @@ def as_object(event: Event, names: Names, redacted: Redaction = NOTHING) -> dict
     if event.body is not None:
         told |= body_fields(event.body)
     return without_redacted(told, _left_out(event, redacted))
+
+
+def replay_of(event: Event) -> Iterator[str]:
+    """Yield a sentence if an event routed a replayed message."""
+    if event.row[KIND] == events.ROUTED and REPLAY_OF.encode() in event.headers:
+        with suppress(UnknownFormat):
+            origin = str(View(event.row[FLAGS], event.headers).get(REPLAY_OF))
+            message, _, data_id = origin.partition("@")
+            yield f"a replay of message {message} of data directory {data_id}"

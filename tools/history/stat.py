@@ -6,14 +6,14 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.history.descriptions import kind_name
+from daybook.history.totals import QUEUE_KINDS, Totals
 from daybook.journal.segments.stat import JournalStat, stat
 from daybook.levels import LEVEL_MIN, release_of
 from daybook.paging.snapshots.archived_snapshots import archived_sizes
-from daybook.tools.story import kind_name
+from daybook.texts import moment
 from daybook.tools.terminal.opening import history
 from daybook.tools.terminal.printing import progress, show_json, show_table
-from daybook.tools.terminal.texts import moment
-from daybook.tools.totals import QUEUE_KINDS, Totals
 
 
 def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:

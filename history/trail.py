@@ -18,6 +18,7 @@ from daybook.engine.state.apply import apply
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
+from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.names import Names
 from daybook.history.scan import Event, Picker, event_at, events_of, kinds_mask, wanted_blocks
 from daybook.history.topology import Thing, Topology, things_of
@@ -28,11 +29,9 @@ from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.catalogs.catalog_file import CatalogFile
 from daybook.paging.catalogs.catalog_keys import MESSAGES, subject_of
 from daybook.recovery.signing.redaction import NOTHING, Redaction
-from daybook.tools.story import as_object, kind_name, reason_name, sentence
-from daybook.tools.terminal.origins import replay_of
 
 if TYPE_CHECKING:
-    from daybook.history.beginning import Beginning
+    from daybook.history.initial_state import Beginning
     from daybook.recovery.signing.export_proof import Head
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
@@ -124,7 +123,7 @@ def _head_of(directory: Path) -> "Head | None":
 
 
 def _base_lsn(directory: Path, disk: Disk) -> int:
-    from daybook.history.beginning import base_lsn  # noqa: PLC0415 (slow to import)
+    from daybook.history.initial_state import base_lsn  # noqa: PLC0415 (slow to import)
 
     return base_lsn(directory, disk)
 
@@ -162,7 +161,7 @@ def _root(
 
 
 def _beginning(directory: Path, disk: Disk, message: int = 0, *, until: int = 0) -> "Beginning":
-    from daybook.history.beginning import beginning  # noqa: PLC0415 (slow to import)
+    from daybook.history.initial_state import beginning  # noqa: PLC0415 (slow to import)
 
     return beginning(directory, disk, message, until=until)
 
@@ -171,7 +170,7 @@ def missing_before(disk: Disk, directory: Path) -> str:
     """Say where the history before a journal is; "" if the journal has its first event."""
     if first_lsn_of(disk) == 1:
         return ""
-    from daybook.history.beginning import what_is_missing  # noqa: PLC0415 (slow to import)
+    from daybook.history.initial_state import what_is_missing  # noqa: PLC0415 (slow to import)
 
     return what_is_missing(directory, disk)
 

@@ -15,16 +15,20 @@ import msgspec
 
 from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, SKIPPED, TIME
-from daybook.history.beginning import (
+from daybook.engine.refusals import Refusal
+from daybook.engine.state.state import State
+from daybook.history.catalogs import Catalogs
+from daybook.history.descriptions import as_object, line
+from daybook.history.initial_state import (
     EVERYTHING,
     Beginning,
     before_the_first,
     beginning,
     what_is_missing,
 )
-from daybook.history.catalogs import Catalogs
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.history.selection import ByCatalogs, Inspection, Question, parse_kinds
 from daybook.history.topology import Topology
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
@@ -37,15 +41,20 @@ from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import IndexDamaged
 from daybook.recovery.signing.export_proof import redacted_in
-from daybook.tools import past
-from daybook.tools.inspection import ByCatalogs, Inspection, Question, parse_kinds
-from daybook.tools.story import as_object, line
+from daybook.server.administration import views
+from daybook.server.administration.overview import overview
+from daybook.texts import moment, printable, without_redacted
+from daybook.tools.history.past_states import found, opened
 from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history
-from daybook.tools.terminal.printing import dim_with_kind, print_line
-from daybook.tools.terminal.texts import moment, printable
+from daybook.tools.terminal.printing import dim_with_kind, print_line, show_json, show_table
 
 FOLLOW_SECONDS: Final = 0.1
+MESSAGES_DEFAULT: Final = 100
+"""How many messages of a queue are shown."""
+ROWS_MAX: Final = 1000
+"""How many rows of a table are shown to people; JSON has all."""
 
 
 def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
@@ -53,7 +62,7 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     if flags["at"] is not None:
         _check_alone(flags)
         disk, _, _ = history(ctx, path, flags)
-        past.run(path, disk, flags["at"], flags)
+        _show_past(path, disk, flags["at"], flags)
         return
     question = _question(flags)
     disk, pin, _ = history(ctx, path, flags)
@@ -260,3 +269,130 @@ def _never_was(path: Path, disk: Disk, inspection: Inspection, question: Questio
     return f"{since or 'up to here there never was the'} {what} '{name}'; there were: " + (
         shown or "none"
     )
+
+
+# ---- the broker as it was (--at)
+
+
+def _show_past(directory: Path, disk: Disk, asked: Moment, flags: dict[str, Any]) -> None:
+    """Print the broker after an event, or one queue of it. Raises Failure and JournalError."""
+    at = found(directory, disk, asked)
+    with opened(directory, disk, at.lsn) as state:
+        if flags["queue"]:
+            _show_queue(state, at, flags | {"redacted": redacted_in(directory).parts})
+        elif flags["as_json"]:
+            show_json(overview(state, at.lsn, at.time))
+        else:
+            _show_overview(overview(state, at.lsn, at.time))
+
+
+def _show_overview(told: dict[str, Any]) -> None:
+    click.echo(f"after event {told['lsn']} ({moment(told['time'])} UTC)\n")
+    tables = (
+        ("queues", {"queue": "queue", "address": "address", "ready": "ready",
+                    "in_flight": "in flight", "scheduled": "scheduled", "held": "held",
+                    "consumers": "consumers", "bytes": "bytes", "paused": "paused"}),
+        ("addresses", {"address": "address", "routing_types": "routing types",
+                       "queue_count": "queues", "messages": "messages", "bytes": "bytes",
+                       "paging": "paging"}),
+        ("connections", {"connection": "id", "user": "user", "peer": "peer",
+                         "client_id": "client id", "protocol": "protocol",
+                         "consumers": "consumers", "in_flight": "in flight"}),
+        ("consumers", {"consumer": "id", "connection": "connection", "user": "user",
+                       "queue": "queue", "subscription": "subscription", "filter": "filter",
+                       "in_flight": "in flight"}),
+    )  # fmt: skip
+    for what, columns in tables:
+        rows = told[f"list_of_{what}"]
+        _show_rows(what, columns, rows)
+    _show_settings(told)
+
+
+def _show_rows(what: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        click.echo(f"no {what}\n")
+        return
+    shown = [[_cell(row[key]) for key in columns] for row in rows[:ROWS_MAX]]
+    show_table(tuple(columns.values()), shown, what)
+    if len(rows) > ROWS_MAX:
+        click.echo(f"and {len(rows) - ROWS_MAX:,} more: --json has all")
+    click.echo("")
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(value) if isinstance(value, list | tuple) else value
+
+
+def _show_settings(told: dict[str, Any]) -> None:
+    origins = (("settings", "configuration"), ("settings_at_run_time", "run time"))
+    rows = [
+        (match, key, value, origin)
+        for which, origin in origins
+        for match, values in told[which].items()
+        for key, value in values.items()
+    ]
+    if rows:
+        show_table(("match", "key", "value", "from"), rows, "settings")
+    else:
+        click.echo("no settings but the defaults")
+
+
+def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
+    """Print the messages of a queue, in the order of their delivery, and their holders."""
+    told = _messages(state, flags["queue"], flags["limit"] or MESSAGES_DEFAULT)
+    held = [without_redacted(_with_holder(state, row), flags["redacted"]) for row in told]
+    count = state.queue_by_name[flags["queue"]].message_count
+    if flags["as_json"]:
+        show_json({"lsn": at.lsn, "time": at.time, "queue": flags["queue"], "in_queue": count})
+        for row in held:
+            show_json(row)
+        return
+    click.echo(
+        f"queue {printable(flags['queue'])} after event {at.lsn} ({moment(at.time or 0)} UTC): "
+        f"{count:,} messages"
+    )
+    if not held:
+        return
+    headings = ("message", "state", "held by", "deliveries", "priority", "bytes", "expires")
+    show_table(headings, [_line_of(row) for row in held])
+    if flags["bodies"]:
+        for row in held:
+            print_line(f"{row['message']:>10}  {_body_of(row)}")
+    if count > len(held):
+        click.echo(f"and {count - len(held):,} more: --limit")
+
+
+def _body_of(row: dict[str, Any]) -> str:
+    body = row.get("body", "(binary)")
+    return printable(body) if body is not None else "(redacted)"
+
+
+def _line_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    expires = moment(row["expires"] * 1000) if row["expires"] else None
+    return (
+        row["message"], row["state"], row["held_by"], row["delivery_count"], row["priority"],
+        row["body_bytes"], expires,
+    )  # fmt: skip
+
+
+def _with_holder(state: State, row: dict[str, Any]) -> dict[str, Any]:
+    """Add the holder of a message in delivery."""
+    consumer = state.consumers.get(row["consumer"]) if row["consumer"] else None
+    if consumer is None:
+        return row | {"held_by": None}
+    connection = consumer.connection
+    client = f" ({connection.client_id})" if connection.client_id else ""
+    who = f"{connection.user or '?'}{client} from {connection.peer}, consumer {consumer.id}"
+    return row | {"held_by": who}
+
+
+def _messages(state: State, name: str, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield messages of a queue, at most so many. Raises Failure if there is no such queue."""
+    offset: int | None = 0
+    while limit and offset is not None:
+        page = views.browse(state, name, offset=offset, limit=min(limit, views.PAGE_MAX))
+        if isinstance(page, Refusal):
+            raise Failure(page.text)
+        yield from page["messages"]
+        limit -= len(page["messages"])
+        offset = page["next_offset"]

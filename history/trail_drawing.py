@@ -1,7 +1,7 @@
 """A trail as a picture: the lanes of its queues, and how long it was in which place.
 
 Two forms: an SVG drawing with time running down, and a Mermaid sequence diagram for pages that
-render one. Both are made of the steps of `tools.trail` alone. Must never know a journal.
+render one. Both are made of the steps of `history.trail` alone. Must never know a journal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 from daybook.engine.facts.events import CONSUMER, KIND
 from daybook.engine.facts.kinds import LIVES, TAKING
 from daybook.engine.facts.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
-from daybook.tools.terminal.texts import moment, printable
-from daybook.tools.trail import Lane, Step, Trail
+from daybook.history.trail import Lane, Step, Trail
+from daybook.texts import moment, printable
 
 COLOURS: Final = {
     READY: "#8aa4c8", IN_FLIGHT: "#2f7d4f", ON_SCHEDULE: "#c79a2b", ON_HOLD: "#b0463c",

@@ -7,15 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.engine.queues.queue import StoreError
 from daybook.history.moments import last_lsn
 from daybook.journal.data_directory import NOTARY
-from daybook.paging.snapshots.base import BaseDamaged
-from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
-from daybook.recovery.fold import FoldError
 from daybook.recovery.salvage.fork import CLONED, COPIED, LINKED, Fork, check_target, fork
-from daybook.tools import past
-from daybook.tools.terminal.failures import Failure
+from daybook.tools.history.past_states import found
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history, refuse_redacted
 from daybook.tools.terminal.printing import progress, show_json
@@ -24,26 +19,21 @@ from daybook.tools.terminal.printing import progress, show_json
 def run(
     ctx: click.Context, path: Path, target: Path, asked: Moment | None, flags: dict[str, Any]
 ) -> None:
-    """Make a fork and print what it is. Raises Failure, JournalError and OSError."""
+    """Make a fork and print what it is. Raises JournalError, OSError and what `fork` raises."""
     check_target(target, path)
     refuse_redacted(path, "a fork would have empty messages")
     disk, _, _ = history(ctx, path, flags)
-    at = past.found(path, disk, asked or Moment(last_lsn(disk)))
+    at = found(path, disk, asked or Moment(last_lsn(disk)))
 
     def note(text: str) -> None:
         click.echo(text, err=True)
 
-    try:
-        with progress("folding", 100) as advance:
-            done = fork(
-                path, disk, at.lsn, target,
-                now=time_ns() // 1000, shares=not flags["copies"], note=note,
-                progress=lambda folded, total: advance(100 * folded // total),
-            )  # fmt: skip
-    except (
-        BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError,
-    ) as error:  # fmt: skip
-        raise Failure(str(error)) from error
+    with progress("folding", 100) as advance:
+        done = fork(
+            path, disk, at.lsn, target,
+            now=time_ns() // 1000, shares=not flags["copies"], note=note,
+            progress=lambda folded, total: advance(100 * folded // total),
+        )  # fmt: skip
     if flags["as_json"]:
         show_json({"asked": at.lsn, **msgspec.to_builtins(done)})
     else:

@@ -21,11 +21,11 @@ from daybook.journal.pins import Pin
 from daybook.paging.snapshots.archived_snapshots import archived_lsns, restore_archived
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.salvage.restoring import restore_archive
+from daybook.texts import moment
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened, opened_archive, used_bytes
 from daybook.tools.terminal.printing import adding_up, progress, show_json, show_table
-from daybook.tools.terminal.texts import moment
 
 
 def list_segments(path: Path, flags: dict[str, Any], *, with_live: bool) -> None:

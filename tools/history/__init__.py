@@ -1,0 +1,21 @@
+"""The commands of `journal` that ask history: each runs one question of `daybook.history`, and
+prints the answer.
+
+Options are in `tools.journal_cli`. Begin with `trail`. Must never know how an answer is found.
+
+Modules:
+
+- `archive`: Running `journal archive`: listing an archive, verifying it, and fetching from it.
+- `catalog`: Running `journal catalog`: makes the catalogs that a journal does not have, and counts
+  them.
+- `diff`: Running `journal diff`: what changed between two moments.
+- `fork`: Running `journal fork`: makes a data directory as a broker was, and says how.
+- `inspect`: Running `journal inspect`: prints the events of a journal as a story, as far as they
+  are durable.
+- `past_states`: Moments that commands ask for: which event one is, and the state of the broker
+  after it.
+- `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR
+  68).
+- `stat`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.
+- `trail`: Running `journal trail`: finds the messages that are asked for, and prints their history.
+"""

@@ -1,0 +1,81 @@
+"""Running `journal diff`: what changed between two moments."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from daybook.history.differences import KEYS, difference
+from daybook.journal.disk import Disk
+from daybook.server.administration.overview import overview
+from daybook.texts import moment, printable
+from daybook.tools.history.past_states import found, opened
+from daybook.tools.terminal.moments import Moment
+from daybook.tools.terminal.opening import history
+from daybook.tools.terminal.printing import show_json, show_table
+
+
+def run(
+    ctx: click.Context, path: Path, first: Moment, second: Moment, flags: dict[str, Any]
+) -> None:
+    """Print what changed. Raises Failure, click.UsageError and JournalError."""
+    disk, _, _ = history(ctx, path, flags)
+    before, after = found(path, disk, first), found(path, disk, second)
+    if after.lsn < before.lsn:
+        raise click.UsageError(
+            f"the second moment (event {after.lsn}) is before the first (event {before.lsn})"
+        )
+    told = difference(_at(path, disk, before), _at(path, disk, after))
+    if flags["as_json"]:
+        show_json(told)
+    else:
+        _show(told)
+
+
+def _at(path: Path, disk: Disk, at: Moment) -> dict[str, Any]:
+    with opened(path, disk, at.lsn) as state:
+        return overview(state, at.lsn, at.time)
+
+
+def _show(told: dict[str, Any]) -> None:
+    first, last = told["from"], told["to"]
+    click.echo(
+        f"from event {first['lsn']} ({moment(first['time'])}) to event {last['lsn']} "
+        f"({moment(last['time'])}) UTC"
+    )
+    is_same = True
+    for what, (name, _) in KEYS.items():
+        changes = told[what]
+        for sign, which in (("+", "new"), ("-", "gone")):
+            for row in changes[which]:
+                is_same = False
+                click.echo(f"{sign} {what}: {printable(_named(row, name))}")
+        for change in changes["changed"]:
+            is_same = False
+            click.echo(
+                f"~ {what}: {printable(str(change['name']))}: {change['attribute']} was "
+                f"{_shown(change['from'])}, is {_shown(change['to'])}"
+            )
+    for change in told["settings"]:
+        is_same = False
+        when = " (at run time)" if change["at_run_time"] else ""
+        click.echo(
+            f"~ setting {change['key']} of match {printable(change['match'])}{when}: was "
+            f"{_shown(change['from'])}, is {_shown(change['to'])}"
+        )
+    if told["traffic"]:
+        headings = tuple(key.replace("_", " ") for key in told["traffic"][0])
+        click.echo("")
+        show_table(headings, [tuple(row.values()) for row in told["traffic"]], "messages")
+    elif is_same:
+        click.echo("nothing changed")
+
+
+def _named(row: dict[str, Any], name: str) -> str:
+    """Return a row as a line: its name, and who it is about."""
+    more = [str(row[key]) for key in ("user", "peer", "queue") if row.get(key) and key != name]
+    return f"{row[name]}" + (f" ({', '.join(more)})" if more else "")
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else printable(str(value))
