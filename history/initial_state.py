@@ -21,13 +21,12 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.state.state import State
 from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
 from daybook.journal.blocks.format import FIRST_LSN
-from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX, SNAPSHOTS
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of, has_fork
 from daybook.paging.content.store import IndexStore
-from daybook.paging.snapshots.base import describe, restore
-from daybook.paging.snapshots.snapshots import restore_nearest
-from daybook.paging.tables.tables import open_for_reading
+from daybook.paging.snapshots.base import describe
+from daybook.recovery.moments import checkpoint_in, nearest_state
 from daybook.recovery.signing.export_proof import range_of
 
 
@@ -63,25 +62,15 @@ def beginning(
     Raises BaseDamaged, IndexDamaged, StoreError, JournalError and OSError.
     """
     with TemporaryDirectory(prefix="daybook-read-") as folder:
-        data_id = data_id_of(disk)
         path = Path(folder) / INDEX
-        lsn = 0
-        if until:
-            lsn = restore_nearest(directory / SNAPSHOTS, disk, data_id, until, path, note)
+        lsn = nearest_state(directory, disk, until, path, note)
         if not lsn:
-            first = first_lsn_of(disk)
-            if first == 1 or not (directory / BASE / BASE_DESCRIPTION).exists():
-                return EVERYTHING
-            lsn = restore(directory / BASE, data_id, path, first)
-        store = IndexStore(open_for_reading(path, data_id), disk, map_bytes=0)
-        try:
-            state = store.checkpoint()
+            return EVERYTHING
+        with checkpoint_in(path, disk) as (state, store):
             found = _entries(state, store, message)
             told = (*_topology(state), *_places(message, found))
             counts = tuple((queue_id, entry.delivery_count) for queue_id, entry in found)
             return Beginning(lsn, told, counts)
-        finally:
-            store.close()
 
 
 def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:

@@ -61,24 +61,18 @@ class Course:
     ) -> None:
         self._disk = disk
         self._path = path
-        self._data_id = data_id_of(disk)
-        begin_index(directory, disk, self._data_id, lsn, path, note)
+        begin_index(directory, disk, lsn, path, note)
 
     @contextmanager
     def state_at(
         self, lsn: int, progress: Callable[[int, int], None] | None = None
     ) -> Iterator[State]:
         """Yield the state after an event, which must not be before that of an earlier call."""
-        rest = _advance(self._path, self._disk, self._data_id, lsn, progress)
-        tables = open_for_reading(self._path, self._data_id)
-        store = IndexStore(tables, self._disk, map_bytes=0)
-        try:
-            state = store.checkpoint()
+        rest = _advance(self._path, self._disk, lsn, progress)
+        with checkpoint_in(self._path, self._disk) as (state, _):
             if rest is not None:
                 fold_block(rest, state, lsn)
             yield state
-        finally:
-            store.close()
 
 
 def index_at(
@@ -95,61 +89,83 @@ def index_at(
     Return the block that has more events up to it, if any. Arguments and errors are those of
     `state_at`.
     """
-    data_id = data_id_of(disk)
-    begin_index(directory, disk, data_id, lsn, path, note)
-    return _advance(path, disk, data_id, lsn, progress)
+    begin_index(directory, disk, lsn, path, note)
+    return _advance(path, disk, lsn, progress)
 
 
 def begin_index(
-    directory: Path, disk: Disk, data_id: bytes, lsn: int, path: Path, note: Callable[[str], None]
-) -> None:
-    """Put the nearest state at or before an event into a new index, which stays empty if there is
-    none.
+    directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
+) -> int:
+    """Put the nearest state at or before an event into a new index; return the event of that state.
 
-    Raises ExportError, and as `state_at`.
+    It is 0, and the index stays empty, if the fold begins with the first event of all. Raises
+    ExportError, and as `state_at`.
     """
-    if restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note):
-        return
+    known, first_lsn = nearest_state(directory, disk, lsn, path, note), first_lsn_of(disk)
+    if known > lsn or (not known and first_lsn != FIRST_LSN):
+        raise NoJournal(_unknown(directory, first_lsn, lsn, known))
     path.mkdir(parents=True, exist_ok=True)
-    first_lsn = first_lsn_of(disk)
-    base = describe(directory / BASE, data_id) if _has_base(directory) else None
-    if base is not None and base.lsn <= lsn and base.lsn + 1 >= first_lsn:
-        restore(directory / BASE, data_id, path, first_lsn)
-    elif first_lsn == FIRST_LSN:
-        # All of history is here, maybe because the archive is: the fold begins with nothing.
-        return
-    elif base is not None and lsn >= first_lsn - 1:
+    return known
+
+
+def nearest_state(
+    directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
+) -> int:
+    """Put the state from which the fold to an event is shortest into a new index; return its event.
+
+    That is the newest sound snapshot up to the event, else the base. Where the first segments left,
+    the base may be later than the event. The result is 0, and no index is made, if all there is to
+    begin with is the first event of the journal. Raises as `state_at`.
+    """
+    data_id, first_lsn = data_id_of(disk), first_lsn_of(disk)
+    found = restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note) if lsn else 0
+    if found or not (directory / BASE / BASE_DESCRIPTION).exists():
+        return found
+    if first_lsn == FIRST_LSN:
+        base = describe(directory / BASE, data_id)
+        if base is None or base.lsn > lsn:
+            return 0
+    return restore(directory / BASE, data_id, path, first_lsn)
+
+
+@contextmanager
+def checkpoint_in(path: Path, disk: Disk) -> Iterator[tuple[State, IndexStore]]:
+    """Yield the state that an index has, and the store that its queues read their entries from."""
+    store = IndexStore(open_for_reading(path, data_id_of(disk)), disk, map_bytes=0)
+    try:
+        yield store.checkpoint(), store
+    finally:
+        store.close()
+
+
+def _unknown(directory: Path, first_lsn: int, lsn: int, known: int) -> str:
+    """Say why nothing gives the state at an event; `known` is that of a later state, 0 for none."""
+    begins = f"the journal in {directory} begins with event {first_lsn}, and"
+    if known and lsn >= first_lsn - 1:
         # Retention leaves a base that ends where the journal begins.
-        raise NoJournal(
-            f"the journal in {directory} begins with event {first_lsn}, and the first state that "
-            f"is known is that after event {base.lsn}: that is so in a fork and after a salvage. "
-            f"Name a moment from there on, or ask the directory that this one was made from about "
-            f"event {lsn}"
+        return (
+            f"{begins} the first state that is known is that after event {known}: that is so in a "
+            "fork and after a salvage. Name a moment from there on, or ask the directory that this "
+            f"one was made from about event {lsn}"
         )
-    else:
-        exported = range_of(directory)
-        if exported:
-            raise NoJournal(f"{exported}: ask the journal that it was made from")
-        raise NoJournal(
-            f"the journal in {directory} begins with event {first_lsn}, and nothing here knows the "
-            f"state at {lsn}: add --with-archive if the events before it were archived"
-        )
-
-
-def _has_base(directory: Path) -> bool:
-    return (directory / BASE / BASE_DESCRIPTION).exists()
+    exported = range_of(directory)
+    if exported:
+        return f"{exported}: ask the journal that it was made from"
+    return (
+        f"{begins} nothing here knows the state at {lsn}: add --with-archive if the events before "
+        "it were archived"
+    )
 
 
 def _advance(
     path: Path,
     disk: Disk,
-    data_id: bytes,
     lsn: int,
     progress: Callable[[int, int], None] | None,
 ) -> Block | None:
     """Fold all whole blocks up to an event into an index; return the block that has more, if
     any."""
-    index = Index(path, data_id, clusters=False)
+    index = Index(path, data_id_of(disk), clusters=False)
     try:
         begun = index.lsn
         for batch in batches(disk, begun, lsn):

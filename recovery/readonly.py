@@ -3,20 +3,19 @@
 Works while a broker runs on the directory: it reads the durable part of the journal.
 """
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from daybook.engine.state.state import State
-from daybook.journal.data_directory import BASE, INDEX, JOURNAL
+from daybook.journal.data_directory import INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import NoJournal
 from daybook.journal.segments.reader import read_blocks
-from daybook.journal.segments.segment import data_id_of, first_lsn_of
-from daybook.paging.content.store import IndexStore
-from daybook.paging.snapshots.base import restore
+from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.tables.layout import LAYOUT
-from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.fold import fold
+from daybook.recovery.moments import begin_index, checkpoint_in
 
 
 def journal_disk(directory: Path) -> RealDisk:
@@ -31,34 +30,24 @@ def journal_disk(directory: Path) -> RealDisk:
 
 
 def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
-    """Fold the journal up to `to_lsn`; return the state and its LSN.
+    """Fold the journal up to `to_lsn` in memory; return the state and its LSN.
 
-    Raises JournalError, FoldError, BaseDamaged, IndexDamaged and OSError.
+    Drills hold it against the state of a broker; `recovery.moments.state_at` is quicker and needs
+    less memory. Raises what that raises.
     """
     disk = journal_disk(directory)
     if first_lsn_of(disk) > 1:
-        return _read_from_base(directory, disk, to_lsn)
+        return _read_from_known(directory, disk, to_lsn)
     state = State()
     return state, fold(read_blocks(disk, LAYOUT, to_lsn=to_lsn), state, to_lsn)
 
 
-def _read_from_base(directory: Path, disk: RealDisk, to_lsn: int | None) -> tuple[State, int]:
+def _read_from_known(directory: Path, disk: RealDisk, to_lsn: int | None) -> tuple[State, int]:
     """Read the state where the first segments left: earlier entries are not in memory."""
-    data_id = data_id_of(disk)
     with TemporaryDirectory(prefix="daybook-read-") as folder:
         index = Path(folder) / INDEX
-        first = restore(directory / BASE, data_id, index, first_lsn_of(disk))
-        if to_lsn is not None and to_lsn < first:
-            raise NoJournal(
-                f"the journal in {directory} begins after event {first}: only its archive knows "
-                f"the state at {to_lsn}"
-            )
-        tables = open_for_reading(index, data_id)
-        try:
-            store = IndexStore(tables, disk, map_bytes=0)
-            state = store.checkpoint()
-            blocks = read_blocks(disk, LAYOUT, from_lsn=first + 1, to_lsn=to_lsn)
-            last_lsn = fold(blocks, state, to_lsn)
-        finally:
-            tables.close()
-    return state, max(last_lsn, first)
+        until = sys.maxsize if to_lsn is None else to_lsn
+        known = begin_index(directory, disk, until, index, lambda _: None)
+        with checkpoint_in(index, disk) as (state, _):
+            blocks = read_blocks(disk, LAYOUT, from_lsn=known + 1, to_lsn=to_lsn)
+            return state, max(fold(blocks, state, to_lsn), known)

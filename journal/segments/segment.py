@@ -202,7 +202,7 @@ def data_id_of(disk: Disk) -> bytes:
             continue
         segment.close()
         return segment.header.data_id
-    raise damaged or NoJournal("there are no segments")
+    raise damaged or NoJournal("there is no journal in the directory")
 
 
 def has_fork(disk: Disk) -> bool:

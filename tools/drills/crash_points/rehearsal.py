@@ -120,7 +120,7 @@ class _Folding:
         if leaps:
             self.close()
             shutil.rmtree(self._path, ignore_errors=True)
-            begin_index(self._directory, self._disk, self._data_id, lsn, self._path, _say_nothing)
+            begin_index(self._directory, self._disk, lsn, self._path, _say_nothing)
             self._index = Index(self._path, self._data_id, clusters=False)
         index = self.index
         if lsn > index.lsn:
