@@ -8,11 +8,12 @@ Modules:
   none.
 - `composite_subscribing`: Composite destinations in SUBSCRIBE: one subscription to several queues
   and topics, and to the queues that match a name with wildcards.
-- `conversation`: The conversation of a connection: login, commands, time and the end, but not
-  parsing of input.
+- `conversation`: The conversation of a connection: login, time and the end, but no frame of the
+  peer.
 - `heart_beats`: When to send a heart-beat and when a peer is silent. Must never know a clock: time
   is passed in.
 - `offer`: STOMP's offer to the registry. Must never know where the values of options come from.
+- `output`: The output of a connection: what its session and its subscriptions write.
 - `readers`: Subscriptions that read: browsers, and those that want sequence numbers
   (`include-seq`).
 - `reading`: How a subscription reads: as a browser, from a sequence number on, with numbers in its

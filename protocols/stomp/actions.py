@@ -5,7 +5,7 @@ never know bytes.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daybook.engine.commands import (
     Begin,
@@ -20,6 +20,7 @@ from daybook.engine.commands import (
 from daybook.engine.facts.reasons import CLOSED
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, UNMETERED
 from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.stomp.conversation import Conversation
 from daybook.protocols.stomp.readers import Reader
 from daybook.protocols.stomp.subscribing import SubscribeRequest, subscription_key
 from daybook.protocols.stomp.subscription import Subscription
@@ -35,16 +36,13 @@ from daybook.protocols.stomp.wire.errors import (
 from daybook.protocols.stomp.wire.frames import Head, required, truth
 from daybook.protocols.stomp.wire.versions import V10, V12
 
-if TYPE_CHECKING:
-    from daybook.protocols.stomp.conversation import Conversation
-
 ERROR: Final = "error"
 """Header of NACK: why the message failed, for its dead letter."""
 MESSAGE_ID_DIGITS_MAX: Final = 20
 """Ids of messages are unsigned 64-bit numbers."""
 
 
-def subscribe(session: "Conversation", head: Head, now: int) -> int:
+def subscribe(session: Conversation, head: Head, now: int) -> int:
     """SUBSCRIBE: attach a consumer whose receiver is a Subscription."""
     needs_id = session.version != V10
     request = SubscribeRequest(
@@ -76,7 +74,7 @@ def subscribe(session: "Conversation", head: Head, now: int) -> int:
     return answer
 
 
-def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
+def unsubscribe(session: Conversation, head: Head, now: int) -> int:
     """UNSUBSCRIBE: detach; with persistent:true or a name delete the durable subscription."""
     name = durable_name(head, session.client_id)
     delete = name is not None or truth(head, "persistent", False)
@@ -103,15 +101,15 @@ def unsubscribe(session: "Conversation", head: Head, now: int) -> int:
     session.parts -= subscription.parts
     session.by_serial.pop(b"%d" % subscription.serial, None)
     session.by_consumer.pop(subscription.consumer, None)
-    if session.latest is subscription:
-        session.latest = None
+    if session.latest == subscription.consumer:
+        session.latest = 0
     if name is not None and not deletes_own:
         answer = session.do(DeleteSubscription(name, session.connection), now)
     return answer
 
 
 def _detach(
-    session: "Conversation", subscription: Subscription, durable_name: str | None, now: int
+    session: Conversation, subscription: Subscription, durable_name: str | None, now: int
 ) -> int:
     """Detach a subscription, and delete the durable one of this name; a browser may have ended.
 
@@ -133,7 +131,7 @@ def _detach(
 
 
 def _key_to_end(
-    session: "Conversation", head: Head, name: str | None, *, delete: bool
+    session: Conversation, head: Head, name: str | None, *, delete: bool
 ) -> tuple[str, str]:
     """Return the key of the subscription that an UNSUBSCRIBE means.
 
@@ -148,7 +146,7 @@ def _key_to_end(
     return subscription_key(None, required(head, "destination"))
 
 
-def settle(session: "Conversation", head: Head, now: int) -> int:
+def settle(session: Conversation, head: Head, now: int) -> int:
     """ACK and NACK in all versions, with or without a transaction."""
     if head.command == "NACK":
         foreign.refuse(head, foreign.ON_NACK)
@@ -196,7 +194,7 @@ def settle(session: "Conversation", head: Head, now: int) -> int:
 
 
 def _gives_credit_back(
-    session: "Conversation", subscription: Subscription, command: str, message: int, now: int
+    session: Conversation, subscription: Subscription, command: str, message: int, now: int
 ) -> bool:
     """Handle an ACK of a delivery that was acknowledged when sent: it only returns its credit."""
     size = subscription.give_back(message) if command == "ACK" else None
@@ -207,7 +205,7 @@ def _gives_credit_back(
     return True
 
 
-def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscription]:
+def _candidates(session: Conversation, head: Head, number: str) -> list[Subscription]:
     """Return the subscriptions that an ACK of STOMP 1.0 or 1.1 can mean, the most likely first."""
     name = head.values.get("subscription")
     if session.version != V10 or name is not None:
@@ -222,25 +220,25 @@ def _candidates(session: "Conversation", head: Head, number: str) -> list[Subscr
         known = [each for each in session.by_consumer.values() if each.owed or each.forgotten]
         session.broker.budget.spent += len(session.by_consumer) >> 5
     # If several have the message, the one with the last MESSAGE comes first.
-    return sorted(known, key=lambda each: each is not session.latest)
+    return sorted(known, key=lambda each: each.consumer != session.latest)
 
 
-def begin(session: "Conversation", head: Head, now: int) -> int:
+def begin(session: Conversation, head: Head, now: int) -> int:
     """BEGIN."""
     return session.do(Begin(session.connection, required(head, "transaction")), now)
 
 
-def commit(session: "Conversation", head: Head, now: int) -> int:
+def commit(session: Conversation, head: Head, now: int) -> int:
     """COMMIT; the receipt waits until the whole transaction is durable."""
     return session.do(Commit(session.connection, required(head, "transaction")), now)
 
 
-def abort(session: "Conversation", head: Head, now: int) -> int:
+def abort(session: Conversation, head: Head, now: int) -> int:
     """ABORT."""
     return session.do(Rollback(session.connection, required(head, "transaction")), now)
 
 
-def disconnect(session: "Conversation", head: Head, now: int) -> int:
+def disconnect(session: Conversation, head: Head, now: int) -> int:
     """DISCONNECT: a clean end; the connection is closed after the receipt is sent."""
     answer = session.do(CloseConnection(session.connection, CLOSED), now)
     session.connection = 0
@@ -248,7 +246,7 @@ def disconnect(session: "Conversation", head: Head, now: int) -> int:
     return answer
 
 
-ACTIONS: Final[dict[str, Callable[["Conversation", Head, int], int]]] = {
+ACTIONS: Final[dict[str, Callable[[Conversation, Head, int], int]]] = {
     "SUBSCRIBE": subscribe,
     "UNSUBSCRIBE": unsubscribe,
     "ACK": settle,

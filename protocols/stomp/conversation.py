@@ -1,4 +1,4 @@
-"""The conversation of a connection: login, commands, time and the end, but not parsing of input.
+"""The conversation of a connection: login, time and the end, but no frame of the peer.
 
 Sans-IO like the session, which parses the input: it must never know where a frame begins.
 """
@@ -13,13 +13,12 @@ from daybook.engine.commands import (
     Send,
     SendToAll,
 )
-from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, PROTOCOL_ERROR, TIMEOUT
+from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, TIMEOUT
 from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.routing.send_outcome import Outcome
-from daybook.protocols.port import Body, BrokerPort, DeliveredMessage
-from daybook.protocols.stomp.actions import ACTIONS, not_now
+from daybook.protocols.port import BrokerPort
 from daybook.protocols.stomp.heart_beats import HeartBeats
+from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.protocols.stomp.wire import states
 from daybook.protocols.stomp.wire.errors import (
@@ -32,18 +31,13 @@ from daybook.protocols.stomp.wire.errors import (
     unchecked,
 )
 from daybook.protocols.stomp.wire.frames import (
-    Head,
     check_receipt,
-    content_length,
     cut_receipt,
     error_frame,
-    parse_head,
-    required,
 )
 from daybook.protocols.stomp.wire.handshake import Handshake
 from daybook.protocols.stomp.wire.options import StompOptions
-from daybook.protocols.stomp.wire.versions import TEXTS, V10, V12, escape
-from daybook.protocols.stomp.wire.virtual_hosts import on_host
+from daybook.protocols.stomp.wire.versions import TEXTS, V10, V12
 
 _US_PER_MS: Final = 1000
 
@@ -51,38 +45,32 @@ FIRST_ROOM: Final = 64 * 1024
 """Bytes of deliveries that may be on their way to a peer that has not shown that it reads."""
 
 
-class Conversation:
+class Conversation(Output):
     """The state of the conversation between client and broker.
 
-    `out` is output to send, `bodies` are the places in it for bodies of large messages. `error` is
-    the text of the ERROR frame that ended the conversation, if one did.
+    `error` is the text of the ERROR frame that ended the conversation, if one did.
     """
 
     __slots__ = (
         "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
-        "_server_name", "bodies", "broker", "by_consumer", "by_key", "by_serial", "client_id",
-        "close_delay_ms", "closing", "connection", "error", "gate", "handle", "has_more",
-        "has_spoken", "has_stalled", "is_blocked", "is_unheard", "is_withheld", "kept",
-        "keys_bytes", "latest", "login_request", "next_deadline", "options", "out", "parts",
-        "refusal", "serials", "state", "urgent", "version",
+        "_server_name", "broker", "by_consumer", "by_key", "by_serial", "client_id",
+        "close_delay_ms", "closing", "connection", "error", "handle", "has_more", "has_stalled",
+        "is_blocked", "is_unheard", "is_withheld", "kept", "login_request", "next_deadline",
+        "parts", "refusal", "serials", "state", "urgent",
     )  # fmt: skip
 
     def __init__(
         self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
     ) -> None:
+        super().__init__(options)
         self.broker: BrokerPort = broker
         self.handle: Callable[[Command, int], int | Refusal] = broker.handle
-        self.options: StompOptions = options
         self._peer: str = peer
         self._server_name: str = server_name
         self.state: str = states.NEW
-        self.version: int = V10
         self.connection: int = 0
         # The send that was answered UNFINISHED: what was done of it is in the command.
         self.kept: Send | SendToAll | None = None
-        self.out: list[bytes] = []
-        self.bodies: list[Body] = []
-        self.gate: int = 0
         self.closing: bool = False
         self.error: str = ""
         self.close_delay_ms: int = 0
@@ -101,11 +89,8 @@ class Conversation:
         self.serials: int = 0
         # How many destinations they have together.
         self.parts: int = 0
-        self.keys_bytes: int = 0
-        self.latest: Subscription | None = None
         # Time, in microseconds.
         self.next_deadline: int = 0
-        self.has_spoken: bool = False
         self.is_unheard: bool = False
         self.is_withheld: bool = False
         self.urgent: bytes = b""
@@ -118,46 +103,6 @@ class Conversation:
         self._heart_beats: HeartBeats = HeartBeats()
 
     # ---------------------------------------------------------------- commands
-
-    def _receipt(self, receipt: bytes | None, answer: int, outcome: Outcome | None = None) -> None:
-        if receipt is not None:
-            said = b"" if outcome is None else self._told(outcome)
-            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n" + said + b"\n\0")
-            if answer > self.gate:
-                self.gate = answer
-
-    def _told(self, outcome: Outcome) -> bytes:
-        """Return the outcome of a message as a header: its queues, or why it was dropped."""
-        if outcome.reason:
-            return b"dropped:" + outcome.reason.encode() + b"\n"
-        names = ",".join(map(self.options.spelling.shown, outcome.queues))
-        others = b"routed-others:%d\n" % outcome.others if outcome.others else b""
-        return b"routed:" + escape(names.encode(), self.version) + b"\n" + others
-
-    def say_body(self, message: DeliveredMessage, consumer: int) -> None:
-        """Note that the body of a large message follows the last output."""
-        at = sum(map(len, self.out))
-        self.bodies.append(Body(at, message.chunks, message.body_bytes, message.id, consumer))
-
-    def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
-        self.broker.budget.spent += key.count(b"\n") >> 1
-        head = parse_head(key, self.version, self.options)
-        action = states.TABLE.get((self.state, head.command))
-        if action is None or (action == "NACK" and self.version == V10):
-            raise StompError(
-                f"unknown command {head.command} in STOMP {TEXTS[self.version]}",
-                "a frame begins with a STOMP command in capitals",
-            )
-        if action == "SEND":
-            required(head, "destination")  # Only a SEND without any header comes this way.
-        if action not in ACTIONS and action != "CONNECT":
-            raise not_now(action, head.command)
-        if content_length(head, self.options) > 0 or terminator != 0:
-            raise StompError(f"{head.command} has a body", "only SEND may have a body")
-        if action == "CONNECT":
-            self._connect(head, now)
-        else:
-            self._receipt(receipt, ACTIONS[action](self, head, now))
 
     @property
     def virtual_host(self) -> str:
@@ -180,19 +125,6 @@ class Conversation:
                 self.kept = command
             raise refused(answer)
         return answer
-
-    def _connect(self, head: Head, now: int) -> None:
-        """CONNECT or STOMP: agree on a version, then request a check of the login."""
-        try:
-            self._handshake = Handshake(head, self.options)
-        except StompError as error:
-            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what)
-            raise
-        shake = self._handshake
-        self.version = shake.version
-        self.options = on_host(self.options, shake.host)
-        self.state = states.AUTHENTICATING
-        self.login_request = (shake.login, shake.passcode, shake.client_id)
 
     def _refuse(self, reason: int, login: str, text: str) -> None:
         self.refusal = (reason, self._protocol(), login, text)
@@ -366,4 +298,4 @@ class Conversation:
         self.keys_bytes = 0
         self.by_serial.clear()
         self.by_consumer.clear()
-        self.latest = None
+        self.latest = 0

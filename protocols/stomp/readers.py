@@ -3,14 +3,12 @@
 Must never know queues: which messages come, and which is the last one, was decided.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daybook.protocols.port import DeliveredMessage
+from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.subscribing import SubscribeRequest
 from daybook.protocols.stomp.subscription import Subscription
-
-if TYPE_CHECKING:
-    from daybook.protocols.stomp.conversation import Conversation
 
 _END: Final = b"destination:\nmessage-id:\nbrowser:end\n\n\0"
 """The rest of the frame behind the last message, as Apollo has it."""
@@ -21,8 +19,8 @@ class Reader(Subscription):
 
     __slots__ = ("_before", "_sequence")
 
-    def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
-        super().__init__(session, serial, request)
+    def __init__(self, output: Output, serial: int, request: SubscribeRequest) -> None:
+        super().__init__(output, serial, request)
         name = request.reading.sequence_header
         self._before: bytes = self._before_id.removesuffix(b"message-id:")
         self._sequence: bytes = f"{name}:".encode() if name else b""
@@ -40,5 +38,5 @@ class Reader(Subscription):
         """The broker has nothing more for this subscription."""
         self.is_over = True
         if self.is_open:
-            self.session.out.append(self._before + _END)
-            self.session.has_spoken = True
+            self.output.out.append(self._before + _END)
+            self.output.has_spoken = True

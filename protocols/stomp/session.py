@@ -14,8 +14,14 @@ from daybook.engine.commands import Chunk, Send, Settle
 from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.routing.send_outcome import Outcome
 from daybook.protocols.port import BrokerPort
-from daybook.protocols.stomp.actions import MESSAGE_ID_DIGITS_MAX, not_now, unknown_delivery
+from daybook.protocols.stomp.actions import (
+    ACTIONS,
+    MESSAGE_ID_DIGITS_MAX,
+    not_now,
+    unknown_delivery,
+)
 from daybook.protocols.stomp.bodies import Gathering
 from daybook.protocols.stomp.composite import send_to_all
 from daybook.protocols.stomp.conversation import Conversation
@@ -24,14 +30,20 @@ from daybook.protocols.stomp.wire import states
 from daybook.protocols.stomp.wire.errors import Blocked, StompError, Unfinished, refused, too_early
 from daybook.protocols.stomp.wire.frames import (
     UNTIL_NUL,
+    Head,
     check_receipt,
+    content_length,
     cut_receipt,
     no_blank_line,
+    parse_head,
+    required,
     without_carriage_returns,
     wrong_length,
 )
+from daybook.protocols.stomp.wire.handshake import Handshake
 from daybook.protocols.stomp.wire.options import StompOptions
-from daybook.protocols.stomp.wire.versions import V10, V12
+from daybook.protocols.stomp.wire.versions import TEXTS, V10, V12, escape
+from daybook.protocols.stomp.wire.virtual_hosts import on_host
 
 _LINE_ENDS: Final = (10, 13)
 _NO_LINE_END: Final = re.compile(rb"[^\r\n]")
@@ -99,6 +111,56 @@ class Session(Conversation):
         self._planner: Planner = Planner(V10, options)
         # Input beginning with the frame whose command is blocked, or for which there was no budget.
         self._behind: bytes = b""
+
+    # ---------------------------------------------------------------- commands
+
+    def _receipt(self, receipt: bytes | None, answer: int, outcome: Outcome | None = None) -> None:
+        if receipt is not None:
+            said = b"" if outcome is None else self._told(outcome)
+            self.out.append(b"RECEIPT\nreceipt-id:" + receipt + b"\n" + said + b"\n\0")
+            if answer > self.gate:
+                self.gate = answer
+
+    def _told(self, outcome: Outcome) -> bytes:
+        """Return the outcome of a message as a header: its queues, or why it was dropped."""
+        if outcome.reason:
+            return b"dropped:" + outcome.reason.encode() + b"\n"
+        names = ",".join(map(self.options.spelling.shown, outcome.queues))
+        others = b"routed-others:%d\n" % outcome.others if outcome.others else b""
+        return b"routed:" + escape(names.encode(), self.version) + b"\n" + others
+
+    def _command(self, key: bytes, receipt: bytes | None, terminator: int, now: int) -> None:
+        self.broker.budget.spent += key.count(b"\n") >> 1
+        head = parse_head(key, self.version, self.options)
+        action = states.TABLE.get((self.state, head.command))
+        if action is None or (action == "NACK" and self.version == V10):
+            raise StompError(
+                f"unknown command {head.command} in STOMP {TEXTS[self.version]}",
+                "a frame begins with a STOMP command in capitals",
+            )
+        if action == "SEND":
+            required(head, "destination")  # Only a SEND without any header comes this way.
+        if action not in ACTIONS and action != "CONNECT":
+            raise not_now(action, head.command)
+        if content_length(head, self.options) > 0 or terminator != 0:
+            raise StompError(f"{head.command} has a body", "only SEND may have a body")
+        if action == "CONNECT":
+            self._connect(head, now)
+        else:
+            self._receipt(receipt, ACTIONS[action](self, head, now))
+
+    def _connect(self, head: Head, now: int) -> None:
+        """CONNECT or STOMP: agree on a version, then request a check of the login."""
+        try:
+            self._handshake = Handshake(head, self.options)
+        except StompError as error:
+            self._refuse(PROTOCOL_ERROR, head.values.get("login", ""), error.what)
+            raise
+        shake = self._handshake
+        self.version = shake.version
+        self.options = on_host(self.options, shake.host)
+        self.state = states.AUTHENTICATING
+        self.login_request = (shake.login, shake.passcode, shake.client_id)
 
     # ---------------------------------------------------------------- input
 

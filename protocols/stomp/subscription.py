@@ -4,7 +4,7 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 """
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daybook.engine.facts.events import FORMAT, GROUPED
 from daybook.engine.facts.formats import FORMAT_SHIFT, LINES
@@ -12,14 +12,12 @@ from daybook.engine.facts.settlements import AUTO, BY_GRANT, UNMETERED
 from daybook.engine.messages.content import text_of, view_of
 from daybook.engine.messages.headers import build, unescape, without
 from daybook.protocols.port import DeliveredMessage
+from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.sending import NOT_STORED, REPLY_TO
 from daybook.protocols.stomp.subscribing import CLIENT, SubscribeRequest
 from daybook.protocols.stomp.wire.destinations import respelled
 from daybook.protocols.stomp.wire.spelling import SEPARATOR
 from daybook.protocols.stomp.wire.versions import V10, V12, escape, express
-
-if TYPE_CHECKING:
-    from daybook.protocols.stomp.conversation import Conversation
 
 _REMEMBERED_BYTES: Final = range(2, 513)
 """How long headers may be that a subscription keeps to compare with those of the next message. Of
@@ -41,7 +39,7 @@ _OWED_BYTES: Final = 128
 
 
 class Subscription:
-    """One SUBSCRIBE of a session. `serial` numbers them within the connection and begins ack ids.
+    """One SUBSCRIBE of a output. `serial` numbers them within the connection and begins ack ids.
 
     `consumer` is the broker's id for it, set once it is attached: of its consumer, or of all its
     consumers together if it has several of its `parts`, which are destinations. `is_open` is false
@@ -55,12 +53,12 @@ class Subscription:
     __slots__ = (
         "_after_id", "_before_id", "_destination_line", "_headers", "_headers_out",
         "_is_plain", "_plain_flags", "acknowledges", "consumer", "cumulative", "durable_name",
-        "forgotten", "id", "is_open", "is_over", "key", "owed", "parts", "serial", "session",
+        "forgotten", "id", "is_open", "is_over", "key", "output", "owed", "parts", "serial",
     )  # fmt: skip
 
-    def __init__(self, session: "Conversation", serial: int, request: SubscribeRequest) -> None:
-        version = session.version
-        self.session: Conversation = session
+    def __init__(self, output: Output, serial: int, request: SubscribeRequest) -> None:
+        version = output.version
+        self.output: Output = output
         self.serial: int = serial
         self.id: str | None = request.id
         self.key: tuple[str, str] = request.key
@@ -74,7 +72,7 @@ class Subscription:
         self.is_open: bool = True
         self.is_over: bool = False
         # Flags of messages whose headers are written as they are, unless there is a bare colon.
-        self._is_plain: bool = session.options.spelling.is_plain
+        self._is_plain: bool = output.options.spelling.is_plain
         is_direct = version == V12 and self._is_plain
         self._plain_flags: frozenset[int] = _IN_LINES if is_direct else _NONE
         # Headers of the last message, and what became of them.
@@ -107,9 +105,9 @@ class Subscription:
             for each in list(islice(owed, OWED_MAX // 2)):
                 del owed[each]
                 self.forgotten = max(self.forgotten, each)
-            self.session.keys_bytes -= OWED_MAX // 2 * _OWED_BYTES
+            self.output.keys_bytes -= OWED_MAX // 2 * _OWED_BYTES
         if message not in owed:
-            self.session.keys_bytes += _OWED_BYTES
+            self.output.keys_bytes += _OWED_BYTES
         owed[message] = size
 
     def give_back(self, message: int) -> int | None:
@@ -119,7 +117,7 @@ class Subscription:
             return None
         size = self.owed.pop(message, None)
         if size is not None:
-            self.session.keys_bytes -= _OWED_BYTES
+            self.output.keys_bytes -= _OWED_BYTES
             return size
         return -1 if 0 < message <= self.forgotten else None
 
@@ -130,7 +128,7 @@ class Subscription:
         """
         if not self.is_open:
             return
-        session = self.session
+        output = self.output
         headers = message.headers
         # What one plan sent has the same headers, the same object for as long as it is in memory.
         headers = self._headers_out if headers is self._headers else self._express(headers, message)
@@ -138,7 +136,7 @@ class Subscription:
             headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
         elif redelivered:
             headers = b"redelivered:true\n" + headers
-        if redelivered and session.options.add_redeliveries_header:
+        if redelivered and output.options.add_redeliveries_header:
             headers = self._redeliveries(count) + headers
         number = message.id
         if self.owed is not None:
@@ -146,28 +144,28 @@ class Subscription:
         if message.chunks:
             gate = max(gate, self._deliver_large(message, headers))
         elif self._after_id:
-            session.out.append(
+            output.out.append(
                 b"%b%d%b%d\n%b\n%b\0"
                 % (self._before_id, number, self._after_id, number, headers, message.body)
             )
         else:
-            session.out.append(b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body))
-        session.has_spoken = True
-        if gate > session.gate:
-            session.gate = gate
+            output.out.append(b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body))
+        output.has_spoken = True
+        if gate > output.gate:
+            output.gate = gate
 
     def _redeliveries(self, count: int) -> bytes:
         """Return the line about a redelivery, which did not count if `count` is 1."""
-        name = self.session.options.add_redeliveries_header
-        return express(build([(name, str(max(count - 1, 1)))]), self.session.version)
+        name = self.output.options.add_redeliveries_header
+        return express(build([(name, str(max(count - 1, 1)))]), self.output.version)
 
     def _deliver_large(self, message: DeliveredMessage, headers: bytes) -> int:
         """Write MESSAGE around the place of its body; answers the last chunk, to wait for it."""
         after_id = b"%b%d" % (self._after_id, message.id) if self._after_id else b""
         head = b"%b%d%b\n%b\n" % (self._before_id, message.id, after_id, headers)
-        self.session.out.append(head)
-        self.session.say_body(message, self.consumer)
-        self.session.out.append(b"\0")
+        self.output.out.append(head)
+        self.output.say_body(message, self.consumer)
+        self.output.out.append(b"\0")
         return message.chunks[-1]
 
     def _express(self, headers: bytes, message: DeliveredMessage) -> bytes:
@@ -198,7 +196,7 @@ class Subscription:
         return b"".join(lines)
 
     def _respelled_line(self, name: bytes, value: bytes) -> bytes:
-        options = self.session.options
+        options = self.output.options
         text = unescape(value[:-1]).decode()
         separator = options.spelling.between
         if name != b"destination" and separator:
@@ -215,10 +213,10 @@ class Subscription:
         return self._destination_line + headers
 
     def _for_version(self, headers: bytes) -> bytes:
-        version = self.session.version
+        version = self.output.version
         if version == V10:
             # Its ACK names a message only, so the session has to look for the subscription.
-            self.session.latest = self
+            self.output.latest = self.consumer
         return express(headers, version)
 
 

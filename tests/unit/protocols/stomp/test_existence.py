@@ -112,12 +112,12 @@ class Place:
         client.send("BEGIN\ntransaction:t")
         before = broker.lsn
         told = b"\0".join(client.send(frame.replace("{}", name) + "\nreceipt:r"))
-        for each in broker.denials:
+        for each in broker.rights.denials:
             broker.handle(
                 RecordDenial(each.connection, each.user, each.permission, each.address,
                              each.queue, each.peer, 1), NOW,
             )  # fmt: skip
-        broker.denials.clear()
+        broker.rights.denials.clear()
         told += b"\0".join(client.send("COMMIT\ntransaction:t"))
         return told.replace(name.encode(), b"NAME"), broker.lsn - before
 
