@@ -38,7 +38,7 @@ from daybook.engine.facts.pending import Pending
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.engine.routing import chunks, divert_decisions, duplicates, expiry, routing
+from daybook.engine.routing import chunks, divert_decisions, duplicates, expiry, routing, send_plan
 from daybook.engine.routing.send_outcome import Outcome, outcome_of
 from daybook.engine.settings.permissions import ROLES_NONE, Permissions
 from daybook.engine.settling import held_messages, settlement
@@ -55,7 +55,7 @@ Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
 
 
 def _send(core: Core, command: commands.Send) -> int | Refusal:
-    if core.permissions is not None:
+    if core.rights.permissions is not None:
         refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
@@ -64,10 +64,10 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
     expires = command.expires
     if (
         command.priority not in _PRIORITIES
-        or (expires and not 0 < expires <= routing.EXPIRES_MAX)
-        or (command.due and not 0 < command.due <= routing.EXPIRES_MAX)
+        or (expires and not 0 < expires <= send_plan.EXPIRES_MAX)
+        or (command.due and not 0 < command.due <= send_plan.EXPIRES_MAX)
     ):
-        refusal = routing.check_send(core, command)
+        refusal = send_plan.check_values(core, command)
         assert refusal is not None
         return refusal
     return routing.send(core, command)
@@ -75,7 +75,7 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
 
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     send = command.send
-    if not command.previous and core.permissions is not None:
+    if not command.previous and core.rights.permissions is not None:
         refused = permission_checks.check_send(core, send)
         if refused is not None:
             return refused
@@ -90,7 +90,7 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
 
 
 def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
-    if core.permissions is not None:
+    if core.rights.permissions is not None:
         for send in command.sends:
             refused = permission_checks.check_send(core, send)
             if refused is not None:
@@ -119,12 +119,12 @@ def _credit(core: Core, command: commands.Credit) -> int | Refusal:
 
 def _expire_due(core: Core, command: commands.ExpireDue) -> int | Refusal:
     retroactive.look_for_old(core)
-    core.more_due = expiry.expire_due(core, command.limit)
+    core.work.more_due = expiry.expire_due(core, command.limit)
     return 0
 
 
 def _deliver_due(core: Core, command: commands.DeliverDue) -> int | Refusal:
-    core.more_scheduled = schedules.deliver_due(core, command.limit)
+    core.work.more_scheduled = schedules.deliver_due(core, command.limit)
     return 0
 
 
@@ -214,7 +214,7 @@ class Broker(Core):
 
     def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
-        self.sizes.count_all(state, self.options.hosts)
+        self.room.sizes.count_all(state, self.options.hosts)
         self._relief: Final = Relief()
         # The roles of users, also where there are no rules.
         self._roles: Permissions | None = None
@@ -224,7 +224,7 @@ class Broker(Core):
         self.options = options
         self.filters.replace_compiler(options.compile_filter)
         capacity.guard_all(self)
-        self.review_due = True
+        self.room.review_due = True
 
     def permit(self, permissions: Permissions | None) -> None:
         """Put other rules of permissions in force; without rules users may do everything."""
@@ -242,25 +242,25 @@ class Broker(Core):
     def report_disk(self, text: str) -> None:
         """Note that the disk is full, with the text that clients are to see; an empty text: it is
         not."""
-        self.disk_full = text
+        self.room.disk_full = text
         capacity.guard_all(self)
 
     def report_memory(self, text: str) -> None:
         """Note that memory is full, with the text that clients are to see; an empty text: it is
         not."""
-        self.memory_full = text
+        self.room.memory_full = text
         capacity.guard_all(self)
 
     def report_objects(self, full: str, over: str) -> None:
         """Note that no more queues, addresses and ids fit, or (`over`) no consumers either."""
-        was_over, self.objects_over = self.objects_over, over
-        self.objects_full = full
+        was_over, self.room.objects_over = self.room.objects_over, over
+        self.room.objects_full = full
         if was_over and not over:
             self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
 
     def report_users(self, short: dict[str, tuple[str, str]]) -> None:
         """Note which users have used up their share, with the same two texts for each."""
-        was_short, self.users_short = self.users_short, short
+        was_short, self.room.users_short = self.room.users_short, short
         if any(over and not short.get(user, ("", ""))[1] for user, (_, over) in was_short.items()):
             self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
 
@@ -268,9 +268,9 @@ class Broker(Core):
         """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
         is BLOCK or FAIL and overrides those of the addresses; consumers continue. Addresses with
         fewer multicast queues than `least` accept messages all the same."""
-        self.held = text
-        self.held_policy = policy
-        self.held_least = least
+        self.room.behind = text
+        self.room.behind_policy = policy
+        self.room.behind_least = least
         capacity.guard_all(self)
 
     def has_topics(self, least: int) -> bool:
@@ -317,12 +317,12 @@ class Broker(Core):
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; deliveries are appended to `effects`."""
         self.now = now
-        if self.is_touched or self.resized or self.review_due or self.refilled:
+        if self.is_touched or self.room.resized or self.room.review_due or self.refilled:
             dispatch.dispatch(self)
 
     def look_again(self, now: int) -> None:
         """Make the next dispatch try again the queues that could not be read some time ago."""
-        if self.unreadable or self.held_again:
+        if self.unreadable or self.work.held_again:
             self.now = now
             unreadable.wake(self)
 
@@ -347,7 +347,7 @@ class Broker(Core):
 
     def page_out_more(self) -> int:
         """Continue `page_out`; return how many entries left memory."""
-        return self._relief.go_on(self.state, self.sizes, self.budget)
+        return self._relief.go_on(self.state, self.room.sizes, self.budget)
 
     @property
     def pages_out(self) -> bool:
@@ -382,12 +382,12 @@ class Broker(Core):
     @property
     def retry_due(self) -> bool:
         """Whether some held messages are to be tried again."""
-        return self.held_changed or bool(self.held_walk)
+        return self.work.held_changed or bool(self.work.held_walk)
 
     @property
     def scans_names(self) -> bool:
         """Whether the scan for unused queues and addresses has some left."""
-        return bool(self.names_to_scan)
+        return bool(self.work.names_to_scan)
 
     def wakes(self, now: int) -> bool:
         """Whether a scheduled message may be due, so that `DeliverDue` must be handled."""

@@ -116,7 +116,7 @@ def _title(told: Trail) -> str:
 
 def _ending(told: Trail) -> Iterator[str]:
     if told.missing:
-        yield f"what came first is not told: {told.missing}"
+        yield f"earlier history is unavailable: {told.missing}"
     if told.ended:
         yield f"what came later is not told: {told.ended}"
     for message, where in told.now:

@@ -243,8 +243,8 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
 
     Reports what is missing: events, the place on the disk, queues and messages as far as anything
     left tells. SRC is not changed. DST must not exist, or be an empty folder. Exit code 1 if
-    anything is missing, also though DST was made. With an archive, segments are taken from there
-    that hashes prove to be of the same history; it is not changed either.
+    anything is missing, even if DST was made. With an archive, segments are taken from there that
+    hashes prove to be of the same history; it is not changed either.
     """
     from daybook.tools import salvaging  # noqa: PLC0415 (slow to import)
 

@@ -49,7 +49,7 @@ def check_actor_at(core: Core, actor: Actor | None, name: str) -> Refusal | None
     refusal = check_actor(core, actor, MANAGE, place, queue_name)
     if refusal is None or actor is None or place == named:
         return refusal
-    if actor_may(core.state, core.permissions, actor, MANAGE, named, queue_name):
+    if actor_may(core.state, core.rights.permissions, actor, MANAGE, named, queue_name):
         return no_queue(queue_name)
     return permission_missing(actor.user, MANAGE, named, queue_name)
 

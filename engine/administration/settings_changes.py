@@ -138,8 +138,8 @@ def _put_in_force(core: Core, detail: details.SettingsDetail, reason: int) -> in
     resize(core)
     history_removal.review_all(core)
     history_removal.review(core)
-    core.review_due = True
-    core.held_changed = True
+    core.room.review_due = True
+    core.work.held_changed = True
     if core.state.settings.has_rings and not had_rings:
         rings.do_not_shrink(core)
     for consumer in core.state.consumers.values():

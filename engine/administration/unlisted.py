@@ -165,6 +165,6 @@ def _delete_queue(core: Core, queue: Queue) -> bool:
         if core.budget.is_spent and queue.consumers:
             return False
     core.budget.spent += DELETE_UNITS
-    if queue.id in core.state.queues and queue.id not in core.emptying:
+    if queue.id in core.state.queues and queue.id not in core.work.emptying:
         delete_queue(core, queue, reasons.CONFIGURATION, 0)
     return True

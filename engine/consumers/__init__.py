@@ -4,6 +4,7 @@ It must never know in which order consumers get messages. Begin with `subscripti
 
 Modules:
 
+- `attach_plan`: Resolving an attach: which queue a consumer would get, and why it would get none.
 - `bundle_subscriptions`: Deciding about subscriptions to several queues: all of their parts attach,
   or none (ADR 60).
 - `composite`: Deciding a message for several destinations: it goes to all of them, or to none.

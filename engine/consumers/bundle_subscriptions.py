@@ -10,16 +10,19 @@ from typing import Final, cast
 import msgspec
 
 from daybook.engine.commands import Attach, AttachAll, Credit, Detach
-from daybook.engine.consumers.subscriptions import (
-    begin_consuming,
+from daybook.engine.consumers.attach_plan import (
     check_attach,
     check_host,
     check_queue_of,
-    detach_consumer,
     name_of_queue,
-    retire,
+    resolve,
     routing_type_of,
-    target_of,
+)
+from daybook.engine.consumers.subscriptions import (
+    begin_consuming,
+    detach_consumer,
+    queue_of,
+    retire,
     with_address,
 )
 from daybook.engine.core import permission_checks, quotas
@@ -68,7 +71,7 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
     bundle.queues_max = command.queues_max
     bundle.matcher = matcher
     for part in fixed:
-        queue = target_of(core, part)
+        queue = queue_of(core, part, resolve(core, part))
         refusal = queue if isinstance(queue, Refusal) else check_queue_of(queue, part)
         if refusal is not None or isinstance(queue, Refusal):
             # Whatever the check did not foresee: what attached so far leaves again.

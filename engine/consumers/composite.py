@@ -13,7 +13,7 @@ from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.queues.queue import Address
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing.drops import drop_known
-from daybook.engine.routing.routing import known_at
+from daybook.engine.routing.send_plan import known_at
 
 
 def send_to_all(core: Core, command: SendToAll) -> int | Refusal:

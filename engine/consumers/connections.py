@@ -15,7 +15,8 @@ from daybook.engine.consumers.bundle_subscriptions import forget_all
 from daybook.engine.consumers.subscriptions import NEVER, detach_consumer
 from daybook.engine.consumers.transactions import end
 from daybook.engine.core import quotas
-from daybook.engine.core.core import Closing, Core, Emptying
+from daybook.engine.core.core import Core
+from daybook.engine.core.parts import Closing, Emptying
 from daybook.engine.entries import last_values, rings
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.limits.budget import NO_LIMIT
@@ -82,7 +83,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 
     A connection that was lost is closed completely without another command.
     """
-    closing = core.closing.get(command.connection)
+    closing = core.work.closing.get(command.connection)
     if closing is None:
         connection = core.state.connections.get(command.connection)
         if connection is None:
@@ -93,8 +94,8 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 
 
 def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> Closing:
-    closing = core.closing[connection.id] = Closing(connection, reason, text)
-    core.line.leave(connection.id)
+    closing = core.work.closing[connection.id] = Closing(connection, reason, text)
+    core.room.line.leave(connection.id)
     forget_all(core, connection)
     # None of its consumers gets anything from here on; each is retired when it is its turn.
     connection.room = NEVER
@@ -123,7 +124,7 @@ def close(core: Core, closing: Closing) -> int:
             return 0
     if not end_all(core, connection.id):
         return 0
-    del core.closing[connection.id]
+    del core.work.closing[connection.id]
     detail = details.ConnectionClosedDetail(text=closing.text)
     return core.emit(
         events.row(
@@ -139,7 +140,7 @@ def room(core: Core, command: Room) -> int | Refusal:
     connection = core.state.connections.get(command.connection)
     if connection is None:
         return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    if connection.id in core.closing:
+    if connection.id in core.work.closing:
         return 0
     was_full = connection.room <= 0
     connection.room = command.bytes
@@ -158,16 +159,16 @@ def start(core: Core, command: Start) -> int:
         level=LEVEL,
     )
     core.level = command.level if command.level > LEVEL_MIN else level_of_state(core.state)
-    core.review_due = True
+    core.room.review_due = True
     core.skip(command.skipped)
     returning = in_flight(core)
     row = events.row(events.BROKER_STARTED, time=core.now)
     lsn = core.emit(row, events.encode_detail(detail))
-    core.ending.clear()
+    core.work.ending.clear()
     for queue in core.state.queues.values():
         if queue.deleting:
-            core.emptying[queue.id] = Emptying(queue, reasons.RESTART, 0)
-            core.ending[queue.address.id] += 1
+            core.work.emptying[queue.id] = Emptying(queue, reasons.RESTART, 0)
+            core.work.ending[queue.address.id] += 1
     last_values.remove_replaced(core, returning)
     rings.begin(core, returning)
     history_removal.review_all(core)
@@ -203,20 +204,20 @@ def stop(core: Core, command: Stop) -> int:
     open still, as it does after a kill, and by one event for all of them.
     """
     core.budget.allow(STOP_UNITS)
-    for closing in list(core.closing.values()):
+    for closing in list(core.work.closing.values()):
         if not close(core, closing):
             break
     for connection in list(core.state.connections.values()):
         if core.budget.is_spent:
             break
-        if connection.id not in core.closing:
+        if connection.id not in core.work.closing:
             close(core, _begin_close(core, connection, reasons.SHUTDOWN, ""))
     core.budget.limit = NO_LIMIT
     core.touched.clear()
     core.later.clear()
     core.backlog.clear()
-    core.resized.clear()
-    core.review_due = False
+    core.room.resized.clear()
+    core.room.review_due = False
     is_hurried = digest_costs_more_than(core.state, DIGESTED_MAX)
     known = "" if is_hurried else digest(core.state)
     detail = details.BrokerStoppedDetail(digest=known, hurried=is_hurried)

@@ -16,12 +16,12 @@ from daybook.engine.topology.topology import ALL, empty
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    if core.state.arrivals or core.emptying or core.purging:
+    if core.state.arrivals or core.work.emptying or core.work.purging:
         return True
-    if core.histories_to_review or core.seekers.has_work:
+    if core.work.histories_to_review or core.seekers.has_work:
         return True
     # Asked several times a turn: no generator where there is nothing to ask.
-    if core.closing and any(each.is_left for each in core.closing.values()):
+    if core.work.closing and any(each.is_left for each in core.work.closing.values()):
         return True
     return bool(core.state.recalling) and recalls.can_go_on(core)
 
@@ -33,7 +33,7 @@ def go_on(core: Core) -> None:
         arrivals.go_on(core)
         if core.state.arrivals:
             return
-    leaving = list(core.closing.values()) if core.closing else ()
+    leaving = list(core.work.closing.values()) if core.work.closing else ()
     for closing in leaving:
         if not closing.is_left:
             continue
@@ -41,10 +41,10 @@ def go_on(core: Core) -> None:
             return
         if not close(core, closing):
             # Behind the others; perhaps only one step is missing.
-            core.closing[closing.connection.id] = core.closing.pop(closing.connection.id)
+            core.work.closing[closing.connection.id] = core.work.closing.pop(closing.connection.id)
     if core.seekers.has_work:
         bundle_subscriptions.seek(core)
-    for queue_id in list(core.purging):
+    for queue_id in list(core.work.purging):
         if core.budget.is_spent:
             return
         purge(core, queue_id, ALL)
@@ -55,9 +55,9 @@ def go_on(core: Core) -> None:
         # Behind the others, if it has more.
         core.state.recalling[queue.id] = core.state.recalling.pop(queue.id)
         recalls.go_on(core, queue)
-    for queue_id, emptying in list(core.emptying.items()):
+    for queue_id, emptying in list(core.work.emptying.items()):
         if core.budget.is_spent:
             return
-        del core.emptying[queue_id]
+        del core.work.emptying[queue_id]
         if not empty(core, emptying.queue, emptying.reason, emptying.connection):
-            core.emptying[queue_id] = emptying
+            core.work.emptying[queue_id] = emptying

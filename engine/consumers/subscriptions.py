@@ -7,16 +7,28 @@ import msgspec
 
 from daybook.engine.commands import Attach, Credit, Detach
 from daybook.engine.consumers import sequences
-from daybook.engine.core import permission_checks, quotas
+from daybook.engine.consumers.attach_plan import (
+    TO_AVAILABLE,
+    TO_SUBSCRIPTION,
+    TO_TOPIC,
+    Plan,
+    check_asking,
+    check_own_queue,
+    check_place,
+    check_queue_of,
+    resolve,
+    routing_type_of,
+)
+from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.core.open_transactions import doom_transactions
 from daybook.engine.core.residency import set_window, share_windows
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST, QueueDefinition
+from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
 from daybook.engine.messages.message import PRIORITIES, Filter
-from daybook.engine.names.names import DURABLE, INTERNAL, host_and_name, is_temporary, plain
-from daybook.engine.queues.consumer import Bundle, Connection, Consumer, InFlightIndex, Tour
+from daybook.engine.names.names import DURABLE, plain
+from daybook.engine.queues.consumer import Bundle, Consumer, InFlightIndex, Tour
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.recall import Start
@@ -24,20 +36,14 @@ from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settings.permissions import BROWSE, CONSUME
 from daybook.engine.settling.delivery import wake
 from daybook.engine.settling.settlement import give_all_back
-from daybook.engine.state import group_rules, no_local
+from daybook.engine.state import group_rules
 from daybook.engine.topology import bundle_members, durable_subscriptions, purges
 from daybook.engine.topology.bundle_members import TEXT_SHIFT
 from daybook.engine.topology.shown import forget_shown
-from daybook.engine.topology.temporary_names import check_consumer
 from daybook.engine.topology.topology import (
     begin_deletion,
-    check_address,
-    check_queue,
     create_queue,
-    default_address_type,
-    default_queue_type,
     delete_queue,
-    find_address,
     require_address,
     require_queue,
 )
@@ -69,10 +75,11 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if isinstance(named, Refusal):
         return named
     command = named
-    refusal = _check_asking(core, command, connection)
+    plan = resolve(core, command)
+    refusal = check_asking(core, command, connection, plan)
     if refusal is not None:
         return refusal
-    queue = target_of(core, command)
+    queue = queue_of(core, command, plan)
     if isinstance(queue, Refusal):
         return queue
     refusal = check_queue_of(queue, command)
@@ -90,67 +97,6 @@ def with_address(core: Core, command: Attach) -> Attach | Refusal:
     if queue is None:
         return permission_checks.unknown(core, command.connection, permission, command.queue)
     return msgspec.structs.replace(command, address=queue.address.name, queue=queue.name)
-
-
-def check_attach(core: Core, command: Attach) -> Refusal | None:
-    """Return why `attach` would be refused, None if it would not; for one that is not durable.
-
-    What the limit of queues says of several such commands together is not part of it.
-    """
-    connection = core.state.connections[command.connection]
-    refusal = _check_asking(core, command, connection) or _check_place(core, command)
-    if refusal is not None:
-        return refusal
-    is_anycast = routing_type_of(core, command) == ANYCAST
-    address, name = command.address, command.queue
-    queue = core.state.queue_by_name.get(name) if name is not None else None
-    if name is None and is_anycast:
-        name = address
-        queue = _first_available(core, command, address) or core.state.queue_by_name.get(name)
-    if queue is None or queue.name == name:
-        if name is None:
-            return _check_temporary(core, command)
-        default = ANYCAST if command.queue is None else default_queue_type(core, address)
-        routing_type = command.routing_type or default
-        refusal = check_queue(core, name, address, routing_type, command.connection)
-    if refusal is None and queue is not None:
-        refusal = check_queue_of(queue, command)
-    return refusal
-
-
-def name_of_queue(core: Core, command: Attach, planned: set[str]) -> tuple[str, bool]:
-    """Return the name of the queue that a command means, and whether it would be a new one that
-    stays; empty for that of a topic. `planned` are queues that there will be."""
-    if command.queue is not None:
-        name = command.queue
-    elif routing_type_of(core, command) == MULTICAST:
-        return "", False
-    else:
-        name = command.address
-        found = None
-        if name not in planned:
-            found = _first_available(core, command, name)
-        if found is not None:
-            name = found.name
-    return name, name not in core.state.queue_by_name and not is_temporary(name)
-
-
-def _check_asking(core: Core, command: Attach, connection: Connection) -> Refusal | None:
-    """Return why a client may not consume as it wants to, whatever queues there are."""
-    refusal = check_host(command, connection) or quotas.check_consumer(core, command.connection)
-    refusal = refusal or _check_permission(core, command)
-    return refusal or _check_reading(core, command, connection)
-
-
-def check_host(command: Attach, connection: Connection) -> Refusal | None:
-    """Return why a client may not consume from another virtual host than its own."""
-    if host_and_name(command.address or command.queue or "")[0] == connection.host:
-        return None
-    return Refusal(
-        Code.INVALID,
-        f"'{command.address}' is not on virtual host '{connection.host}'; connect to the host that"
-        " has it",
-    )
 
 
 def begin_consuming(
@@ -189,46 +135,8 @@ def begin_consuming(
     group_rules.joined(queue, consumer)
     if queue.definition.purge_on_no_consumers and len(queue.consumers) == 1:
         # It takes messages from here on.
-        core.held_changed = True
+        core.work.held_changed = True
     return consumer
-
-
-def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
-    """Return why a consumer cannot read as it wants to, whatever queues there are."""
-    is_durable = command.durable_name is not None
-    is_topic = is_durable or (command.queue is None and routing_type_of(core, command) == MULTICAST)
-    if command.browses and is_topic and not is_durable:
-        return Refusal(
-            Code.INVALID,
-            f"'{command.address}' is a topic, which keeps no messages to browse; browse a queue, or"
-            " a durable subscription",
-        )
-    if command.from_sequence is not None:
-        address = command.address if command.queue is None else ""
-        refusal = sequences.check(core, address, command.from_sequence)
-        if refusal is not None:
-            return refusal
-    if not command.no_local:
-        return None
-    return no_local.check(connection, is_topic=is_topic, is_durable=is_durable)
-
-
-def check_queue_of(queue: Queue, command: Attach) -> Refusal | None:
-    """Return why a queue takes no further consumer."""
-    owned = queue.definition.temporary and queue.definition.owner != command.connection
-    if owned:
-        return Refusal(
-            Code.NOT_ALLOWED,
-            f"queue '{queue.name}' is temporary and belongs to another connection; make one here",
-        )
-    most = queue.definition.max_consumers
-    if not command.browses and 0 <= most <= len(queue.consumers):
-        return Refusal(
-            Code.LIMIT,
-            f"queue '{queue.name}' has {len(queue.consumers)} consumers, and its max-consumers is "
-            f"{most}; end one of them, or raise max-consumers",
-        )
-    return None
 
 
 def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: int) -> Consumer:
@@ -257,114 +165,26 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: 
     return consumer
 
 
-def _check_place(core: Core, command: Attach) -> Refusal | None:
-    """Return why nobody, or another connection only, may consume from a place."""
-    if command.queue is None and plain(command.address).startswith(INTERNAL):
-        return Refusal(
-            Code.NOT_ALLOWED,
-            f"address '{command.address}' belongs to the broker itself; use another one",
-        )
-    if is_temporary(command.address):
-        refusal = check_consumer(
-            core,
-            command.address,
-            command.connection,
-            is_durable=command.durable_name is not None,
-        )
-        if refusal is not None:
-            return refusal
-    return None
-
-
-def target_of(core: Core, command: Attach) -> Queue | Refusal:
+def queue_of(core: Core, command: Attach, plan: Plan) -> Queue | Refusal:
     """Return the queue to consume from, created on demand if the settings allow it."""
-    start = Start(command.after, command.since)
-    refusal = _check_place(core, command)
+    refusal = check_place(core, command)
     if refusal is not None:
         return refusal
-    if command.queue is not None:
-        routing_type = command.routing_type or default_queue_type(core, command.address)
-        return require_queue(
-            core, command.queue, command.address, routing_type, command.connection, start
-        )
-    if command.durable_name is not None:
-        return durable_subscriptions.require(core, command, command.durable_name)
-    if routing_type_of(core, command) == ANYCAST:
-        return _anycast(core, command)
-    return _temporary(core, command)
-
-
-def _check_permission(core: Core, command: Attach) -> Refusal | None:
-    """Return why a client may not consume from the queue that its command means."""
-    if core.permissions is None:
-        return None
-    address, name = command.address, command.queue
-    shown = name
-    if command.durable_name is not None:
-        name = shown = durable_subscriptions.queue_name(
-            core, command.connection, command.durable_name
-        )
-        queue = durable_subscriptions.find(core, command, command.durable_name)
-        if command.browses and queue is not None:
-            # It reads the queue where that is, whatever destination it gives.
-            address = queue.address.name
-    elif name is None and routing_type_of(core, command) == ANYCAST:
-        queue = _first_available(core, command, address)
-        name = queue.name if queue is not None else address
-    return permission_checks.check_consumer(core, command, address, name, shown)
-
-
-def _anycast(core: Core, command: Attach) -> Queue | Refusal:
-    """Return the anycast queue named as its address; if there is none, the first one available."""
-    queue = _first_available(core, command, command.address)
-    if queue is not None:
-        return queue
+    if plan.way == TO_AVAILABLE and plan.queue is not None:
+        return plan.queue
+    if command.durable_name is not None and plan.way == TO_SUBSCRIPTION:
+        return durable_subscriptions.require(core, command, command.durable_name, plan.queue)
+    if plan.way == TO_TOPIC:
+        return _own_queue(core, command)
     start = Start(command.after, command.since)
-    return require_queue(core, command.address, command.address, ANYCAST, command.connection, start)
-
-
-def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
-    """Return the first anycast queue of an address that takes another consumer, or browser.
-
-    None if there is one named as the address, which comes before all others.
-    """
-    address = find_address(core, name)
-    if address is not None and name not in core.state.queue_by_name:
-        for binding in address.anycast:
-            most = binding.queue.definition.max_consumers
-            if command.browses or most < 0 or len(binding.queue.consumers) < most:
-                return binding.queue
-    return None
-
-
-def routing_type_of(core: Core, command: Attach) -> str:
-    """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
-    if command.routing_type is not None:
-        return command.routing_type
-    if core.state.settings.syntax.is_pattern(command.address):
-        return MULTICAST
-    address = find_address(core, command.address)
-    if address is None:
-        return default_address_type(core, command.address)
-    multicast_only = address.definition.routing_types == (MULTICAST,)
-    return MULTICAST if multicast_only else ANYCAST
-
-
-def _check_temporary(core: Core, command: Attach) -> Refusal | None:
-    """Return why no queue may be created that ends with its consumer."""
-    # A queue that ends with its subscription needs memory like any other.
-    return (
-        permission_checks.check_new_queue(
-            core, command.connection, command.address, None, durable=False
-        )
-        or quotas.check_subscription(core, command.connection)
-        or check_address(core, command.address, MULTICAST, command.connection)
+    return require_queue(
+        core, plan.name, command.address, plan.routing_type, command.connection, start
     )
 
 
-def _temporary(core: Core, command: Attach) -> Queue | Refusal:
+def _own_queue(core: Core, command: Attach) -> Queue | Refusal:
     """Create the queue of a subscription that ends with its consumer."""
-    refusal = _check_temporary(core, command)
+    refusal = check_own_queue(core, command)
     if refusal is not None:
         return refusal
     address = require_address(core, command.address, MULTICAST, command.connection)

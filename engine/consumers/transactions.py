@@ -30,12 +30,13 @@ from daybook.engine.queues.id_cache import key_of
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import duplicates
 from daybook.engine.routing.filter_questions import is_judged
-from daybook.engine.routing.routing import (
+from daybook.engine.routing.routing import send
+from daybook.engine.routing.send_plan import (
     check_send,
     copied_to,
     matching,
     queue_needed,
-    send,
+    resolve,
     target_of,
     targets_of,
 )
@@ -332,7 +333,7 @@ def _to_check(core: Core, transaction: Transaction) -> list[Send]:
 
 def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:
     """Refuse a send that needs a queue which an operation before it creates on another address."""
-    needed = queue_needed(core, command)
+    needed = queue_needed(command, resolve(core, command))
     if core.diverts.count:
         # A copy may create the queue of its address; what it cannot create it does without.
         for target in copied_to(core, command):
@@ -430,7 +431,7 @@ def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
     """Roll back: the messages stay as they are, and its deliveries can be settled again."""
-    core.line.leave(connection.id)
+    core.room.line.leave(connection.id)
     del connection.transactions[transaction.name]
     return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
 
@@ -462,7 +463,7 @@ def give_up(core: Core, transaction: Transaction, why: str) -> None:
     transaction.settled = {}
     transaction.owners = {}
     transaction.bytes = 0
-    core.line.leave(transaction.connection)
+    core.room.line.leave(transaction.connection)
     connection = core.state.connections[transaction.connection]
     core.notices.append(
         f"transaction '{transaction.name}' of connection {connection.id} ({connection.peer}, user "

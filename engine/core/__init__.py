@@ -14,6 +14,7 @@ Modules:
 - `lifetime`: How long queues and addresses stay that nobody uses: which go, and when (ADR 46).
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.
+- `parts`: The parts of what deciding functions share: room, work, and rights.
 - `permission_checks`: Checking that the user of a connection may do what its command asks for
   (`engine.settings.permissions`).
 - `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully

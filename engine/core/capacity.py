@@ -60,11 +60,11 @@ def has_room(core: Core, address: Address) -> bool:
 
     The result of `check` and `enter` for the usual case: the address has limits, and is below them.
     """
-    if core.is_full or address.paging or core.line.first(address.name):
+    if core.room.is_full or address.paging or core.room.line.first(address.name):
         return False
-    if core.held and _is_held(core, address):
+    if core.room.behind and _is_held(core, address):
         return False
-    if core.sizes.of_hosts and address.host in core.sizes.of_hosts:
+    if core.room.sizes.of_hosts and address.host in core.room.sizes.of_hosts:
         return False
     settings = core.state.settings.resolve(address.name)
     if not settings.has_max_size():
@@ -91,19 +91,19 @@ def check(core: Core, connection: int, targets: Targets, *, in_turn: bool = True
     for name, address in targets.items():
         full = _find_full(core, name, address)
         if full is not None and full.policy == FAIL:
-            core.line.leave(connection)
+            core.room.line.leave(connection)
             return Refusal(Code.LIMIT, _sentence(core, full, name, address))
         if blocked is not None:
             continue
         if full is not None and full.policy == BLOCK:
             blocked = name, _sentence(core, full, name, address)
-        elif in_turn and core.line.must_wait(connection, name):
+        elif in_turn and core.room.line.must_wait(connection, name):
             blocked = name, f"others wait for address '{name}' before this one"
     if blocked is not None:
         if connection in core.state.connections:
-            core.line.stand(connection, blocked[0])
+            core.room.line.stand(connection, blocked[0])
         return Refusal(Code.BLOCKED, blocked[1])
-    core.line.leave(connection)
+    core.room.line.leave(connection)
     return None
 
 
@@ -112,8 +112,8 @@ def check_piece(core: Core, connection: int, targets: Targets) -> Refusal | None
 
     It cannot be dropped: its message may be accepted when there is room again.
     """
-    if core.disk_full and core.options.disk_full_policy == DROP:
-        return Refusal(Code.LIMIT, core.disk_full)
+    if core.room.disk_full and core.options.disk_full_policy == DROP:
+        return Refusal(Code.LIMIT, core.room.disk_full)
     return check(core, connection, targets)
 
 
@@ -138,7 +138,7 @@ def enter(core: Core, address: Address) -> int:
 
 def next_in_line(core: Core, name: str) -> int:
     """Return the connection that may send to an address, 0 if there is no room or nobody waits."""
-    first = core.line.first(name)
+    first = core.room.line.first(name)
     if first:
         full = _find_full(core, name, core.state.address_by_name.get(name))
         if full is not None and full.policy == BLOCK:
@@ -158,15 +158,15 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
 
     Without memory, only blocking producers helps, unless the address says otherwise.
     """
-    if core.held and _is_held(core, address):
-        return Full(reasons.NO_REASON, core.held_policy)
-    if core.disk_full:
+    if core.room.behind and _is_held(core, address):
+        return Full(reasons.NO_REASON, core.room.behind_policy)
+    if core.room.disk_full:
         return Full(reasons.DISK_FULL, core.options.disk_full_policy)
-    if core.sizes.of_hosts and hosts.is_full(core, name):
+    if core.room.sizes.of_hosts and hosts.is_full(core, name):
         return Full(reasons.HOST_MAX_SIZE, FAIL)
     settings = core.state.settings.resolve(name)
     policy = settings.address_full_policy
-    if core.memory_full:
+    if core.room.memory_full:
         return Full(reasons.GLOBAL_MAX_SIZE, BLOCK if policy == PAGE else policy)
     if settings.has_max_size() or settings.has_page_limit():
         size, messages = size_of(address) if address is not None else (0, 0)
@@ -197,9 +197,9 @@ def full_by_itself(
 def measure(core: Core, name: str, address: Address | None, reason: int) -> tuple[int, int]:
     """Return how much there is where something is full for an address, and the limit."""
     if reason == reasons.GLOBAL_MAX_SIZE:
-        return core.sizes.bytes, core.options.global_max_size
+        return core.room.sizes.bytes, core.options.global_max_size
     if reason == reasons.GLOBAL_MAX_MESSAGES:
-        return core.sizes.messages, core.options.global_max_messages
+        return core.room.sizes.messages, core.options.global_max_messages
     size, messages = size_of(address) if address is not None else (0, 0)
     if reason == reasons.PAGE_LIMIT_MESSAGES and address is not None:
         messages = _longest(address)
@@ -212,8 +212,8 @@ def text_of_machine(core: Core, reason: int) -> str:
     """Return what the machine said if it is for that reason that messages are dropped: that disk or
     memory are full."""
     if reason == reasons.DISK_FULL:
-        return core.disk_full
-    return core.memory_full if reason == reasons.GLOBAL_MAX_SIZE else ""
+        return core.room.disk_full
+    return core.room.memory_full if reason == reasons.GLOBAL_MAX_SIZE else ""
 
 
 def _longest(address: Address) -> int:
@@ -238,9 +238,9 @@ def _over_page_limit(settings: AddressSettings, size: int, longest: int) -> int:
 
 
 def _over_global(core: Core) -> int:
-    if 0 < core.options.global_max_size <= core.sizes.bytes:
+    if 0 < core.options.global_max_size <= core.room.sizes.bytes:
         return reasons.GLOBAL_MAX_SIZE
-    if 0 < core.options.global_max_messages <= core.sizes.messages:
+    if 0 < core.options.global_max_messages <= core.room.sizes.messages:
         return reasons.GLOBAL_MAX_MESSAGES
     return 0
 
@@ -248,11 +248,11 @@ def _over_global(core: Core) -> int:
 def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str:
     """Return a sentence for users about what is full: address, size, limit and key."""
     if full.reason == reasons.NO_REASON:
-        return core.held
+        return core.room.behind
     if full.reason == reasons.DISK_FULL:
-        return core.disk_full
-    if core.memory_full:
-        return core.memory_full
+        return core.room.disk_full
+    if core.room.memory_full:
+        return core.room.memory_full
     if full.reason == reasons.HOST_MAX_SIZE:
         return hosts.sentence(core, name)
     key = KEYS_OF[full.reason]
@@ -283,45 +283,49 @@ def _note_drop(core: Core, address: Address, full: Full) -> None:
 def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> None:
     """Accept messages without checks as long as nothing can be full for them, and no setting
     changes their expiry."""
-    needs_checks = settings.has_page_limit() or core.is_full or has_rules(settings)
+    needs_checks = settings.has_page_limit() or core.room.is_full or has_rules(settings)
     if core.state.settings.keeps_history and settings.is_retroactive():
         needs_checks = True
     if settings.has_max_size() and not address.paging:
         needs_checks = True
-    if core.sizes.of_hosts and address.host in core.sizes.of_hosts:
+    if core.room.sizes.of_hosts and address.host in core.room.sizes.of_hosts:
         needs_checks = True
     if core.diverts.count and core.diverts.of(address.name):
         needs_checks = True
-    if core.held and _is_held(core, address):
+    if core.room.behind and _is_held(core, address):
         needs_checks = True
-    if not needs_checks and not core.line.first(address.name):
+    if not needs_checks and not core.room.line.first(address.name):
         address.guard(False)
-        core.opened[address.id] = address
+        core.room.opened[address.id] = address
 
 
 def _is_closed(core: Core) -> bool:
     """Whether no address accepts messages, whatever its own limits are."""
-    return bool(core.disk_full or core.memory_full or (core.held and not core.held_least))
+    return bool(
+        core.room.disk_full
+        or core.room.memory_full
+        or (core.room.behind and not core.room.behind_least)
+    )
 
 
 def _is_held(core: Core, address: Address | None) -> bool:
     """Whether what holds messages holds those for an address; None does not exist yet."""
-    least = core.held_least
+    least = core.room.behind_least
     return not least or (address is not None and len(address.multicast) >= least)
 
 
 def guard_all(core: Core) -> None:
     """Make every address check its limits again before it accepts a message."""
-    core.is_full = _is_closed(core) or _over_global(core) != 0
-    for address in core.opened.values():
+    core.room.is_full = _is_closed(core) or _over_global(core) != 0
+    for address in core.room.opened.values():
         address.guard(True)
-    core.opened.clear()
+    core.room.opened.clear()
 
 
 def guard(core: Core, address: Address) -> None:
     """Make an address check its limits again before it accepts a message."""
     address.guard(True)
-    core.opened.pop(address.id, None)
+    core.room.opened.pop(address.id, None)
 
 
 # ---- paging
@@ -340,22 +344,22 @@ def review(core: Core, addresses: Collection[Address]) -> None:
     reason = _over_global(core)
     if reason:
         # Addresses that did not help last time cannot help now, unless they changed.
-        among = addresses if core.is_over else core.state.addresses.values()
+        among = addresses if core.room.is_over else core.state.addresses.values()
         _page_the_largest(core, reason, among)
         reason = _over_global(core)
-    core.is_over = reason != 0
-    was_high = core.was_high
-    core.was_high = not _is_low_globally(core, 0, 0)
-    if was_high and not core.was_high:
+    core.room.is_over = reason != 0
+    was_high = core.room.was_high
+    core.room.was_high = not _is_low_globally(core, 0, 0)
+    if was_high and not core.room.was_high:
         _stop_what_fits(core)
-    if (_is_closed(core) or reason != 0) != core.is_full:
+    if (_is_closed(core) or reason != 0) != core.room.is_full:
         guard_all(core)
 
 
 def review_all(core: Core) -> None:
     """Look at every address again: settings, options or all sizes may have changed."""
-    core.sizes.count_all(core.state, core.options.hosts)
-    core.is_over = False
+    core.room.sizes.count_all(core.state, core.options.hosts)
+    core.room.is_over = False
     guard_all(core)
     review(core, list(core.state.addresses.values()))
 
@@ -377,8 +381,8 @@ def _page_the_largest(core: Core, reason: int, among: Collection[Address]) -> No
 
 def _is_three_quarters(core: Core) -> bool:
     options = core.options
-    return _is_at_most(core.sizes.bytes, options.global_max_size, 3, 4) and _is_at_most(
-        core.sizes.messages, options.global_max_messages, 3, 4
+    return _is_at_most(core.room.sizes.bytes, options.global_max_size, 3, 4) and _is_at_most(
+        core.room.sizes.messages, options.global_max_messages, 3, 4
     )
 
 
@@ -390,8 +394,8 @@ def _is_at_most(value: int, limit: int, numerator: int, denominator: int) -> boo
 def _is_low_globally(core: Core, size: int, messages: int) -> bool:
     """Whether the broker, with this much more, is at half of its limits or less."""
     options = core.options
-    return _is_at_most(core.sizes.bytes + size, options.global_max_size, 1, 2) and _is_at_most(
-        core.sizes.messages + messages, options.global_max_messages, 1, 2
+    return _is_at_most(core.room.sizes.bytes + size, options.global_max_size, 1, 2) and _is_at_most(
+        core.room.sizes.messages + messages, options.global_max_messages, 1, 2
     )
 
 
@@ -409,7 +413,7 @@ def _is_below(value: int, limit: int) -> bool:
 
 def _stop_what_fits(core: Core) -> None:
     """End paging of addresses that this turn did not change, the smallest first."""
-    of = core.sizes.of_paging
+    of = core.room.sizes.of_paging
     paging = [(of(each), each.id) for each in core.state.addresses.values() if each.paging]
     for _, number in sorted(paging):
         _stop_if_low(core, core.state.addresses[number])
@@ -417,7 +421,10 @@ def _stop_what_fits(core: Core) -> None:
 
 def _stop_if_low(core: Core, address: Address) -> None:
     # Counted at the queues that a turn touched. All of them are only asked if that is low.
-    counted, settings = core.sizes.of_paging(address), core.state.settings.resolve(address.name)
+    counted, settings = (
+        core.room.sizes.of_paging(address),
+        core.state.settings.resolve(address.name),
+    )
     if not (_is_low(settings, *counted) and _is_low_globally(core, *counted)):
         return
     size, messages = size_of(address)
@@ -435,5 +442,5 @@ def _emit_paging(core: Core, kind: int, reason: int, address: Address) -> None:
         events.row(kind, reason=reason, address=address.id, time=core.now),
         events.encode_detail(details.PagingDetail(bytes=size, messages=messages)),
     )
-    core.sizes.count_address(address)
+    core.room.sizes.count_address(address)
     guard(core, address)

@@ -5,7 +5,6 @@ one step, so the journal and the state cannot disagree; time comes with commands
 it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from struct import error as StructError
 from typing import Final
@@ -15,6 +14,7 @@ import msgspec
 from daybook.engine.core.backlog import Backlog
 from daybook.engine.core.compiled_filters import CompiledFilters
 from daybook.engine.core.open_transactions import OpenTransactions
+from daybook.engine.core.parts import Rights, Room, Work
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import (
     ACKNOWLEDGED,
@@ -32,17 +32,15 @@ from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.limits.pools import PatternHoldings
-from daybook.engine.limits.waiting_senders import Line
 from daybook.engine.messages.message import UNREAD, Filter, Message
 from daybook.engine.names.names import plain
-from daybook.engine.queues.consumer import UNLIMITED, Bundle, Connection, Consumer
-from daybook.engine.queues.entry import NOTHING_PASSED, Entry
+from daybook.engine.queues.consumer import UNLIMITED, Bundle, Consumer
+from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Address, Binding, Queue
-from daybook.engine.settings.permissions import Denial, Permissions
 from daybook.engine.settings.setting_keys import BLOCK
-from daybook.engine.state.apply import APPLY, enter, settle, take_off
+from daybook.engine.state.address_counts import COUNTED, count
+from daybook.engine.state.apply import APPLY, enter_alone, settle, take_off
 from daybook.engine.state.diverts import Diverts
-from daybook.engine.state.sizes import Sizes
 from daybook.engine.state.state import State
 from daybook.engine.state.wildcard_subscriptions import Seekers
 from daybook.engine.state.wildcards import Wildcards
@@ -87,33 +85,6 @@ class Options(msgspec.Struct):
     entered_at_once: int = 256
 
 
-class Closing:
-    """A connection that is being closed. `is_left` says that no further command asks for it.
-
-    `consumers` are those that are still to be detached, the next one last.
-    """
-
-    __slots__ = ("connection", "consumers", "is_left", "reason", "text")
-
-    def __init__(self, connection: Connection, reason: int, text: str) -> None:
-        self.connection = connection
-        self.reason = reason
-        self.text = text
-        self.is_left = False
-        self.consumers: list[Consumer] = []
-
-
-class Emptying:
-    """A queue that was deleted and still holds messages, with the reason and the connection."""
-
-    __slots__ = ("connection", "queue", "reason")
-
-    def __init__(self, queue: Queue, reason: int, connection: int) -> None:
-        self.queue = queue
-        self.reason = reason
-        self.connection = connection
-
-
 class Core:
     """State, open batch, effects and the queues that dispatch must look at.
 
@@ -135,27 +106,9 @@ class Core:
         self.backlog = Backlog()
         # Consumer, message, delivery count, whether it may have been delivered before, gate.
         self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
-        self.more_due = self.more_scheduled = False
-        # What a scan for unused names has still to look at: queues, and addresses with a minus.
-        self.names_to_scan: list[int] = []
-        # Whether an address may accept held messages by now, and the walk over them: ids of the
-        # queues still to visit, and the position in the last of them.
-        self.held_changed = bool(state.holding)
-        self.held_walk: list[int] = []
-        self.held_place = NOTHING_PASSED
-        # When held messages that could not be read are tried again, 0 if there are none.
-        self.held_again = 0
         self._last_detail = "", b""
         # How much work may be done in this turn, and what remains (`engine.consumers.slices`).
         self.budget = Budget()
-        self.closing: dict[int, Closing] = {}
-        self.emptying: dict[int, Emptying] = {}
-        # By id of a queue, up to which position it loses what it has (`engine.topology.purges`).
-        self.purging: dict[int, int] = {}
-        # Histories of addresses that have still to be compared with the settings, by id.
-        self.histories_to_review: list[int] = []
-        # How many queues of an address are being deleted, by its id; events still name it.
-        self.ending: Counter[int] = Counter()
         self.filters = CompiledFilters(self.budget, options.compile_filter, self.address_name)
         self.patterns_held = PatternHoldings()
         self.wildcards = Wildcards(state.addresses.values(), self.budget, self.patterns_held)
@@ -164,34 +117,15 @@ class Core:
         self.bundles: dict[int, Bundle] = {}
         self.refilled: dict[int, Bundle] = {}
         self.seekers = Seekers(self.patterns_held)
-        # What is full, and what that means for addresses (`engine.core.capacity`).
-        self.sizes = Sizes()
-        self.line = Line()
+        self.room = Room()
+        self.work = Work(is_holding=bool(state.holding))
+        self.rights = Rights()
         self.transactions = OpenTransactions()
         # What a connection may have in flight, in bytes.
         self.unacked_max = UNLIMITED
-        self.disk_full = ""
-        # What the broker is short of memory for, as sentences for refused clients; empty if it is
-        # not: messages; queues, addresses and ids; and even consumers. The last two by user, too.
-        self.memory_full = ""
-        self.objects_full = ""
-        self.objects_over = ""
-        self.users_short: dict[str, tuple[str, str]] = {}
-        self.held = ""
-        self.held_policy, self.held_least = BLOCK, 0
-        self.is_full = self.is_over = self.was_high = self.review_due = False
-        self.resized: dict[int, Address] = {}
-        self.opened: dict[int, Address] = {}
         self.notices: list[str] = []
         # Connections to close, which lost a consumer by no fault of theirs.
         self.dismissals: list[tuple[int, str]] = []
-        # The rules of permissions, None if there are none; the connections and destinations that
-        # they allow to send; and refusals for want of a permission (`core.permission_checks`).
-        self.permissions: Permissions | None = None
-        self.senders: set[tuple[int, str, str | None]] = set()
-        self.denials: list[Denial] = []
-        # Whether copies of diverts are being routed, which need no permission.
-        self.is_forwarding = False
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 
@@ -219,7 +153,10 @@ class Core:
         except StructError:
             pending.rows.append(pack_wide(row, *lengths))
         self.next_lsn = lsn + 1
-        APPLY[row[events.KIND]](self.state, lsn, row, detail, headers, body)
+        kind = row[events.KIND]
+        APPLY[kind](self.state, lsn, row, detail, headers, body)
+        if kind in COUNTED:
+            count(self.state, row, detail)
         return lsn
 
     def emit_of_entry(
@@ -265,9 +202,7 @@ class Core:
         """
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
-        address = queue.address
-        address.routed += 1
-        address_id = address.id
+        address_id = queue.address.id
         headers_bytes = body_bytes = detail_bytes = 0
         pending = self.pending
         if transaction is not None:
@@ -298,7 +233,7 @@ class Core:
             )  # fmt: skip
             pending.rows.append(pack_wide(row, detail_bytes, headers_bytes, body_bytes))
         message = Message(lsn, address_id, priority, flags, 0, headers, body)
-        enter(self.state, lsn, queue, message)
+        enter_alone(self.state, lsn, queue, message)
         return lsn
 
     def _transaction_detail(self, transaction: str) -> bytes:
@@ -376,7 +311,7 @@ class Core:
 
     def resize(self, address: Address) -> None:
         """Make the next dispatch look at the size of an address."""
-        self.resized[address.id] = address
+        self.room.resized[address.id] = address
 
     def accepts(
         self, binding: Binding, message: Message, asked: dict[str, bool] | None = None

@@ -89,7 +89,7 @@ def is_full(core: Core, full_name: str) -> bool:
     """Whether the virtual host of an address holds as many bytes of messages as it may."""
     host = host_and_name(full_name)[0]
     limit = core.options.hosts.get(host, UNLIMITED).max_size
-    return 0 < limit <= core.sizes.of_hosts.get(host, 0)
+    return 0 < limit <= core.room.sizes.of_hosts.get(host, 0)
 
 
 def sentence(core: Core, full_name: str) -> str:
@@ -97,6 +97,7 @@ def sentence(core: Core, full_name: str) -> str:
     host = host_and_name(full_name)[0]
     limit = core.options.hosts.get(host, UNLIMITED).max_size
     return (
-        f"virtual host '{host}' is full: its queues hold {core.sizes.of_hosts.get(host, 0)} bytes,"
-        f" and max-size is {limit}; try again when some were consumed"
+        f"virtual host '{host}' is full: its queues hold"
+        f" {core.room.sizes.of_hosts.get(host, 0)} bytes, and max-size is {limit}; try again when"
+        " some were consumed"
     )

@@ -56,8 +56,8 @@ VERBS: Final = {
 
 def put_in_force(core: Core, permissions: Permissions | None) -> None:
     """Use other rules, None for none: then every user may do everything."""
-    core.permissions = permissions if permissions is not None and permissions.count else None
-    core.senders.clear()
+    core.rights.permissions = permissions if permissions is not None and permissions.count else None
+    core.rights.senders.clear()
 
 
 def let_wildcards_follow(core: Core) -> None:
@@ -72,17 +72,17 @@ def check(
     core: Core, connection: int, permission: str, address: str, queue: str | None = None
 ) -> Refusal | None:
     """Return why the user of a connection may not do something, None if it may."""
-    permissions = core.permissions
+    permissions = core.rights.permissions
     peer = core.state.connections.get(connection)
-    if permissions is None or peer is None or core.is_forwarding:
+    if permissions is None or peer is None or core.rights.is_forwarding:
         return None
     place = rules_place(core.state, permissions, address)
     if permissions.syntax.is_pattern(place):
         core.budget.spent += permissions.count >> RULES_SHIFT
     if permissions.allows(peer.user, permission, place, queue):
         return None
-    if len(core.denials) < DENIALS_MAX:
-        core.denials.append(
+    if len(core.rights.denials) < DENIALS_MAX:
+        core.rights.denials.append(
             Denial(connection, peer.user, permission, address, queue or "", peer.peer)
         )
     return refusal(peer.user, permission, address, queue)
@@ -115,10 +115,14 @@ def check_actor(
 ) -> Refusal | None:
     """Return why an administrator may not do something, None if it may; None is the operator of
     this machine, who may do everything."""
-    if actor is None or actor_may(core.state, core.permissions, actor, permission, address, queue):
+    if actor is None or actor_may(
+        core.state, core.rights.permissions, actor, permission, address, queue
+    ):
         return None
-    if len(core.denials) < DENIALS_MAX:
-        core.denials.append(Denial(0, actor.user, permission, address, queue or "", actor.peer))
+    if len(core.rights.denials) < DENIALS_MAX:
+        core.rights.denials.append(
+            Denial(0, actor.user, permission, address, queue or "", actor.peer)
+        )
     return refusal(actor.user, permission, address, queue)
 
 
@@ -157,7 +161,9 @@ def refused_consumer(
 
 def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
     """Whether a user may consume from a queue, or browse it, that nobody named: no denial."""
-    return core.permissions is None or _has(core, user, BROWSE if browses else CONSUME, queue)
+    return core.rights.permissions is None or _has(
+        core, user, BROWSE if browses else CONSUME, queue
+    )
 
 
 def may_know(core: Core, user: str, queue: Queue) -> bool:
@@ -192,7 +198,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     What the message would create is checked where it is created.
     """
     sender = (command.connection, command.address, command.queue)
-    if sender in core.senders:
+    if sender in core.rights.senders:
         return None
     address = command.address
     if command.queue is not None and not address:
@@ -203,9 +209,9 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     refused = check(core, command.connection, SEND, address, command.queue)
     # A queue that is named alone may be on another address by the next time.
     if refused is None and command.address:
-        if len(core.senders) >= SENDERS_MAX:
-            core.senders.clear()
-        core.senders.add(sender)
+        if len(core.rights.senders) >= SENDERS_MAX:
+            core.rights.senders.clear()
+        core.rights.senders.add(sender)
     return refused
 
 
@@ -229,9 +235,9 @@ def check_new_queue(
     """Return why a client may not create a queue, None if it may."""
     permission = CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE
     refused = check(core, connection, permission, address, queue)
-    if refused is not None or queue is None or core.permissions is None:
+    if refused is not None or queue is None or core.rights.permissions is None:
         return refused
-    if core.permissions.allots(address, queue):
+    if core.rights.permissions.allots(address, queue):
         return None
     is_own = queue == address
     if is_own and not plain(queue).startswith(DURABLE):
@@ -252,7 +258,7 @@ def check_new_queue(
 def taken(core: Core, connection: int, queue: Queue, address: str) -> Refusal:
     """Refuse a name that a queue of another address has; where rules close addresses, without
     saying which."""
-    hides = core.permissions is not None and connection
+    hides = core.rights.permissions is not None and connection
     where = "on another address" if hides else f"on address '{queue.address.name}'"
     return Refusal(
         Code.ALREADY_EXISTS,
@@ -274,7 +280,7 @@ def _refuse_durable(
 ) -> Refusal | None:
     """Refuse the name of a durable subscription for another queue of a client."""
     peer = core.state.connections.get(connection)
-    if peer is None or core.is_forwarding:
+    if peer is None or core.rights.is_forwarding:
         return None
     return Refusal(
         Code.NOT_ALLOWED,
@@ -299,7 +305,7 @@ def named_alone(
     peer = state.connections.get(connection)
     found = [*([first] if first is not None else []), *others.values()]
     core.budget.spent += len(others)
-    if core.permissions is not None and peer is not None and not core.is_forwarding:
+    if core.rights.permissions is not None and peer is not None and not core.rights.is_forwarding:
         found = [each for each in found if _has(core, peer.user, permission, each)]
     if len(found) < 2:
         return found[0] if found else None
@@ -312,9 +318,9 @@ def named_alone(
 
 
 def _has(core: Core, user: str, permission: str, queue: Queue) -> bool:
-    assert core.permissions is not None
-    place = rules_place(core.state, core.permissions, queue.address.name)
-    return core.permissions.allows(user, permission, place, queue.name)
+    assert core.rights.permissions is not None
+    place = rules_place(core.state, core.rights.permissions, queue.address.name)
+    return core.rights.permissions.allows(user, permission, place, queue.name)
 
 
 def unknown(core: Core, connection: int, permission: str, name: str) -> Refusal:
@@ -324,12 +330,14 @@ def unknown(core: Core, connection: int, permission: str, name: str) -> Refusal:
     that records it, which clients could notice by the ids of messages.
     """
     peer = core.state.connections.get(connection)
-    if core.permissions is None or peer is None:
+    if core.rights.permissions is None or peer is None:
         return no_queue(_cut(name))
-    if len(core.denials) < DENIALS_MAX:
+    if len(core.rights.denials) < DENIALS_MAX:
         closed = core.state.queue_by_name.get(name)
         address = closed.address.name if closed is not None else ""
-        core.denials.append(Denial(connection, peer.user, permission, address, name, peer.peer))
+        core.rights.denials.append(
+            Denial(connection, peer.user, permission, address, name, peer.peer)
+        )
     verb = "delete" if permission == DELETE_DURABLE_QUEUE else VERBS[permission]
     return Refusal(
         Code.NOT_ALLOWED,
@@ -350,7 +358,7 @@ def check_rebinding(core: Core, connection: int, queue: Queue, target: str) -> R
     are, and to end that subscription. Its consumers get those of the target from then on, so all of
     them must be allowed to.
     """
-    permissions = core.permissions
+    permissions = core.rights.permissions
     if permissions is None:
         return None
     refused = check(core, connection, CONSUME, queue.address.name, queue.name)

@@ -103,27 +103,27 @@ def check_subscription(core: Core, connection: int) -> Refusal | None:
 
 def check_consumer(core: Core, connection: int) -> Refusal | None:
     """Return why no further consumer is attached, None if one is allowed."""
-    if core.objects_over:
-        return Refusal(Code.LIMIT, core.objects_over)
-    if not core.users_short:
+    if core.room.objects_over:
+        return Refusal(Code.LIMIT, core.room.objects_over)
+    if not core.room.users_short:
         return None
     peer = core.state.connections.get(connection)
-    over = core.users_short.get(peer.user, NOT_SHORT)[1] if peer is not None else ""
+    over = core.room.users_short.get(peer.user, NOT_SHORT)[1] if peer is not None else ""
     return Refusal(Code.LIMIT, over) if over else None
 
 
 def full_for(core: Core, user: str) -> str:
     """Return why clients of a user make no more queues, addresses and ids; empty if they may."""
-    return core.objects_full or core.users_short.get(user, NOT_SHORT)[0]
+    return core.room.objects_full or core.room.users_short.get(user, NOT_SHORT)[0]
 
 
 def check_id(core: Core, name: str, address: Address | None) -> Refusal | None:
     """Return why an address cannot remember one more id; None if it can, or forgets another for
     it."""
-    if not core.objects_full:
+    if not core.room.objects_full:
         return None
     limit = core.state.settings.resolve(name).id_cache_size
     for ids in (address.ids, address.volatile_ids) if address is not None else ():
         if ids is not None and ids.count >= limit:
             return None
-    return Refusal(Code.LIMIT, core.objects_full) if limit else None
+    return Refusal(Code.LIMIT, core.room.objects_full) if limit else None

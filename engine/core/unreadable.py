@@ -34,7 +34,7 @@ def let_rest(core: Core, queue: Queue, error: ContentError) -> None:
 
 def try_later(core: Core, error: ContentError) -> str:
     """Retry a held message later, whose content cannot be read; return the reason."""
-    core.held_again = core.now + REST_US
+    core.work.held_again = core.now + REST_US
     return f"its content cannot be read: {error}"
 
 
@@ -56,9 +56,9 @@ def describe(core: Core) -> list[dict[str, str]]:
 
 def wake(core: Core) -> None:
     """Make the queues and the held messages that rested long enough be tried again."""
-    if 0 < core.held_again <= core.now:
-        core.held_again = 0
-        core.held_changed = True
+    if 0 < core.work.held_again <= core.now:
+        core.work.held_again = 0
+        core.work.held_changed = True
     for number, (until, _) in list(core.unreadable.items()):
         queue = core.state.queues.get(number)
         if queue is None:

@@ -45,7 +45,7 @@ def browse(core: Core, queue: Queue) -> None:
     Where consumers wait too, only with half of the budget that is left. If that is spent before all
     have read everything that they can take, the queue is then in `core.later`.
     """
-    if queue.deleting or queue.recall is not None or queue.id in core.purging:
+    if queue.deleting or queue.recall is not None or queue.id in core.work.purging:
         # While a queue gets the history of its address, that comes in behind newer messages.
         return
     share = core.budget.left // 2 if queue.consumers and queue.ready_count else core.budget.left

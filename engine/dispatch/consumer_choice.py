@@ -67,7 +67,7 @@ def dispatch_queue(core: Core, queue: Queue) -> None:
     """
     if queue.waits_since and not decide(core, queue):
         return
-    if core.purging and queue.id in core.purging:
+    if core.work.purging and queue.id in core.work.purging:
         return
     if queue.groups is not None and queue.groups.pauses:
         if queue.in_flight_count:
@@ -246,7 +246,7 @@ def _taker(core: Core, queue: Queue, offer: _Offer) -> tuple[Consumer | None, bo
             return None, False
         if not groups.closes(message):
             name = "" if known.buckets > 0 else groups.name_of(message)
-            known.bind(key, consumer, bool(core.objects_full), name)
+            known.bind(key, consumer, bool(core.room.objects_full), name)
         return consumer, is_first
     consumer = as_consumer(taker)
     if not can_take(consumer):

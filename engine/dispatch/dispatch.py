@@ -54,13 +54,13 @@ def dispatch(core: Core) -> None:
         core.touched = {}
     if core.later:
         core.touched, core.later = core.later, {}
-    if core.review_due:
-        core.review_due = False
-        core.resized.clear()
+    if core.room.review_due:
+        core.room.review_due = False
+        core.room.resized.clear()
         review_all(core)
         return
-    resized = core.resized
-    core.resized = {}
+    resized = core.room.resized
+    core.room.resized = {}
     review(core, resized.values())
 
 
@@ -123,10 +123,10 @@ def _delivers(queue: Queue) -> bool:
 
 
 def _count(core: Core, queue: Queue) -> None:
-    core.sizes.count(queue)
+    core.room.sizes.count(queue)
     address = queue.address
     if address.guarded or address.paging:
-        core.resized[address.id] = address
+        core.room.resized[address.id] = address
 
 
 def _show_and_dispatch(core: Core, queue: Queue) -> None:

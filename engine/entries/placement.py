@@ -128,9 +128,6 @@ def route(
         core.budget.spent += len(several)
         for queue in queues:
             core.touch(queue)
-    sent_to = state.addresses.get(message.address_id)
-    if sent_to is not None:
-        sent_to.routed += 1
     if older:
         last_values.replace(core, older, lsn)
     return lsn

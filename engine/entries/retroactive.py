@@ -54,7 +54,7 @@ def histories_for(core: Core, address: Address, routing_type: str | None) -> lis
     found = []
     for each in types:
         history = address.histories.get(each)
-        if history is None and not core.objects_full:
+        if history is None and not core.room.objects_full:
             history = _create(core, address, each)
         if history is not None:
             found.append(history)

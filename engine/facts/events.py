@@ -205,7 +205,7 @@ class EventType(msgspec.Struct, frozen=True):
     that it changes; `counters` are those that it changes for some reasons only. Otherwise `subject`
     is the thing that it is about, and `change` what happens to that thing. `related` describes the
     event in the column `related`, unless that is another message. `reasons` are all that it can
-    have, if not any.
+    have, if not any. `says` is what it says beside that, in the words of `engine.facts.life`.
     """
 
     number: int
@@ -220,10 +220,7 @@ class EventType(msgspec.Struct, frozen=True):
     change: str = ""
     related: str = ""
     reasons: tuple[int, ...] = ()
-
-    def has_field(self, name: str) -> bool:
-        """Whether its detail has a field of this name."""
-        return self.detail is not None and name in self.detail.__struct_fields__
+    says: tuple[str, ...] = ()
 
 
 REMOVED_COUNTERS: Final = ((REPLACED, "replaced"), (RING_EVICTED, "evicted"))
@@ -267,7 +264,8 @@ EVENT_TYPES: Final = (
     EventType(BROKER_STOPPED, "BrokerStopped", ("reason",), BrokerStoppedDetail,
               "The broker stopped cleanly.",
               subject=life.BROKER,
-              reasons=(why.SHUTDOWN,)),
+              reasons=(why.SHUTDOWN,),
+              says=(life.DIGEST,)),
     EventType(CONNECTION_OPENED, "ConnectionOpened", ("connection",), ConnectionDetail,
               "A peer connected and logged in.",
               subject=life.CONNECTION, change=BEGINS),
@@ -276,7 +274,8 @@ EVENT_TYPES: Final = (
               "A connection ended.",
               subject=life.CONNECTION, change=ENDS),
     EventType(CONNECTION_REFUSED, "ConnectionRefused", ("reason",), ConnectionDetail,
-              "A peer was not let in."),
+              "A peer was not let in.",
+              says=(life.REFUSAL,)),
     EventType(CONSUMER_ATTACHED, "ConsumerAttached",
               ("address", "queue", "consumer", "connection", "related"),
               ConsumerAttachedDetail,
@@ -326,12 +325,14 @@ EVENT_TYPES: Final = (
               "its sender schedules it. `related` is the message that it was made from (dead "
               "letter, expiry, divert).",
               life=life.ENTERS, counter="added",
-              reasons=SENDING),
+              reasons=SENDING,
+              says=(life.CONTENT, life.TRANSACTION, life.UNROUTED)),
     EventType(DROPPED, "Dropped", ("reason", "address", "priority", "flags", "connection",
     "related"),
               DroppedDetail, "A message was taken and no queue wanted it, there was no room, or it "
               "had come before. What filters refused has its headers.",
-              reasons=DROPPING),
+              reasons=DROPPING,
+              says=(life.TRANSACTION,)),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
               "The message is handed to the consumer, for the delivery_count-th time.",
               life=life.IS_TAKEN,
@@ -380,14 +381,16 @@ EVENT_TYPES: Final = (
               CarriedDetail,
               "Headers and body of a queued message, written again so that the segment that they "
               "were in (event `related`) can leave. The message and its id stay what they are.",
-              related="written again from event"),
+              related="written again from event",
+              says=(life.CONTENT,)),
     EventType(SEGMENTS_REMOVED, "SegmentsRemoved", ("reason", "related"), SegmentsRemovedDetail,
               "Retention took history up to the event in `related` out of the live set.",
               related="history up to event",
               reasons=(why.CONFIGURATION,)),
     EventType(CHECKPOINT, "Checkpoint", ("related",), CheckpointDetail,
               "The index is the state at the event in `related`, which has this digest.",
-              related="of the state at event"),
+              related="of the state at event",
+              says=(life.DIGEST,)),
     EventType(CHUNK_RECEIVED, "ChunkReceived", ("connection", "related"), None,
               "A piece of the body of a large message came, and is the body of this event. "
               "`related` is the chunk before it, 0 for the first. A message it becomes by the "
@@ -453,7 +456,8 @@ EVENT_TYPES: Final = (
               DivertedDetail,
               "A message was taken, diverts took it, and no queue of its address holds it. Its"
               " copies are the messages whose Routed has it in `related`; here `related` is the"
-              " message that it was made from (dead letter, expiry, a divert before)."),
+              " message that it was made from (dead letter, expiry, a divert before).",
+              says=(life.TRANSACTION, life.UNROUTED)),
     EventType(RECALL_STARTED, "RecallStarted", ("reason", "address", "queue"), RecallStartedDetail,
               "The queue is new, and gets messages that were sent to its address before, by events"
               " to come. Until then it delivers nothing.",
@@ -465,8 +469,8 @@ EVENT_TYPES: Final = (
               life=life.ENTERS, counter="added",
               reasons=(why.HISTORY,)),
     EventType(RECALL_ENDED, "RecallEnded", ("reason", "address", "queue"), None,
-              "The queue has what it gets of the history of its address, and delivers from here"
-              " on.",
+              "The recall from the history of the address is complete; the queue delivers from "
+              "here on.",
               subject=life.QUEUE,
               reasons=(why.HISTORY,)),
     EventType(TIME_MARKED, "TimeMarked", (), None,
@@ -484,7 +488,8 @@ EVENT_TYPES: Final = (
               reasons=BY_REQUEST),
     EventType(PERMISSION_REFUSED, "PermissionRefused", ("connection",),
               PermissionRefusedDetail,
-              "A user asked for something that its permissions do not allow, and was refused."),
+              "A user asked for something that its permissions do not allow, and was refused.",
+              says=(life.REFUSAL,)),
     EventType(BUNDLE_OPENED, "BundleOpened", ("connection",), BundleOpenedDetail,
               "One subscription to several queues begins. Its consumers attach by events to come,"
               " those that its patterns find perhaps much later."),
@@ -494,13 +499,16 @@ EVENT_TYPES: Final = (
               related="of the bundle opened by event"),
     EventType(SIGNED, "Signed", ("related",), SignedDetail,
               "The broker's key signed a statement about history up to the event in `related`.",
-              related="history up to event"),
+              related="history up to event",
+              says=(life.SIGNATURE,)),
     EventType(SIGNING_KEY_CHANGED, "SigningKeyChanged", (), KeyChangeDetail,
-              "Another key signs from here on; both keys signed the change."),
+              "Another key signs from here on; both keys signed the change.",
+              says=(life.SIGNATURE,)),
     EventType(FORKED, "Forked", ("related",), ForkedDetail,
               "This data directory was made as a copy of another one, as that was after the event"
               " in `related`. All events before this one happened there, with the same LSNs.",
-              subject=life.BROKER, related="after event"),
+              subject=life.BROKER, related="after event",
+              says=(life.SOURCE,)),
     EventType(LOST, "Lost",
               ("reason", "delivery_count", "address", "queue", "priority", "flags", "message",
                "consumer", "connection", "related"),
@@ -508,7 +516,8 @@ EVENT_TYPES: Final = (
               "The event of this number was lost by damage. Or it was not, and does not fit what is"
               " left of the history before it: then its columns and strings are here, and its kind"
               " is in the detail. It changes nothing.",
-              reasons=(why.SALVAGED,)),
+              reasons=(why.SALVAGED,),
+              says=(life.SOURCE,)),
 )  # fmt: skip
 
 BY_NUMBER: Final[dict[int, EventType]] = {entry.number: entry for entry in EVENT_TYPES}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from daybook.engine.facts import life
 from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, EventType
 from daybook.engine.facts.life import (
     ADDRESS,
@@ -43,6 +44,10 @@ COUNTERS_BY_REASON: Final[dict[tuple[int, int], str]] = {
 
 def _where(holds: Callable[[EventType], bool]) -> frozenset[int]:
     return frozenset(event.number for event in EVENT_TYPES if holds(event))
+
+
+def _saying(what: str) -> frozenset[int]:
+    return _where(lambda event: what in event.says)
 
 
 def _moving(holds: Callable[[Life], bool]) -> frozenset[int]:
@@ -86,31 +91,23 @@ TOPOLOGY: Final = changing({BROKER, CONNECTION, CONSUMER, ADDRESS, QUEUE}, {BEGI
 """Kinds that say what ids stand for, and where that begins and ends."""
 NAMING: Final = changing({ADDRESS, QUEUE}, {BEGINS, CHANGES})
 """Kinds that contain names of addresses and queues."""
-REFUSALS: Final = _where(
-    lambda event: event.has_field("user") and event.has_field("count") and not event.subject
-)
+REFUSALS: Final = _saying(life.REFUSAL)
 """Kinds that say who was refused, and how often."""
 
 MOVING_QUEUES: Final = changing({QUEUE}, {CHANGES, ENDS}) | changing({BROKER}, {BEGINS})
 """Kinds that affect all entries of a queue, or of all queues."""
 
-WITH_CHUNKS: Final = _where(lambda event: event.has_field("chunks"))
+WITH_CHUNKS: Final = _saying(life.CONTENT)
 """Kinds with the content of a message, and with the place of the body if it is large."""
-IN_TRANSACTIONS: Final = _where(
-    lambda event: event.has_field("transaction") and not event.has_field("events")
-)
+IN_TRANSACTIONS: Final = _saying(life.TRANSACTION)
 """Kinds that say in which transaction a message came."""
-SAYING_UNROUTED: Final = _where(lambda event: event.has_field("unrouted_at"))
+SAYING_UNROUTED: Final = _saying(life.UNROUTED)
 """Kinds that say at which address no queue took a message that is somewhere else now."""
-WITH_DIGEST: Final = _where(lambda event: event.has_field("digest"))
+WITH_DIGEST: Final = _saying(life.DIGEST)
 """Kinds that record the digest of a state."""
-SIGNING: Final = _where(
-    lambda event: event.has_field("signature") or event.has_field("signature_new")
-)
+SIGNING: Final = _saying(life.SIGNATURE)
 """Kinds that record what a notary signed."""
-ENDING_A_SOURCE: Final = _where(
-    lambda event: event.has_field("data_id") or event.has_field("source")
-)
+ENDING_A_SOURCE: Final = _saying(life.SOURCE)
 """Kinds that may say from which data directory the events before come."""
 
 

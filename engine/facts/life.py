@@ -31,6 +31,22 @@ BEGINS: Final = "begins"
 CHANGES: Final = "changes"
 ENDS: Final = "ends"
 
+# What an event can say beside its move or its change.
+CONTENT: Final = "content"
+"""The content of a message, and the place of its body if it is large."""
+TRANSACTION: Final = "transaction"
+"""In which transaction a message came."""
+UNROUTED: Final = "unrouted"
+"""At which address no queue took a message that is somewhere else now."""
+REFUSAL: Final = "refusal"
+"""Who was refused, and how often."""
+DIGEST: Final = "digest"
+"""The digest of a state."""
+SIGNATURE: Final = "signature"
+"""What a notary signed."""
+SOURCE: Final = "source"
+"""From which data directory the events before may come."""
+
 
 class Life(msgspec.Struct, frozen=True):
     """A move of an entry: its description, the places it may be in before, and the place after."""

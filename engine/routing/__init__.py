@@ -20,6 +20,7 @@ Modules:
 - `routing`: Deciding where a message goes: the queues of an address that get it.
 - `send_outcome`: What became of a message that was just sent, according to the events decided about
   it.
+- `send_plan`: Resolving a send: which queue or address it needs, and which diverts take it.
 - `unrouted`: Deciding about messages that no queue takes: some go to the dead letter address
   instead.
 """

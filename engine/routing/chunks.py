@@ -8,7 +8,7 @@ from daybook.engine.core import capacity
 from daybook.engine.core.core import Core
 from daybook.engine.facts import events
 from daybook.engine.refusals import Refusal
-from daybook.engine.routing.routing import check_send, known_at, targets_of
+from daybook.engine.routing.send_plan import check_send, known_at, targets_of
 
 
 def take_chunk(core: Core, command: Chunk) -> int | Refusal:
@@ -18,7 +18,7 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     if refusal is None and _is_passed_over(core, command):
         return 0
     is_asked = not command.previous and send.transaction is None
-    if refusal is None and (core.disk_full or core.held):
+    if refusal is None and (core.room.disk_full or core.room.behind):
         refusal = capacity.check_piece(core, send.connection, targets_of(core, send))
     elif refusal is None and is_asked:
         refusal = capacity.check(core, send.connection, targets_of(core, send))

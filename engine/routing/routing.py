@@ -6,7 +6,7 @@ queues, unless the sender said which (fact sheet of Artemis, section 1.1). Multi
 those of the address and those of the wildcard addresses that it matches (ADR 40).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -19,10 +19,8 @@ from daybook.engine.entries.arrivals import let_enter
 from daybook.engine.entries.placement import is_one_of_several, route, select, serves
 from daybook.engine.entries.schedules import is_later
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.facts.events import PERSISTENT
-from daybook.engine.messages.message import Message
-from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import divert_decisions, duplicates
@@ -37,22 +35,30 @@ from daybook.engine.routing.drops import (
     why_not_here,
 )
 from daybook.engine.routing.filter_questions import is_judged, known_of
+from daybook.engine.routing.send_plan import (
+    DIVERTED,
+    LOST,
+    TO_OWN_QUEUE,
+    TO_TOPIC,
+    Plan,
+    check,
+    check_values,
+    known_at,
+    matching,
+    message_of,
+    resolve,
+    target_of,
+    targets_of,
+)
 from daybook.engine.routing.unrouted import redirect
 from daybook.engine.settings.expiry_rules import expires_of
 from daybook.engine.state.diverts import Divert
-from daybook.engine.topology.temporary_names import is_lost
 from daybook.engine.topology.topology import (
-    check_address,
-    check_queue,
-    default_address_type,
-    default_queue_type,
     require_address,
     require_queue,
 )
 
 NOT_FULL: Final[Mapping[Address, int]] = {}
-EXPIRES_MAX: Final = (1 << 53) - 1
-"""The latest expiry, in milliseconds; every integer up to here is exact in any JSON reader too."""
 
 
 def send(core: Core, command: Send) -> int | Refusal:
@@ -63,7 +69,7 @@ def send(core: Core, command: Send) -> int | Refusal:
             return drop_known(core, command, known)
         if command.chunks and not command.chunks[0]:
             return _not_known_any_more(command)
-        if core.objects_full and command.transaction is None:
+        if core.room.objects_full and command.transaction is None:
             refusal = quotas.check_id(core, *target_of(core, command))
             if refusal is not None:
                 return refusal
@@ -119,57 +125,6 @@ def _has_room(core: Core, address: Address) -> bool:
     return not address.guarded or capacity.has_room(core, address)
 
 
-def matching(core: Core, command: Send, address: Address | None) -> tuple[Address, ...]:
-    """Return the wildcard addresses whose queues may get a message for an address.
-
-    `address` is None if it does not exist yet.
-    """
-    if not core.wildcards.count or command.routing_type == ANYCAST or command.queue is not None:
-        return ()
-    if address is not None:
-        return core.wildcards.of(address)
-    return core.wildcards.matching(command.address)
-
-
-def copied_to(core: Core, command: Send) -> Iterator[str]:
-    """Iterate over the addresses that copies of a message can reach, also if it finds no queue."""
-    yield from core.diverts.reached(_takers(core, command))
-    settings = core.state.settings.resolve(target_of(core, command)[0])
-    if settings.send_to_dla_on_no_route:
-        yield from core.diverts.reached(core.diverts.of(settings.dead_letter_address))
-
-
-def targets_of(core: Core, command: Send) -> capacity.Targets:
-    """Return the addresses whose queues a message may enter."""
-    name, address = target_of(core, command)
-    takers = _takers(core, command)
-    targets: capacity.Targets = {} if divert_decisions.is_taken(takers) else {name: address}
-    if targets:
-        for other in matching(core, command, address):
-            targets[other.name] = other
-    for reached in core.diverts.reached(takers):
-        targets[reached] = core.state.address_by_name.get(reached)
-        for other in core.wildcards.matching(reached):
-            targets[other.name] = other
-    return targets
-
-
-def target_of(core: Core, command: Send) -> tuple[str, Address | None]:
-    """Return the address that a message is for: its name, and the address itself if it exists."""
-    queue = core.state.queue_by_name.get(command.queue) if command.queue is not None else None
-    if queue is not None and command.address in ("", queue.address.name):
-        return queue.address.name, queue.address
-    return command.address, core.state.address_by_name.get(command.address)
-
-
-def known_at(core: Core, command: Send) -> Address | None:
-    """Return the address that a message is for if it had the message before."""
-    address = target_of(core, command)[1]
-    if address is not None and duplicates.is_known(address, key_of(command.duplicate_id)):
-        return address
-    return None
-
-
 def _not_known_any_more(command: Send) -> Refusal:
     """Refuse a large message whose first chunks were not stored because it was a duplicate then."""
     return Refusal(
@@ -179,186 +134,88 @@ def _not_known_any_more(command: Send) -> Refusal:
     )
 
 
-def check_send(core: Core, command: Send) -> Refusal | None:
-    """Return why a send would be refused, None if it would not."""
-    if not 0 <= command.priority <= 9:
-        return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
-    if not 0 <= command.expires <= EXPIRES_MAX:
-        return Refusal(
-            Code.INVALID,
-            f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
-        )
-    if not 0 <= command.due <= EXPIRES_MAX:
-        return Refusal(
-            Code.INVALID,
-            f"the delivery time is {command.due}; it must be milliseconds since 1970",
-        )
-    if core.state.settings.syntax.is_pattern(command.address):
-        return Refusal(
-            Code.INVALID,
-            f"'{command.address}' has wildcards; a message is sent to one address, and wildcards "
-            "are for subscriptions",
-        )
-    refusal = retained_messages.check(command) if command.retain else None
-    if refusal is not None or _is_lost(core, command):
-        return refusal
-    if command.queue is not None:
-        routing_type = command.routing_type or default_queue_type(core, command.address)
-        return check_queue(core, command.queue, command.address, routing_type, command.connection)
-    if divert_decisions.is_taken(_takers(core, command)):
-        return _check_address_of_taken(core, command)
-    address = core.state.address_by_name.get(command.address)
-    if address is not None and serves(address, command.routing_type):
-        return None
-    if _default_type(core, command) == ANYCAST:
-        return check_queue(core, command.address, command.address, ANYCAST, command.connection)
-    return check_address(core, command.address, MULTICAST, command.connection)
-
-
 def forward(core: Core, command: Send, takers: tuple[Divert, ...], original: int) -> None:
     """Route the copies of a message that diverts take; `original` is its id.
 
     A copy that its address does not take is dropped: the message itself is where it belongs.
     """
     for copy in divert_decisions.copies(command, takers, original):
-        was_forwarding, core.is_forwarding = core.is_forwarding, True
-        refused = check_send(core, copy) or _send_checked(core, copy)
-        core.is_forwarding = was_forwarding
-        if isinstance(refused, Refusal):
+        was_forwarding, core.rights.is_forwarding = core.rights.is_forwarding, True
+        decided: int | Refusal | None = check_values(core, copy)
+        if decided is None:
+            decided = _send_as_planned(core, copy)
+        core.rights.is_forwarding = was_forwarding
+        if isinstance(decided, Refusal):
             address = core.state.address_by_name[command.address]
             flags = PERSISTENT | command.format if command.persistent else command.format
             emit_dropped(core, copy, address, flags, reasons.UNROUTABLE)
 
 
-def _check_address_of_taken(core: Core, command: Send) -> Refusal | None:
-    """Return why a message that exclusive diverts take would be refused, None if it would not."""
-    if command.address in core.state.address_by_name:
-        return None
-    routing_type = command.routing_type or MULTICAST
-    return check_address(core, command.address, routing_type, command.connection)
-
-
-def queue_needed(core: Core, command: Send) -> tuple[str, str] | None:
-    """Return (name, address) of the queue that must exist or be created for a send, if any."""
-    if _is_lost(core, command):
-        return None
-    if command.queue is not None:
-        return (command.queue, command.address) if command.address else None
-    if divert_decisions.is_taken(_takers(core, command)):
-        return None
-    address = core.state.address_by_name.get(command.address)
-    if address is not None and serves(address, command.routing_type):
-        return None
-    if _default_type(core, command) == ANYCAST:
-        return command.address, command.address
-    return None
-
-
-def _default_type(core: Core, command: Send) -> str:
-    """Return the routing type of a message for which something must be created."""
-    if command.routing_type is not None:
-        return command.routing_type
-    address = core.state.address_by_name.get(command.address)
-    if address is None:
-        return default_address_type(core, command.address)
-    return ANYCAST if ANYCAST in address.definition.routing_types else MULTICAST
-
-
 def _send_on_demand(core: Core, command: Send) -> int | Refusal:
-    refusal = check_send(core, command)
-    if refusal is None and command.transaction is None:
-        refusal = capacity.check(core, command.connection, targets_of(core, command))
+    refusal = check_values(core, command)
+    return refusal if refusal is not None else _send_as_planned(core, command, is_limited=True)
+
+
+def _send_as_planned(core: Core, command: Send, *, is_limited: bool = False) -> int | Refusal:
+    """Resolve a send, and carry out its plan unless something is against it.
+
+    With `is_limited` also what is full is, where the sender has to wait for room.
+    """
+    plan = resolve(core, command)
+    refusal = check(core, command, plan)
+    if refusal is None and is_limited and command.transaction is None:
+        refusal = capacity.check(core, command.connection, targets_of(core, command, plan.takers))
     if refusal is not None:
         return refusal
-    if _is_lost(core, command):
+    if plan.way == LOST:
         return drop_lost(core, command)
-    return _send_checked(core, command)
+    return _send_by_diverts(core, command, plan) if plan.takers else _send_here(core, command, plan)
 
 
-def _is_lost(core: Core, command: Send) -> bool:
-    """Whether a message is for a temporary destination that has ended."""
-    if not is_lost(command.address, command.connection):
-        return False
-    if command.queue is not None:
-        queue = core.state.queue_by_name.get(command.queue)
-        return queue is None or queue.address.name != command.address
-    return not _is_served(core, command)
-
-
-def _send_checked(core: Core, command: Send) -> int | Refusal:
-    """Route a message that was not refused; create what it needs."""
-    takers = _takers(core, command)
-    if takers:
-        return _send_by_diverts(core, command, takers)
-    return _send_here(core, command)
-
-
-def _send_here(core: Core, command: Send) -> int | Refusal:
+def _send_here(core: Core, command: Send, plan: Plan) -> int | Refusal:
     """Route a message to its own address, whatever diverts there are."""
-    if command.queue is not None:
-        routing_type = command.routing_type or default_queue_type(core, command.address)
+    if plan.queue is not None:
         queue = require_queue(
-            core, command.queue, command.address, routing_type, command.connection
+            core, plan.queue, command.address, plan.routing_type, command.connection
         )
         if isinstance(queue, Refusal):
             return queue
+        if plan.way == TO_OWN_QUEUE:
+            return _send_or_drop(core, command, queue.address, None)
         why = why_not_here(queue)
         if why:
             return _drop_unrouted(core, command, queue.address, why)
         return _send_or_drop(core, command, queue.address, queue)
-    if not _is_served(core, command) and _default_type(core, command) == ANYCAST:
-        created = require_queue(core, command.address, command.address, ANYCAST, command.connection)
-        if isinstance(created, Refusal):
-            return created
-        return _send_or_drop(core, command, created.address, None)
-    address = core.state.address_by_name.get(command.address)
-    if address is None or not serves(address, command.routing_type):
-        found = require_address(core, command.address, MULTICAST, command.connection)
-        if isinstance(found, Refusal):
-            return found
-        address = found
+    address = _require_address(core, command, plan)
+    if isinstance(address, Refusal):
+        return address
     return _send_or_drop(core, command, address, None)
 
 
-def _is_served(core: Core, command: Send) -> bool:
-    address = core.state.address_by_name.get(command.address)
-    return address is not None and serves(address, command.routing_type)
+def _require_address(core: Core, command: Send, plan: Plan) -> Address | Refusal:
+    if plan.address is not None and plan.way != TO_TOPIC:
+        return plan.address
+    return require_address(core, command.address, plan.routing_type, command.connection)
 
 
 # ---- diverts
 
 
-def _takers(core: Core, command: Send) -> tuple[Divert, ...]:
-    """Return the diverts that take a message: only exclusive ones, if there are any."""
-    if not core.diverts.count or command.queue is not None:
-        return ()
-    if not core.diverts.of(command.address):
-        return ()
-    address = core.state.address_by_name.get(command.address)
-    flags = PERSISTENT if command.persistent else 0
-    return divert_decisions.taking(
-        core, command.address, _message(core, command, address, flags | command.format)
-    )
-
-
-def _send_by_diverts(core: Core, command: Send, takers: tuple[Divert, ...]) -> int | Refusal:
+def _send_by_diverts(core: Core, command: Send, plan: Plan) -> int | Refusal:
     """Route a message to its address, unless an exclusive divert takes it, and the copies."""
     first = core.next_lsn
-    command.diverts = tuple(divert.name for divert in takers)
-    if divert_decisions.is_taken(takers):
-        address: Address | Refusal | None = core.state.address_by_name.get(command.address)
-        if address is None:
-            wanted = command.routing_type or MULTICAST
-            address = require_address(core, command.address, wanted, command.connection)
+    command.diverts = tuple(divert.name for divert in plan.takers)
+    if plan.way == DIVERTED:
+        address = _require_address(core, command, plan)
         if isinstance(address, Refusal):
             return address
         _set_expiry(core, command, address)
         decided: int | Refusal = _divert(core, command, address)
     else:
-        decided = _send_here(core, command)
+        decided = _send_here(core, command, plan)
     if isinstance(decided, Refusal):
         return decided
-    forward(core, command, takers, divert_decisions.original_of(core, first))
+    forward(core, command, plan.takers, divert_decisions.original_of(core, first))
     return core.next_lsn - 1 if command.persistent else decided
 
 
@@ -437,7 +294,7 @@ def _send_with_detail(
     core: Core, command: Send, queue: Queue, flags: int, *, is_named: bool = False
 ) -> int:
     """Route a message that is not plain to one queue."""
-    message = _message(core, command, queue.address, flags)
+    message = message_of(core, command, queue.address, flags)
     lsn = route(
         core, message, [queue],
         reason=reasons.DIVERT if command.copied_from else reasons.SENT,
@@ -449,21 +306,6 @@ def _send_with_detail(
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
     return lsn
-
-
-def _message(core: Core, command: Send, address: Address | None, flags: int) -> Message:
-    """Return the message of a send; the address may not exist yet."""
-    if command.chunks:
-        flags |= events.LARGE
-    message = Message(
-        core.next_lsn, address.id if address is not None else 0, command.priority, flags,
-        command.expires,
-        command.headers, command.body,
-    )  # fmt: skip
-    if command.chunks:
-        message.enlarge(command.chunks, command.body_bytes)
-    message.origin = command.origin
-    return message
 
 
 def _send_to_several(
@@ -501,7 +343,7 @@ def _send_to_each(
             histories = [*histories, retained_messages.require_queue(core, address)]
         if any(each.address.paging for each in histories):
             flags &= ~events.BODY_OMITTED
-    message = _message(core, command, address, flags)
+    message = message_of(core, command, address, flags)
     asked = known_of(command, message)
     queues = select(core, address, command.routing_type, message, full, command.connection, asked)
     reason = reasons.DIVERT if command.copied_from else reasons.SENT
@@ -518,7 +360,6 @@ def _send_to_each(
     if not queues and command.diverts and not histories:
         return _divert(core, command, address, full)
     if not queues and not full and not command.diverts:
-        address.routed -= len(histories) > 0
         redirected = _send_to_dead_end(core, command, address, flags, is_counted=len(histories) > 0)
         lsn = redirected or lsn
         if not lsn:
@@ -545,7 +386,6 @@ def _send_to_dead_end(
     that it was unrouted.
     """
     unrouted_at = 0 if is_counted else address.id
-    address.unrouted += 1
     redirected = redirect(core, command, address, flags)
     if redirected is None:
         return 0
@@ -558,7 +398,7 @@ def _send_to_dead_end(
         expires=redirected.expires, routing_type=None, due=0, origin=redirected.origin,
     )  # fmt: skip
     flags = flags_of(core, dead, target, core.wildcards.of(target))
-    message = _message(core, dead, target, flags)
+    message = message_of(core, dead, target, flags)
     # Not those of a copy: a copy of each of its copies would be too many.
     takers = () if command.copied_from else divert_decisions.taking(core, target.name, message)
     queues = []

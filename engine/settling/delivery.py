@@ -39,7 +39,7 @@ def wake(core: Core, connection: Connection) -> None:
     A quarter of the limit must be free, so that waking it, which looks at all of its queues, is
     rare.
     """
-    if connection.id in core.closing:
+    if connection.id in core.work.closing:
         return
     if 4 * connection.unacked_bytes <= 3 * connection.unacked_max:
         connection.sated = False

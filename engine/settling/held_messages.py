@@ -1,8 +1,8 @@
 """Deciding about held messages: trying to move them again, or delivering them again (ADR 25).
 
 Whether an address takes dead letters depends only on addresses, queues and settings. So every
-change of one of those sets `core.held_changed`, and the next `retry` begins a walk over all held
-messages. A walk is done in slices; a message that still has nowhere to go costs a look and no
+change of one of those sets `core.work.held_changed`, and the next `retry` begins a walk over all
+held messages. A walk is done in slices; a message that still has nowhere to go costs a look and no
 event.
 """
 
@@ -30,23 +30,23 @@ RETRY_AT_A_TIME: Final = 500
 def retry(core: Core, command: RetryHeld) -> int:
     """Try some held messages again; `Broker.retry_due` says whether more are to be tried."""
     state = core.state
-    if core.held_changed and not core.held_walk:
-        core.held_changed = False
-        core.held_walk = sorted(state.holding, reverse=True)
-        core.held_place = NOTHING_PASSED
+    if core.work.held_changed and not core.work.held_walk:
+        core.work.held_changed = False
+        core.work.held_walk = sorted(state.holding, reverse=True)
+        core.work.held_place = NOTHING_PASSED
     left = min(command.limit, RETRY_AT_A_TIME)
-    while core.held_walk and left > 0:
-        queue = state.queues.get(core.held_walk[-1])
+    while core.work.held_walk and left > 0:
+        queue = state.queues.get(core.work.held_walk[-1])
         found = []
         if queue is not None and queue.held_count and not queue.deleting:
-            found = behind(queue, HELD_LEVEL, core.held_place)[:left]
+            found = behind(queue, HELD_LEVEL, core.work.held_place)[:left]
         if queue is None or not found:
             _end_of_queue(core, queue)
             continue
         left -= len(found)
         core.budget.spent += 5 * len(found)
         for each in found:
-            core.held_place = each.position
+            core.work.held_place = each.position
             entry = still_there(queue, each)
             if entry is None:
                 continue
@@ -62,8 +62,8 @@ def retry(core: Core, command: RetryHeld) -> int:
 
 def _end_of_queue(core: Core, queue: Queue | None) -> None:
     """Continue with the next queue of the walk; forget this one if it holds nothing any more."""
-    number = core.held_walk.pop()
-    core.held_place = NOTHING_PASSED
+    number = core.work.held_walk.pop()
+    core.work.held_place = NOTHING_PASSED
     if queue is None or not queue.held_count:
         core.state.holding.pop(number, None)
 

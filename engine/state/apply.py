@@ -127,6 +127,12 @@ def enter(state: State, lsn: int, queue: Queue, message: Message, due: int = 0) 
         state.expires(message, queue)
 
 
+def enter_alone(state: State, lsn: int, queue: Queue, message: Message) -> None:
+    """Apply a Routed to one queue, without a detail or an origin, and count it."""
+    queue.address.routed += 1
+    enter(state, lsn, queue, message)
+
+
 def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
     """A ready entry goes into flight to a consumer."""
     queue = state.queues[row[QUEUE]]

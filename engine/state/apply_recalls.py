@@ -79,7 +79,7 @@ def _message(state: State, row: Row, detail: details.RecalledDetail) -> Message:
 def recall_ended(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A queue has what it gets of before."""
+    """The recall of a queue is complete; delivery begins."""
     queue = state.queues[row[QUEUE]]
     if queue.recall is None:
         raise MisfitError(f"event {lsn}: queue {queue.name} has all of its history already")

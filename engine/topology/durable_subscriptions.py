@@ -43,15 +43,15 @@ def find(core: Core, command: Attach, name: str) -> Queue | None:
     )
 
 
-def require(core: Core, command: Attach, name: str) -> Queue | Refusal:
-    """Return the queue of a durable subscription, created or rebound if necessary."""
+def require(core: Core, command: Attach, name: str, queue: Queue | None) -> Queue | Refusal:
+    """Return the queue of a durable subscription, created or rebound if necessary; `queue` is what
+    `find` found."""
     wanted = queue_name(core, command.connection, name)
     syntax = core.state.settings.syntax
     wrong = check_name("durable subscription", name, syntax)
     wrong = wrong or check_name("queue", plain(wanted), syntax)
     if wrong is not None:
         return wrong
-    queue = find(core, command, name)
     if command.browses:
         # Reading changes nothing, also not the address and the filter of the subscription.
         missing = Refusal(
@@ -80,14 +80,14 @@ def require(core: Core, command: Attach, name: str) -> Queue | Refusal:
 def _check_change(core: Core, command: Attach, queue: Queue) -> bool | Refusal:
     """Return whether a client may change the queue of a subscription, or why not; False says that
     the queue is another user's, whose name is no obstacle."""
-    denials = len(core.denials)
+    denials = len(core.rights.denials)
     connection = command.connection
     refusal = permission_checks.check_rebinding(core, connection, queue, command.address)
     user = core.state.connections[connection].user
     is_elsewhere = queue.address.name != command.address
     if refusal is not None and is_elsewhere and queue.definition.user not in ("", user):
         # Nothing is refused: the client did not ask for this queue.
-        del core.denials[denials:]
+        del core.rights.denials[denials:]
         return False
     refusal = refusal or permission_checks.check_new_subscription(
         core, connection, command.address, queue.name
@@ -137,7 +137,7 @@ def delete(core: Core, command: DeleteSubscription) -> int | Refusal:
     wanted = queue_name(core, command.connection, command.name)
     queue = permission_checks.named_alone(core, command.connection, DELETE_DURABLE_QUEUE, wanted)
     if queue is None:
-        if core.permissions is not None:
+        if core.rights.permissions is not None:
             return permission_checks.unknown(core, command.connection, DELETE_DURABLE_QUEUE, wanted)
         return Refusal(
             Code.NOT_FOUND,

@@ -16,14 +16,14 @@ LOOK_SHIFT: Final = 3
 
 def review_all(core: Core) -> None:
     """Make the turns to come look at all histories: the settings may have changed."""
-    core.histories_to_review = list(core.state.histories)
+    core.work.histories_to_review = list(core.state.histories)
 
 
 def review(core: Core) -> None:
     """Look at some of them: end those that are not kept any more, and trim the others."""
     looked = 0
-    while core.histories_to_review and not core.budget.is_spent:
-        history = core.state.histories.get(core.histories_to_review.pop())
+    while core.work.histories_to_review and not core.budget.is_spent:
+        history = core.state.histories.get(core.work.histories_to_review.pop())
         looked += 1
         if not looked & ((1 << LOOK_SHIFT) - 1):
             core.budget.spent += 1

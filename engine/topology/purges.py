@@ -19,21 +19,21 @@ AT_ONCE: Final = 1_000
 def left(core: Core, queue: Queue) -> None:
     """Empty a queue that is without consumers, if it keeps messages only for them."""
     if queue.definition.purge_on_no_consumers and not queue.consumers and queue.message_count:
-        core.purging[queue.id] = core.next_lsn
+        core.work.purging[queue.id] = core.next_lsn
         purge(core, queue.id, AT_ONCE)
 
 
 def purge(core: Core, queue_id: int, limit: int) -> None:
     """Remove a slice of what such a queue had when its last consumer left."""
     queue = core.state.queues.get(queue_id)
-    through = core.purging[queue_id]
+    through = core.work.purging[queue_id]
     if queue is not None and not queue.deleting:
         most = min(limit, max(core.budget.left, 1))
         removed = remove_entries(core, queue, reasons.NO_CONSUMERS, 0, through, most)
         if removed == most and queue.message_count:
             return
         core.touch(queue)
-    del core.purging[queue_id]
+    del core.work.purging[queue_id]
 
 
 def all_left(core: Core) -> None:

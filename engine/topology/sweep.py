@@ -24,11 +24,11 @@ DELETE_UNITS: Final = 3
 def delete_unused(core: Core, command: DeleteUnused) -> int:
     """Do a slice of the scan under way, or of a new one; `Broker.scans_names` says whether more is
     to do."""
-    if not core.names_to_scan:
+    if not core.work.names_to_scan:
         # The last is looked at first: queues before addresses.
-        core.names_to_scan = [-number for number in core.state.addresses]
-        core.names_to_scan += core.state.queues
-    names = core.names_to_scan
+        core.work.names_to_scan = [-number for number in core.state.addresses]
+        core.work.names_to_scan += core.state.queues
+    names = core.work.names_to_scan
     looked = 0
     while names and not core.budget.is_spent:
         number = names.pop()

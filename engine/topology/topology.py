@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.core import hosts, permission_checks, quotas
-from daybook.engine.core.core import Core, Emptying
+from daybook.engine.core.core import Core
 from daybook.engine.core.lifetime import with_lifetime
 from daybook.engine.core.open_transactions import doom_transactions
+from daybook.engine.core.parts import Emptying
 from daybook.engine.entries import recalls, retained_messages
 from daybook.engine.entries.retroactive import refuse_use
 from daybook.engine.facts import details, events, reasons
@@ -174,7 +175,7 @@ def create_address(
         events.encode_detail(definition),
     )
     core.budget.spent += CREATE_UNITS
-    core.held_changed = True
+    core.work.held_changed = True
     address = core.state.addresses[number]
     core.wildcards.add(address, connection)
     return address
@@ -184,7 +185,7 @@ def update_routing_types(
     core: Core, address: Address, routing_types: tuple[str, ...], connection: int, reason: int
 ) -> None:
     """Change the routing types of an address."""
-    core.held_changed = True
+    core.work.held_changed = True
     wanted = msgspec.structs.replace(address.definition, routing_types=routing_types)
     detail = details.AddressDetail(**msgspec.structs.asdict(wanted), changed=("routing_types",))
     core.emit(
@@ -299,7 +300,7 @@ def create_queue(
         events.encode_detail(definition),
     )  # fmt: skip
     core.budget.spent += CREATE_UNITS
-    core.held_changed = True
+    core.work.held_changed = True
     queue = core.state.queues[number]
     if core.seekers.count:
         core.seekers.note(queue)
@@ -332,7 +333,7 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
         ),
         events.encode_detail(detail),
     )  # fmt: skip
-    core.held_changed = True
+    core.work.held_changed = True
     if core.seekers.count and "routing_type" in values:
         core.seekers.note(queue)
     group_rules.updated(queue, core.state.groups, values)
@@ -379,7 +380,7 @@ def rebind_queue(
         ),
         events.encode_detail(detail),
     )  # fmt: skip
-    core.held_changed = True
+    core.work.held_changed = True
     core.touch(queue)
     core.resize(before)
     delete_if_useless(core, before, connection)
@@ -434,7 +435,7 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
     core.later.pop(queue.id, None)
     if queue.message_count > max(core.budget.left, DELETED_AT_ONCE):
         begin_deletion(core, queue, reason, connection)
-        core.emptying[queue.id] = Emptying(queue, reason, connection)
+        core.work.emptying[queue.id] = Emptying(queue, reason, connection)
         return
     while not empty(core, queue, reason, connection):
         pass
@@ -453,7 +454,7 @@ def begin_deletion(core: Core, queue: Queue, reason: int, connection: int) -> No
         ),
         events.encode_detail(detail),
     )  # fmt: skip
-    core.ending[address.id] += 1
+    core.work.ending[address.id] += 1
     core.resize(address)
 
 
@@ -478,7 +479,7 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     core.later.pop(queue.id, None)
     address = queue.address
     if queue.deleting:
-        count_down(core.ending, address.id)
+        count_down(core.work.ending, address.id)
     core.emit(
         events.row(
             events.QUEUE_DELETED,
@@ -486,8 +487,8 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
             connection=connection, time=core.now,
         )
     )  # fmt: skip
-    core.held_changed = True
-    core.sizes.forget(queue)
+    core.work.held_changed = True
+    core.room.sizes.forget(queue)
     core.resize(address)
     if queue.definition.keeps and is_unused(core, address):
         # The place of a history has nothing else.
@@ -537,7 +538,7 @@ def delete_if_useless(core: Core, address: Address, connection: int) -> None:
     Nothing is sent to a wildcard address, so it would only be matched with names for ever.
     """
     owner = address.owner
-    is_over = owner and (owner in core.closing or owner not in core.state.connections)
+    is_over = owner and (owner in core.work.closing or owner not in core.state.connections)
     if not (address.is_wildcard or is_over):
         return
     if address.definition.auto_created and is_unused(core, address):
@@ -546,7 +547,7 @@ def delete_if_useless(core: Core, address: Address, connection: int) -> None:
 
 def is_unused(core: Core, address: Address) -> bool:
     """Whether an address has no queues, and no events about queues of it are to come."""
-    return not (address.anycast or address.multicast or core.ending[address.id])
+    return not (address.anycast or address.multicast or core.work.ending[address.id])
 
 
 def delete_address(core: Core, address: Address, reason: int, connection: int) -> None:
@@ -561,5 +562,5 @@ def delete_address(core: Core, address: Address, reason: int, connection: int) -
         )
     )  # fmt: skip
     core.wildcards.remove(address)
-    core.resized.pop(address.id, None)
-    core.opened.pop(address.id, None)
+    core.room.resized.pop(address.id, None)
+    core.room.opened.pop(address.id, None)

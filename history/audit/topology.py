@@ -6,7 +6,7 @@ Must never know messages.
 from typing import cast
 
 from daybook.engine.commands import Attach
-from daybook.engine.consumers.subscriptions import check_queue_of
+from daybook.engine.consumers.attach_plan import check_queue_of
 from daybook.engine.entries.dispatch_start import why_begin
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import Detail, with_changes

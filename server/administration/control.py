@@ -241,9 +241,9 @@ class ControlServer:
         found = request.look(
             ViewSource(
                 hub.broker.state,
-                hub.broker.permissions,
+                hub.broker.rights.permissions,
                 lambda address: hosts.check_known(hub.broker, address),
-                hub.broker.line.length,
+                hub.broker.room.line.length,
                 hub.beginning_of,
                 lambda counted: {"pid": os.getpid()} | hub.status(counted),
             )

@@ -46,7 +46,7 @@ class BlockedPeers:
 
         Returns whether there may be more to resume.
         """
-        line = self._broker.line
+        line = self._broker.room.line
         left = WAKES_AT_A_TIME
         for name in line.addresses():
             while connection := capacity.next_in_line(self._broker, name):
@@ -66,7 +66,7 @@ class BlockedPeers:
 
     def _proceed(self, peer: Peer, connection: int) -> None:
         now = self._clock()
-        line = self._broker.line
+        line = self._broker.room.line
         line.serving = connection
         peer.session.proceed(now)
         line.serving = 0
@@ -87,7 +87,7 @@ class BlockedPeers:
         now = self._clock()
         rows: list[dict[str, Any]] = []
         for peer, since in sorted(self.since.items(), key=lambda item: item[1])[:SHOWN_MAX]:
-            name = self._broker.line.address_of(peer.connection) or ""
+            name = self._broker.room.line.address_of(peer.connection) or ""
             rows.append(
                 {
                     "connection": peer.connection,

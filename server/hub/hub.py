@@ -206,7 +206,7 @@ class Hub:
             "sync_ms_running": self._since_ms(self.outbox.waiting_since),
             "producers_slowed_ms": self._since_ms(self._slowed_since),
             **self.blocked.status(),
-            "bytes_not_paging": self.broker.sizes.bytes,
+            "bytes_not_paging": self.broker.room.sizes.bytes,
             "slow_consumers": self.slow.describe(),
             **self.refusals.counts(),
             "stalled_bodies": self.stalled_bodies,
@@ -313,7 +313,7 @@ class Hub:
                 self._soon()
         if self.memory.is_due:
             self.memory.review(self._clock())
-        if broker.notices or broker.denials:
+        if broker.notices or broker.rights.denials:
             self._tell(now)
         if self._active:
             active, self._active = self._active, {}
@@ -597,4 +597,4 @@ class Hub:
         notices, self.broker.notices = self.broker.notices, []
         for text in notices:
             self.on_notice(text)
-        self.refusals.denials.take(self.broker.denials, now)
+        self.refusals.denials.take(self.broker.rights.denials, now)

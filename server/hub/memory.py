@@ -328,7 +328,7 @@ class Memory:
         )
         full = text % "queues and addresses" if held > share else ""
         over = text % "subscriptions" if held > 2 * share else ""
-        if bool(full) != bool(self._broker.objects_full) and full:
+        if bool(full) != bool(self._broker.room.objects_full) and full:
             self._broker.notices.append(full)
         self._broker.report_objects(full, over)
 
@@ -496,7 +496,7 @@ class Memory:
     def by_kind(self) -> dict[str, int]:
         """Return the bytes used by each kind, in the order of KINDS."""
         broker = self._broker
-        state, sizes = broker.state, broker.sizes
+        state, sizes = broker.state, broker.room.sizes
         unacked = sum([connection.unacked_bytes for connection in state.connections.values()])
         shown = sum([connection.shown_bytes for connection in state.connections.values()])
         objects = (
@@ -559,7 +559,7 @@ class Memory:
             for name, is_so in (
                 ("output", self.is_output_short),
                 ("unacknowledged", self.is_unacked_short),
-                ("objects", bool(self._broker.objects_full)),
+                ("objects", bool(self._broker.room.objects_full)),
                 ("all", bool(self._full_since)),
             )
             if is_so

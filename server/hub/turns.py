@@ -192,12 +192,12 @@ class Turns:
         if EXPIRY in self.scans:
             self.allow(self.lengths.slice)
             broker.handle(ExpireDue(), now)
-            if not broker.more_due:
+            if not broker.work.more_due:
                 self.scans.remove(EXPIRY)
         if DELIVERY in self.scans:
             self.allow(self.lengths.slice)
             broker.handle(DeliverDue(), now)
-            if not broker.more_scheduled:
+            if not broker.work.more_scheduled:
                 self.scans.remove(DELIVERY)
         if NAMES in self.scans:
             self.allow(self.lengths.slice)
@@ -248,6 +248,6 @@ class Turns:
             "turn_ms_longest": round(self._longest_ns / NS_PER_MS, 3),
             "turn_ms_longest_lately": round(recent / NS_PER_MS, 3),
             "peers_waiting_for_turn": len(self.waiting),
-            "connections_being_closed": len(self._broker.closing),
-            "queues_being_deleted": len(self._broker.emptying),
+            "connections_being_closed": len(self._broker.work.closing),
+            "queues_being_deleted": len(self._broker.work.emptying),
         }

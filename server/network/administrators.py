@@ -171,7 +171,7 @@ class Administrators(Peers[Administrator]):
         broker = self._hub.broker
         rights = AdminRights(
             broker.state,
-            broker.permissions,
+            broker.rights.permissions,
             peer.user,
             peer.name,
             lambda denial: self._hub.refusals.denials.take([denial], self._clock()),

@@ -245,10 +245,10 @@ from daybook.engine.refusals import Refusal
 real = chunks.take_chunk
 waited = set()
 def take_chunk(core, command):
-    if command.send.connection in waited and not core.disk_full:
+    if command.send.connection in waited and not core.room.disk_full:
         command = replace(command, body=command.body[:-10] + b"not those.")
     taken = real(core, command)
-    if isinstance(taken, Refusal) and core.disk_full:
+    if isinstance(taken, Refusal) and core.room.disk_full:
         waited.add(command.send.connection)
     return taken
 chunks.take_chunk = take_chunk

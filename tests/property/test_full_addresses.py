@@ -36,7 +36,7 @@ def test_sums_by_differences_are_the_sums(scenario: list[Step], most: int, size:
     def agree() -> None:
         counted = Sizes()
         counted.count_all(world.state, {})
-        assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (
+        assert (world.broker.room.sizes.bytes, world.broker.room.sizes.messages) == (
             counted.bytes, counted.messages,
         )  # fmt: skip
         settings = world.state.settings
@@ -83,11 +83,11 @@ class Peers:
         """What the hub does at the end of a turn."""
         broker = self.world.broker
         self.world.turn()
-        for name in broker.line.addresses():
+        for name in broker.room.line.addresses():
             while connection := capacity.next_in_line(broker, name):
-                broker.line.serving = connection
+                broker.room.line.serving = connection
                 self.do(connection, self.waiting[connection])
-                broker.line.serving = 0
+                broker.room.line.serving = 0
         self.world.turn()
 
     def take(self, name: str, count: int) -> None:
@@ -96,8 +96,8 @@ class Peers:
     def check(self) -> None:
         broker = self.world.broker
         for connection in self.waiting:
-            assert broker.line.address_of(connection) is not None
-        for name in broker.line.addresses():
+            assert broker.room.line.address_of(connection) is not None
+        for name in broker.room.line.addresses():
             assert not capacity.next_in_line(broker, name), f"somebody waits for {name} in vain"
             assert capacity.explain(broker, name)
 
@@ -141,5 +141,5 @@ def test_who_is_blocked_is_always_let_go_on(
             peers.take(name, 1000)
         peers.wake()
     assert not peers.waiting
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
     world.check()

@@ -161,7 +161,7 @@ class Judge:
 
     def check_rest(self, broker: Broker) -> None:
         """Judge what queues of all kinds have when nothing is left to decide."""
-        if not (broker.later or broker.purging) and broker.lsn == self.facts.lsn:
+        if not (broker.later or broker.work.purging) and broker.lsn == self.facts.lsn:
             try:
                 self.rest.check(self.folded)
                 self.promises.check(self.folded)

@@ -185,7 +185,7 @@ class Player:
         world.turn()
         for command in (c.DeliverDue(100), c.ExpireDue(100)):
             world.ok(command)
-        while world.broker.later or world.broker.purging:
+        while world.broker.later or world.broker.work.purging:
             world.turn()
         self.note_end()
         if self.is_judged:

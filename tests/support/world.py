@@ -258,7 +258,7 @@ class World:
             address.name for address in self.state.addresses.values() if address.is_wildcard
         }
         deleting = Counter(q.address.id for q in self.state.queues.values() if q.deleting)
-        assert broker.ending == deleting
+        assert broker.work.ending == deleting
         assert deleting.keys() <= self.state.addresses.keys()
         for bundle in broker.bundles.values():
             check_bundle(bundle, broker)

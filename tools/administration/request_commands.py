@@ -124,7 +124,7 @@ def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
     if answer.get("exists"):
         return "it exists already, and nothing was changed"
     if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
-        return "it is so already, and nothing was changed"
+        return "already set; nothing changed"
     if callable(way.done):
         return way.done(request)
     counts = {what: _counted(answer.get(what), what) for what in COUNTED}

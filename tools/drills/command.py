@@ -44,7 +44,7 @@ class Amount(click.FloatRange):
         """Convert as the base class does; "nan" compares with no bound."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no number that one can count to", param, ctx)
+            self.fail(f"{value!r} must be a finite number", param, ctx)
         return number
 
 

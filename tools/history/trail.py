@@ -111,7 +111,7 @@ def _show(told: trail.Trail, flags: dict[str, Any]) -> None:
 
 def _show_trail(told: trail.Trail) -> None:
     if told.missing:
-        click.echo(f"what came first is not told: {told.missing}")
+        click.echo(f"earlier history is unavailable: {told.missing}")
     before = None
     for step in told.steps:
         if before is not None and step.told["time"] != before:

@@ -15,7 +15,10 @@ from daybook.protocols.stomp.wire import synonyms
 ROOT: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = (
     *sorted((ROOT / "protocols" / "stomp").rglob("*.py")),
-    *(ROOT / "engine" / f"{name}.py" for name in ("definitions", "names", "reasons", "syntax")),
+    *(
+        ROOT / "engine" / f"{name}.py"
+        for name in ("facts/definitions", "names/names", "facts/reasons", "names/syntax")
+    ),
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{1,40}")
 _WORD: Final = re.compile(r"/?[A-Za-z_$#*][A-Za-z0-9_.\-]{0,40}/?|[^\w\s]{1,2}")

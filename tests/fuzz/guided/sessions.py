@@ -228,7 +228,11 @@ class Play:
         if len(hub.peers) != 2 or len(house.broker.state.connections) != 2:
             raise Wrong(f"{len(hub.peers)} peers, {len(house.broker.state.connections)} opened")
         kept = {**hub.turns.waiting, **hub.blocked.since}
-        if any(peer.closed for peer in kept) or house.broker.closing or house.broker.emptying:
+        if (
+            any(peer.closed for peer in kept)
+            or house.broker.work.closing
+            or house.broker.work.emptying
+        ):
             raise Wrong("something of a connection that ended is left")
         if len(house.broker.state.consumers) != 1:
             raise Wrong(f"consumers are left: {house.broker.state.consumers}")

@@ -86,7 +86,7 @@ def test_a_trail_of_an_export_says_what_is_missing(tmp_path: Path) -> None:
     history.data = tmp_path / "data"
     export = exported(history, tmp_path / "export", "--from", begin)
     told = run("trail", export, message).stdout
-    assert "what came first is not told: this is an export of events" in told
+    assert "earlier history is unavailable: this is an export of events" in told
     assert f"now: message {message} last seen in queue '#1' by event" in told
     assert f"what the restart did to message {message} in queue '#1' is not known" in told
     told = run("trail", export, before).stdout

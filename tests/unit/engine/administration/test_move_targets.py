@@ -40,7 +40,7 @@ def test_the_right_is_asked_on_the_real_origin(world: World) -> None:
     (why,) = command.whys
     assert "user 'dan' may not administer address 'payroll'" in why
     assert (world.bodies("orders"), world.bodies("payroll")) == ([b"orders"], [])
-    (denial,) = world.broker.denials
+    (denial,) = world.broker.rights.denials
     assert (denial.user, denial.permission, denial.address) == ("dan", MANAGE, "payroll")
     assert act(world, "DLQ", "retry").acted == 1
     assert world.bodies("payroll") == [b"payroll"]
@@ -52,7 +52,7 @@ def test_a_target_is_checked_once_a_turn(world: World) -> None:
     command = ActOnMessages("DLQ", "retry", actor=DEPUTY)
     world.ok(command)
     assert command.passed_over == 9
-    assert len(world.broker.denials) == 1
+    assert len(world.broker.rights.denials) == 1
 
 
 def test_nothing_is_created_for_whoever_may_not_manage_it(world: World) -> None:

@@ -259,7 +259,7 @@ def test_a_lost_connection_is_closed_to_the_end_by_itself(world: World, reason: 
     assert world.state.connections == {}
     assert world.ready("q") == [b"%d" % number for number in range(300)]
     assert set(world.counts("q").values()) == {1}
-    assert not world.broker.closing
+    assert not world.broker.work.closing
 
 
 def test_a_clean_end_waits_to_be_asked_for_again_and_a_loss_takes_over(world: World) -> None:
@@ -434,7 +434,7 @@ def test_expiry_ends_when_others_are_to_have_their_turn() -> None:
         world.send("q", expires=world.now // 1000 + 1000)
     world.sleep(10)
     scans = 0
-    while world.broker.more_due or not scans:
+    while world.broker.work.more_due or not scans:
         limited(world, c.ExpireDue())
         scans += 1
     assert scans > 10

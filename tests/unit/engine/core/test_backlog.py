@@ -108,7 +108,7 @@ def test_what_is_held_is_counted_before_all_queues_were_looked_at() -> None:
     world.broker.dispatch(world.now)
     world.broker.budget.limit = NO_LIMIT
     address = world.state.address_by_name["news"]
-    assert (world.broker.sizes.bytes, world.broker.sizes.messages) == size_of(address)
+    assert (world.broker.room.sizes.bytes, world.broker.room.sizes.messages) == size_of(address)
 
 
 def test_a_queue_that_is_gone_is_not_looked_at() -> None:
@@ -133,12 +133,12 @@ def test_an_address_that_pages_has_its_own_sums() -> None:
     world.turn()
     address = world.state.address_by_name["news"]
     assert address.paging
-    assert world.broker.sizes.of_paging(address) == size_of(address)
+    assert world.broker.room.sizes.of_paging(address) == size_of(address)
     queue = address.queues()[0]
     world.detach(queue.consumers[0].id)
-    assert world.broker.sizes.of_paging(address) == size_of(address)
+    assert world.broker.room.sizes.of_paging(address) == size_of(address)
     world.close(connection, reasons.DISCONNECTED)
-    assert world.broker.sizes.of_paging(address) == (0, 0)
+    assert world.broker.room.sizes.of_paging(address) == (0, 0)
 
 
 @pytest.mark.parametrize("sated", [False, True])

@@ -163,7 +163,7 @@ def test_the_largest_addresses_page_when_the_broker_is_full() -> None:
     sends(world, 1, "a")
     assert paging(world) == ["b"]
     assert reasons_of(world, "PagingStarted") == ["global-max-messages"]
-    assert world.broker.sizes.messages == 6
+    assert world.broker.room.sizes.messages == 6
     sends(world, 6, "a")
     assert paging(world) == ["a", "b"]
     world.check()
@@ -393,7 +393,7 @@ def test_the_broker_is_as_small_as_its_queues(world: World, way: str) -> None:
         consumer = world.attach(connection, "orders")
         for delivery in world.taken():
             world.nack(consumer, delivery.message)
-    assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (0, 0)
+    assert (world.broker.room.sizes.bytes, world.broker.room.sizes.messages) == (0, 0)
     assert paging(world) == (["news"] if way == "rebind" else [])
 
 
@@ -404,7 +404,7 @@ def test_what_leaves_makes_the_broker_smaller(way: str) -> None:
     connection = world.connect()
     for _ in range(3):
         world.send("orders", BODY, expires=world.now // 1000 + 1000 if way == "expire" else 0)
-    assert world.broker.sizes.messages == 3
+    assert world.broker.room.sizes.messages == 3
     if way == "delete":
         world.ok(c.DeleteQueue("orders", force=True))
     elif way == "expire":
@@ -414,4 +414,4 @@ def test_what_leaves_makes_the_broker_smaller(way: str) -> None:
         consumer = world.attach(connection, "orders")
         for delivery in world.taken():
             world.nack(consumer, delivery.message)
-    assert (world.broker.sizes.bytes, world.broker.sizes.messages) == (0, 0)
+    assert (world.broker.room.sizes.bytes, world.broker.room.sizes.messages) == (0, 0)

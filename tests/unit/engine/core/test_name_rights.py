@@ -76,7 +76,7 @@ def test_nobody_takes_the_name_of_a_queue_elsewhere(place: World, way: str) -> N
     assert refusal.code is Code.NOT_ALLOWED
     assert "'pay.roll'" in refusal.text
     assert "pay.roll" not in place.state.queue_by_name
-    (denial,) = place.broker.denials
+    (denial,) = place.broker.rights.denials
     assert (denial.user, denial.permission) == ("mallory", "create-durable-queue")
     place.send("pay.roll", b"1", connection=bob)
     place.attach(bob, "pay.roll")

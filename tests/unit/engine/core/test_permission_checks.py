@@ -35,11 +35,11 @@ class Place:
 
     def refused(self, command: c.Command, permission: str) -> str:
         """Execute a command that must be refused for want of a permission."""
-        self.world.broker.denials.clear()
+        self.world.broker.rights.denials.clear()
         refusal = self.world.refused(command)
         assert refusal.code is Code.NOT_ALLOWED
         assert f"the permission {permission} is missing there" in refusal.text
-        assert [each.permission for each in self.world.broker.denials] == [permission]
+        assert [each.permission for each in self.world.broker.rights.denials] == [permission]
         return refusal.text
 
 
@@ -53,7 +53,7 @@ def test_a_send_needs_the_permission() -> None:
     alice = place.connect("alice")
     text = place.refused(c.Send(alice, "a", b"", b"x"), "send")
     assert text == "user 'alice' may not send to address 'a'; the permission send is missing there"
-    denial = place.world.broker.denials[0]
+    denial = place.world.broker.rights.denials[0]
     assert denial == (alice, "alice", "send", "a", "", "10.0.0.1:5")
     assert place.refused(c.Send(alice, "a", b"", b"x", queue="a"), "send") == text
     place.refused(c.Chunk(c.Send(alice, "a", b"", b""), b"x"), "send")
@@ -67,7 +67,7 @@ def test_a_send_is_refused_again_when_the_rules_change() -> None:
     place = Place(a=rule("send", "create_address", "create_durable_queue"))
     alice = place.connect("alice")
     place.world.ok(c.Send(alice, "a", b"", b"x"))
-    assert (alice, "a", None) in place.world.broker.senders
+    assert (alice, "a", None) in place.world.broker.rights.senders
     place.permit({"a": {}})
     place.refused(c.Send(alice, "a", b"", b"y"), "send")
     place.world.broker.permit(None)
@@ -305,7 +305,7 @@ def test_what_follows_from_a_message_needs_no_permission() -> None:
     consumer = place.world.attach(alice, "a")
     place.world.nack(consumer, place.world.taken()[0].message)
     assert place.world.ready("dead") == [b"x"]
-    assert not place.world.broker.is_forwarding
+    assert not place.world.broker.rights.is_forwarding
     place.refused(c.Send(alice, "copies", b"", b"x"), "send")
     place.world.check()
 
@@ -356,12 +356,12 @@ def test_what_is_remembered_is_bounded() -> None:
     place.permit({"#": rule("send", "create_address", "create_durable_queue")})
     broker = place.world.broker
     alice, bob = place.connect("alice"), place.connect("bob")
-    broker.senders.update((alice, f"a{number}", None) for number in range(SENDERS_MAX))
+    broker.rights.senders.update((alice, f"a{number}", None) for number in range(SENDERS_MAX))
     place.world.ok(c.Send(alice, "b", b"", b"x"))
-    assert broker.senders == {(alice, "b", None)}
+    assert broker.rights.senders == {(alice, "b", None)}
     for number in range(DENIALS_MAX + 10):
         assert isinstance(place.world.handle(c.Send(bob, f"a{number}", b"", b"x")), Refusal)
-    assert len(broker.denials) == DENIALS_MAX
+    assert len(broker.rights.denials) == DENIALS_MAX
 
 
 def test_a_long_name_is_cut_in_the_text() -> None:

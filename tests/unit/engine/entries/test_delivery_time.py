@@ -13,7 +13,7 @@ from daybook.engine.commands import (
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.facts.details import ScheduledDetail
-from daybook.engine.routing.routing import EXPIRES_MAX
+from daybook.engine.routing.send_plan import EXPIRES_MAX
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World

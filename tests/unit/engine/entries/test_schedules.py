@@ -86,11 +86,11 @@ def test_a_part_at_a_time(world: World) -> None:
     fail(world, world.attach(world.connect(), "q"), 5)
     world.sleep(DELAY_MS / 1000)
     world.ok(DeliverDue(2))
-    assert world.broker.more_scheduled
+    assert world.broker.work.more_scheduled
     assert scheduled(world) == 3
     world.ok(DeliverDue(3))
     world.ok(DeliverDue())
-    assert not world.broker.more_scheduled
+    assert not world.broker.work.more_scheduled
     assert scheduled(world) == 0
 
 

@@ -26,7 +26,7 @@ def test_a_blocked_send_leaves_no_trace_and_waits_in_line(world: World) -> None:
     for connection in (first, second, first):
         refusal = world.refused(c.Send(connection, "orders", b"", BODY))
         assert refusal.code is Code.BLOCKED
-    line = world.broker.line
+    line = world.broker.room.line
     assert line.addresses() == ["orders"]
     assert (line.first("orders"), line.length("orders")) == (first, 2)
     assert capacity.next_in_line(world.broker, "orders") == 0
@@ -62,7 +62,7 @@ def test_everything_that_makes_room_lets_the_first_go_on(world: World, way: str)
         world.ack(consumer, delivery.message)
     assert capacity.next_in_line(world.broker, "orders") == connection
     assert isinstance(try_send(world, connection), int)
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
     world.check()
 
 
@@ -72,9 +72,9 @@ def test_who_goes_away_is_waited_for_no_more(world: World) -> None:
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.close(first)
-    assert world.broker.line.first("orders") == second
+    assert world.broker.room.line.first("orders") == second
     world.close(second)
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
 
 
 def test_who_has_its_turn_may_go_on_as_long_as_there_is_room(world: World) -> None:
@@ -84,18 +84,18 @@ def test_who_has_its_turn_may_go_on_as_long_as_there_is_room(world: World) -> No
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.ok(c.PurgeQueue("orders"))
-    world.broker.line.serving = first
+    world.broker.room.line.serving = first
     assert isinstance(try_send(world, first), int)
     assert isinstance(try_send(world, first), int)
     assert is_blocked(try_send(world, first))
-    world.broker.line.serving = 0
-    assert world.broker.line.first("orders") == second
+    world.broker.room.line.serving = 0
+    assert world.broker.room.line.first("orders") == second
 
 
 def test_a_sender_without_a_connection_does_not_stand_in_line(world: World) -> None:
     limited(world, "BLOCK", max_size_messages=0)
     assert is_blocked(try_send(world, 0))
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
 
 
 def test_administration_is_never_blocked(world: World) -> None:
@@ -125,7 +125,7 @@ def test_a_commit_is_blocked_as_a_whole(world: World) -> None:
     world.ok(c.PurgeQueue("orders"))
     world.commit(connection)
     assert world.queue("free").message_count == 2
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
 
 
 def test_a_blocked_transaction_can_be_rolled_back(world: World) -> None:
@@ -134,7 +134,7 @@ def test_a_blocked_transaction_can_be_rolled_back(world: World) -> None:
     transaction(world, connection, "orders")
     assert is_blocked(world.handle(c.Commit(connection, "t")))
     world.abort(connection)
-    assert not world.broker.line.addresses()
+    assert not world.broker.room.line.addresses()
 
 
 def test_a_commit_passes_lines_and_stands_in_one(world: World) -> None:
@@ -146,13 +146,13 @@ def test_a_commit_passes_lines_and_stands_in_one(world: World) -> None:
     assert is_blocked(try_send(world, single, "two"))
     transaction(world, both, "one", "two")
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.line.address_of(both) == "one"
+    assert world.broker.room.line.address_of(both) == "one"
     world.ok(c.PurgeQueue("one"))
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.line.address_of(both) == "two"
+    assert world.broker.room.line.address_of(both) == "two"
     world.ok(c.PurgeQueue("two"))
     world.commit(both)
-    assert world.broker.line.first("two") == single
+    assert world.broker.room.line.first("two") == single
 
 
 def test_a_commit_fails_as_a_whole(world: World) -> None:

@@ -73,10 +73,10 @@ def test_the_scan_has_a_limit_and_says_what_is_left(world: World) -> None:
     world.send("q", b"y", expires=soon(world, 10))
     world.sleep(1)
     world.ok(ExpireDue(3))
-    assert world.broker.more_due
+    assert world.broker.work.more_due
     assert len(world.bodies("q")) == 3
     world.ok(ExpireDue(3))
-    assert not world.broker.more_due
+    assert not world.broker.work.more_due
     assert world.bodies("q") == [b"y"]
 
 

@@ -8,7 +8,7 @@ from daybook.engine.commands import CreateAddress, Send
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.refusals import Code
-from daybook.engine.routing.routing import EXPIRES_MAX
+from daybook.engine.routing.send_plan import EXPIRES_MAX
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -238,13 +238,13 @@ def test_a_full_pattern_blocks_senders_until_there_is_room(
     answer = world.handle(command)
     assert isinstance(answer, Refusal)
     assert answer.code is Code.BLOCKED
-    assert world.broker.line.address_of(connection) == "news.*"
+    assert world.broker.room.line.address_of(connection) == "news.*"
     assert capacity.next_in_line(world.broker, "news.*") == 0
     world.ok(c.PurgeQueue("all"))
     assert capacity.next_in_line(world.broker, "news.*") == connection
     world.ok(command)
     assert world.ready("all") == world.ready("own") == [BODY]
-    assert world.broker.line.address_of(connection) is None
+    assert world.broker.room.line.address_of(connection) is None
     world.check()
 
 
@@ -258,7 +258,7 @@ def test_a_pattern_pages_alone_and_has_bodies_journaled(world: World) -> None:
     assert paging == ["news.*"]
     routed = world.events_named("Routed")
     assert [each.body for each in routed] == [b"", b"1", b"2"]
-    assert world.broker.sizes.bytes == 3 * (SIZE - len(BODY) + 1)
+    assert world.broker.room.sizes.bytes == 3 * (SIZE - len(BODY) + 1)
 
 
 # ---- what exists

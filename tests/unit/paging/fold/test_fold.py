@@ -235,7 +235,7 @@ def test_a_queue_that_is_being_deleted_is_known_as_such(tmp_path: Path, cut: int
     world.broker.budget.allow(60)
     world.broker.go_on(world.now)
     world.turn()
-    (number,) = world.broker.emptying
+    (number,) = world.broker.work.emptying
     index = folded(tmp_path, world, cut)
     index.close()
     index = Index(tmp_path, DATA_ID)
