@@ -4,6 +4,8 @@ Modules:
 
 - `administration`: Requests of administrators over the control socket, and the views that answer
   them.
+- `config_keys`: The vocabulary of the configuration: its keys, the kinds of their values, and how
+  files are read.
 - `configuration`: The configuration: files and flags become checked, frozen structs.
 - `configured`: What a configuration asks the engine for: the commands that put it in force, in
   order.

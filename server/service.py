@@ -35,11 +35,11 @@ from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
 from daybook.server.administration.control import ControlServer
+from daybook.server.config_keys.options import STOP
 from daybook.server.configuration import filter_parser
 from daybook.server.configuration.config import Config, ConfigError, check_archive
 from daybook.server.configuration.config_changes import changes, effective
 from daybook.server.configuration.host_config import all_names, limits_of
-from daybook.server.configuration.options import STOP
 from daybook.server.configuration.signing_config import check_signing
 from daybook.server.configuring import Configuring, StartError
 from daybook.server.ending import Ending

@@ -677,7 +677,7 @@ class SettingsChange(Change, frozen=True, tag="set-settings"):
     def command(self, through: int, actor: Actor | None) -> Command:
         """Return the command for this request; the engine refuses wrong values."""
         # Slow to import; a broker has it already, and the command line does not need it.
-        from daybook.server.configuration.setting_values import from_text  # noqa: PLC0415
+        from daybook.server.config_keys.setting_values import from_text  # noqa: PLC0415
 
         values: dict[str, Any] = {key: from_text(key, text) for key, text in self.values.items()}
         return commands.SetSettings(self.match, values)

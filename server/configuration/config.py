@@ -2,7 +2,7 @@
 
 Flags override the file, and the file overrides the embedded defaults, which equal etc/broker.toml.
 All problems are reported at once, each with file and line (or flag), key, and valid values. The
-keys are in `server.configuration.options` and `engine.settings.settings`. Paths are made absolute
+keys are in `server.config_keys.options` and `engine.settings.settings`. Paths are made absolute
 here, once, so that they mean the same in every process. This module must never act on a
 configuration: it opens no sockets and creates no folders, it only reads the one file.
 """
@@ -30,10 +30,10 @@ from daybook.journal.archive.place import overlap
 from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
-from daybook.server.configuration import encryption, host_config, kinds, options
-from daybook.server.configuration.acceptor_config import AcceptorConfig
-from daybook.server.configuration.acceptor_options import COMMON, TABLES
-from daybook.server.configuration.config_source import (
+from daybook.server.config_keys import kinds, options
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys.config_source import (
     Block,
     Given,
     Source,
@@ -42,6 +42,10 @@ from daybook.server.configuration.config_source import (
     read_file,
     read_flags,
 )
+from daybook.server.config_keys.kinds import Invalid
+from daybook.server.config_keys.option import Option, unknown
+from daybook.server.config_keys.setting_values import in_units
+from daybook.server.configuration import encryption, host_config
 from daybook.server.configuration.divert_config import new_faults
 from daybook.server.configuration.host_config import (
     KEY,
@@ -51,10 +55,7 @@ from daybook.server.configuration.host_config import (
     match_on,
     on_host,
 )
-from daybook.server.configuration.kinds import Invalid
-from daybook.server.configuration.option import Option, unknown
 from daybook.server.configuration.security_config import SecurityRules, rules_of
-from daybook.server.configuration.setting_values import in_units
 from daybook.server.foreign.findings import Findings, Foreign
 from daybook.server.foreign.reading import read_foreign
 

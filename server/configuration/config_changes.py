@@ -9,12 +9,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from daybook.journal.archive.store import without_password
-from daybook.server.configuration import options
-from daybook.server.configuration.acceptor_config import AcceptorConfig
-from daybook.server.configuration.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys import options
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys.journal_options import JOURNAL
+from daybook.server.config_keys.option import Option
 from daybook.server.configuration.config import Config, field_of, key_of, show
-from daybook.server.configuration.journal_options import JOURNAL
-from daybook.server.configuration.option import Option
 
 UNSET: Final = msgspec.UNSET
 

@@ -5,8 +5,8 @@ Must never know where the values come from.
 
 from collections.abc import Sequence
 
+from daybook.server.config_keys.config_source import SETTINGS, Block, Source
 from daybook.server.configuration.config import show
-from daybook.server.configuration.config_source import SETTINGS, Block, Source
 
 
 def as_toml(

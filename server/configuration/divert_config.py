@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.routing.divert_decisions import faults_of
-from daybook.server.configuration.config_source import Block
+from daybook.server.config_keys.config_source import Block
 
 
 def new_faults(block: Block, divert: DivertDefinition, syntax: Syntax) -> Iterator[str]:

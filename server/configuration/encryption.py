@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from daybook.server.configuration.acceptor_config import NONE, AcceptorConfig
+from daybook.server.config_keys.acceptor_config import NONE, AcceptorConfig
 
 
 def is_loopback(host: str) -> bool:

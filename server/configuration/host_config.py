@@ -11,7 +11,7 @@ import msgspec
 
 from daybook.engine.limits.host_limits import HostLimits
 from daybook.engine.names.names import DIVIDER, HOST, qualified, wrong_with_host
-from daybook.server.configuration.config_source import Block
+from daybook.server.config_keys.config_source import Block
 
 KEY: Final = "virtual-host"
 HOSTS_MAX: Final = 1_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.settings.permissions import PERMISSIONS, wrong_with_match, wrong_with_who
-from daybook.server.configuration.config_source import Block
+from daybook.server.config_keys.config_source import Block
 from daybook.server.configuration.host_config import Problem, host_in
 
 SecurityRules = dict[str, dict[str, tuple[str, ...]]]

@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 from daybook.engine.names.names import HOST, wrong_with_host
-from daybook.server.configuration.acceptor_options import TABLES
-from daybook.server.configuration.config_source import Block, Given, Source, literal
+from daybook.server.config_keys.acceptor_options import TABLES
+from daybook.server.config_keys.config_source import Block, Given, Source, literal
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.xml_source import Element
 

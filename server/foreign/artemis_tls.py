@@ -8,7 +8,7 @@ a file is read.
 from collections.abc import Mapping
 from typing import Final
 
-from daybook.server.configuration.acceptor_config import NONE, OPTIONAL, REQUIRED
+from daybook.server.config_keys.acceptor_config import NONE, OPTIONAL, REQUIRED
 
 PARAMETERS: Final = frozenset(
     {

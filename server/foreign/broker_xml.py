@@ -1,7 +1,7 @@
 """The configuration of Artemis, `broker.xml`, as the source of ours.
 
 What both have is translated by the tables of keys (`engine.settings.setting_keys`,
-`engine.facts.definitions`, `server.configuration.options`): a key of the same name works as soon as
+`engine.facts.definitions`, `server.config_keys.options`): a key of the same name works as soon as
 it exists here. What Daybook does not have becomes a finding with file, line and element, never
 silence. Values are checked where those of other files are. Must never act on what it reads.
 """
@@ -13,9 +13,9 @@ from typing import Final
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.engine.settings.setting_keys import BY_NAME
 from daybook.engine.settings.settings import check_value
-from daybook.server.configuration.acceptor_options import TABLES
-from daybook.server.configuration.config_source import Block, Given, Source, literal
-from daybook.server.configuration.options import BROKER, QUEUE_TABLE
+from daybook.server.config_keys.acceptor_options import TABLES
+from daybook.server.config_keys.config_source import Block, Given, Source, literal
+from daybook.server.config_keys.options import BROKER, QUEUE_TABLE
 from daybook.server.foreign import artemis_tls
 from daybook.server.foreign.apollo_xml import ApolloReader
 from daybook.server.foreign.artemis import (

@@ -22,7 +22,7 @@ from daybook.engine.names.names import (
 )
 from daybook.engine.names.patterns import PatternTrie, overlap, path_of
 from daybook.engine.names.syntax import DEFAULT as SYNTAX
-from daybook.server.configuration.config_source import Block, Given, Source
+from daybook.server.config_keys.config_source import Block, Given, Source
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.logins import ForeignUser
 from daybook.server.foreign.rabbitmq_arguments import Meaning, meaning_of, merged

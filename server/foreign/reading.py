@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from daybook.server.configuration.config_source import Source
+from daybook.server.config_keys.config_source import Source
 from daybook.server.foreign.broker_xml import read_broker_xml
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.rabbitmq import is_definitions, read_definitions

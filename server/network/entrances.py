@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from daybook.protocols.port import HOST_NAMES, Administering, Messaging, Session, Value, Watching
 from daybook.protocols.registry import OFFERS
-from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer, Transport
 from daybook.server.network.administrators import Administrator, Administrators

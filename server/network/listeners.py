@@ -12,7 +12,7 @@ from typing import Final
 
 from daybook.journal.spares import OUT_OF_DESCRIPTORS
 from daybook.protocols.registry import OFFERS
-from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.hub.error_frames import ERROR_FRAME, LAYER_FAILED, REFUSED, ErrorFrames
 from daybook.server.monitoring.figures import AcceptorFigures
 from daybook.server.network.admission import Admission, network_of

@@ -17,8 +17,8 @@ import msgspec
 from daybook.engine.names.names import wrong_with_host
 from daybook.engine.settings.permissions import ANYONE, USER
 from daybook.errors import DaybookError
-from daybook.server.configuration.option import unknown
-from daybook.server.configuration.toml_source import TomlError, TomlMissing, TomlSource, read_toml
+from daybook.server.config_keys.option import unknown
+from daybook.server.config_keys.toml_source import TomlError, TomlMissing, TomlSource, read_toml
 from daybook.server.users.passcode_hashes import is_damaged
 
 ROLES_MAX: Final = 100

@@ -43,9 +43,9 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         ExportError                 recovery.signing.export_proof
         SigningKeyError             recovery.signing.signing_keys
         StatementError              recovery.signing.statements
+        TomlError                   server.config_keys.toml_source
+            TomlMissing             server.config_keys.toml_source
         ConfigError                 server.configuration.config
-        TomlError                   server.configuration.toml_source
-            TomlMissing             server.configuration.toml_source
         StartError                  server.configuring
         XmlError                    server.foreign.xml_source
         StepError                   server.history.retention_rounds

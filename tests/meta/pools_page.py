@@ -4,7 +4,7 @@
 """
 
 from daybook.engine.limits.pools import Limit
-from daybook.server.configuration.options import BROKER
+from daybook.server.config_keys.options import BROKER
 from daybook.server.users.pools import POOLS
 from tests.meta import tree
 from tests.meta.drawn_part import Drawn

@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from daybook.server.configuration.kinds import Invalid, size
+from daybook.server.config_keys.kinds import Invalid, size
 
 MEMORY_LEAST: Final = 64 << 20
 MEMORY_MOST: Final = 1 << 44

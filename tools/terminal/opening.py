@@ -13,7 +13,7 @@ from daybook.journal.pins import Pin
 from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.recovery.readonly import journal_disk
 from daybook.recovery.signing.export_proof import redacted_in
-from daybook.server.configuration.toml_source import TomlError, read_toml
+from daybook.server.config_keys.toml_source import TomlError, read_toml
 from daybook.texts import printable
 from daybook.tools.terminal.failures import Failure
 

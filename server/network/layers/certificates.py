@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.errors import DaybookError
-from daybook.server.configuration.acceptor_config import (
-    OPTIONAL,
-    REQUIRED,
-    VERSIONS,
-    AcceptorConfig,
-)
+from daybook.server.config_keys.acceptor_config import OPTIONAL, REQUIRED, VERSIONS, AcceptorConfig
 from daybook.server.configuration.config import Config
 
 EXPIRES_SOON_SECONDS: Final = 14 * 24 * 3600

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from daybook.server.configuration.acceptor_config import NONE
+from daybook.server.config_keys.acceptor_config import NONE
 
 _NAME_LENGTH_MAX: Final = 255
 _ALTERNATIVES: Final = {"email": "email", "dns": "DNS", "uri": "URI"}

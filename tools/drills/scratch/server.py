@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from daybook.engine.settings.setting_key import Value
 from daybook.journal.disk import RealDisk
 from daybook.journal.writing.lifeline import end_with
-from daybook.server.configuration import acceptor_config
-from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.config_keys import acceptor_config
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.anchor_targets import FILE, LOG
 from daybook.server.configuration.config import Config, ConfigError, JournalConfig, LogConfig, load
 from daybook.server.process.service_manager import SUPERVISOR

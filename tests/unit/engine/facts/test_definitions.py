@@ -21,7 +21,7 @@ from daybook.engine.state.state import State
 from daybook.history.initial_state import _topology
 from daybook.paging.tables import records
 from daybook.server.administration import views
-from daybook.server.configuration import options
+from daybook.server.config_keys import options
 from tests.support.topology import create_queue
 from tests.support.world import World
 

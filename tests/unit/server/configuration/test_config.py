@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.settings.setting_keys import KEYS
-from daybook.server.configuration import options
+from daybook.server.config_keys import options
 from daybook.server.configuration.config import Config, ConfigError, default_of, load
 from daybook.server.configuration.config_changes import changes, effective
 

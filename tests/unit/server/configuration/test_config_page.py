@@ -5,9 +5,9 @@ from pathlib import Path
 
 from daybook.engine.settings.setting_keys import KEYS
 from daybook.protocols.registry import OFFERS
-from daybook.server.configuration import options
-from daybook.server.configuration.acceptor_options import COMMON, protocol_options
-from daybook.server.configuration.acceptor_options import TABLES as ACCEPTORS
+from daybook.server.config_keys import options
+from daybook.server.config_keys.acceptor_options import COMMON, protocol_options
+from daybook.server.config_keys.acceptor_options import TABLES as ACCEPTORS
 from daybook.server.configuration.config import show
 
 ROOT = Path(__file__).parents[4]

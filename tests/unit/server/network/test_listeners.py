@@ -14,7 +14,7 @@ import pytest
 from daybook.engine.broker import Broker
 from daybook.engine.state.state import State
 from daybook.journal.spares import SPARES
-from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.config import load
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
 from daybook.server.network.admission import Admission, Limits

@@ -17,12 +17,12 @@ from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 from daybook.recovery.signing.signing_keys import make_pair
+from daybook.server.config_keys.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys.kinds import Invalid
+from daybook.server.config_keys.option import Option
+from daybook.server.config_keys.options import ARRAYS, SECTIONS
 from daybook.server.configuration import config as configs
-from daybook.server.configuration.acceptor_options import COMMON, TABLES
 from daybook.server.configuration.config import Config, field_of
-from daybook.server.configuration.kinds import Invalid
-from daybook.server.configuration.option import Option
-from daybook.server.configuration.options import ARRAYS, SECTIONS
 from daybook.server.configuration.signing_config import check_signing
 from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, restore

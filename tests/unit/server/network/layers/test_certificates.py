@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daybook.server.configuration.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.config import load
 from daybook.server.network.layers.certificates import Identity, TlsError, validity
 from tests.support.certificates import Authority

@@ -16,9 +16,9 @@ from daybook.engine.facts.definitions import (
 )
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.engine.settings.setting_keys import BLOCK, DROP, FAIL
-from daybook.server.configuration.acceptor_options import ANY
-from daybook.server.configuration.journal_options import JOURNAL
-from daybook.server.configuration.kinds import (
+from daybook.server.config_keys.acceptor_options import ANY
+from daybook.server.config_keys.journal_options import JOURNAL
+from daybook.server.config_keys.kinds import (
     ADDRESS,
     ADDRESS_OR_EMPTY,
     CHARACTER,
@@ -38,7 +38,7 @@ from daybook.server.configuration.kinds import (
     size,
     text,
 )
-from daybook.server.configuration.option import Option
+from daybook.server.config_keys.option import Option
 
 STOP: Final = "STOP"
 DISK_FULL_POLICIES: Final = (BLOCK, FAIL, DROP)
@@ -526,4 +526,4 @@ ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
 }
 """Written [[NAME]], as often as needed. [[address-setting]] is one more, see
 `engine.settings.settings`. The keys of an acceptor depend on its protocol, see
-`server.configuration.acceptor_options`."""
+`server.config_keys.acceptor_options`."""

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 import msgspec
 
 from daybook.protocols.registry import DEFAULT
-from daybook.server.configuration.acceptor_options import TABLES
-from daybook.server.configuration.option import unknown
-from daybook.server.configuration.options import ARRAYS, SECTIONS
-from daybook.server.configuration.toml_source import Place, TomlError, TomlSource, read_toml
+from daybook.server.config_keys.acceptor_options import TABLES
+from daybook.server.config_keys.option import unknown
+from daybook.server.config_keys.options import ARRAYS, SECTIONS
+from daybook.server.config_keys.toml_source import Place, TomlError, TomlSource, read_toml
 
 SETTINGS: Final = "address-setting"
 _TOP: Final = (*(option.name for option in SECTIONS["broker"]), *SECTIONS, *ARRAYS, SETTINGS)

@@ -1,12 +1,12 @@
 """The table of the configuration keys of [journal]: how history is written, kept and found.
 
-Part of `server.configuration.options`, which says what such tables are for.
+Part of `server.config_keys.options`, which says what such tables are for.
 """
 
 from typing import Final
 
 from daybook.journal.blocks.format import DEVICE_BLOCKS
-from daybook.server.configuration.kinds import (
+from daybook.server.config_keys.kinds import (
     FLAG,
     GIB,
     PATH_OR_EMPTY,
@@ -16,7 +16,7 @@ from daybook.server.configuration.kinds import (
     size_of,
     text,
 )
-from daybook.server.configuration.option import Option
+from daybook.server.config_keys.option import Option
 
 JOURNAL: Final = (
     Option(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.server.configuration.toml_source import Place, TomlError, TomlSource, read_toml
+from daybook.server.config_keys.toml_source import Place, TomlError, TomlSource, read_toml
 
 DOCUMENT = '''# a comment with [brackets] = "and quotes
 title = "a # b"  # comment

@@ -1,15 +1,15 @@
 """The tables of keys of an [[acceptor]]: name, type, default, and meaning of each.
 
 Some belong to every acceptor, the others to its protocol, which describes them itself. See
-`server.configuration.options` for the tables of everything else.
+`server.config_keys.options` for the tables of everything else.
 """
 
 from typing import Final
 
 from daybook.protocols.port import Offer
 from daybook.protocols.registry import DEFAULT, OFFERS
-from daybook.server.configuration.acceptor_config import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
-from daybook.server.configuration.kinds import (
+from daybook.server.config_keys.acceptor_config import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
+from daybook.server.config_keys.kinds import (
     FLAG,
     LISTEN,
     PATH_OR_EMPTY,
@@ -21,7 +21,7 @@ from daybook.server.configuration.kinds import (
     size,
     text,
 )
-from daybook.server.configuration.option import Option
+from daybook.server.config_keys.option import Option
 
 TLS: Final = (
     Option("tls", FLAG, False, "Whether clients must speak TLS here, as with `stomps://`."),

@@ -8,8 +8,8 @@ import pytest
 from daybook.protocols.registry import OFFERS
 from daybook.protocols.stomp.offer import Stomp
 from daybook.protocols.stomp.wire.options import StompOptions
-from daybook.server.configuration.acceptor_options import COMMON
-from daybook.server.configuration.acceptor_options import TABLES as ACCEPTORS
+from daybook.server.config_keys.acceptor_options import COMMON
+from daybook.server.config_keys.acceptor_options import TABLES as ACCEPTORS
 from daybook.server.configuration.config import ConfigError, default_of, load
 from daybook.server.configuration.config_changes import changes, effective
 from tests.unit.server.configuration.test_config import Writer

@@ -4,8 +4,8 @@ Must never know where a value was written.
 """
 
 from daybook.engine.settings.setting_keys import BY_NAME
-from daybook.server.configuration import kinds
-from daybook.server.configuration.config_source import literal
+from daybook.server.config_keys import kinds
+from daybook.server.config_keys.config_source import literal
 
 
 def from_text(key: str, text: str) -> object:

@@ -3,8 +3,8 @@
 import pytest
 
 from daybook.engine.settings.setting_keys import KEYS
-from daybook.server.configuration import kinds, options
-from daybook.server.configuration.kinds import (
+from daybook.server.config_keys import kinds, options
+from daybook.server.config_keys.kinds import (
     Invalid,
     Kind,
     choice,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daybook.server.configuration.config_source import Block, Source, literal, read_file, read_flags
+from daybook.server.config_keys.config_source import Block, Source, literal, read_file, read_flags
 
 
 def written(block: Block) -> dict[str, tuple[object, str]]:

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from daybook.server.configuration.kinds import Kind
+from daybook.server.config_keys.kinds import Kind
 
 
 class Option(msgspec.Struct, frozen=True):
