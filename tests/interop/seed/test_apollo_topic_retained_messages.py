@@ -257,7 +257,7 @@ def test_administration_lists_browses_and_forgets(broker: BrokerProcess) -> None
         retained(broker), retained(broker, "other"),
     ]  # fmt: skip
     assert "has forgotten" in daybook(broker, "address", "forget", "stock/IBM")
-    assert "nothing was changed" in daybook(broker, "address", "forget", "stock/IBM")
+    assert "nothing changed" in daybook(broker, "address", "forget", "stock/IBM")
     assert retained(broker) is None
     gets(broker, [])
     with pytest.raises(subprocess.CalledProcessError):
