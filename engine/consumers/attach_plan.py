@@ -136,7 +136,7 @@ def check_asking(core: Core, command: Attach, connection: Connection, plan: Plan
     """Return why a client may not consume as it wants to, whatever queues there are."""
     refusal = check_host(command, connection) or quotas.check_consumer(core, command.connection)
     refusal = refusal or _check_permission(core, command, plan)
-    return refusal or _check_reading(core, command, connection)
+    return refusal or _check_reading(core, command, connection, plan)
 
 
 def check_host(command: Attach, connection: Connection) -> Refusal | None:
@@ -164,10 +164,12 @@ def _check_permission(core: Core, command: Attach, plan: Plan) -> Refusal | None
     return permission_checks.check_consumer(core, command, address, name, shown)
 
 
-def _check_reading(core: Core, command: Attach, connection: Connection) -> Refusal | None:
+def _check_reading(
+    core: Core, command: Attach, connection: Connection, plan: Plan
+) -> Refusal | None:
     """Return why a consumer cannot read as it wants to, whatever queues there are."""
     is_durable = command.durable_name is not None
-    is_topic = is_durable or (command.queue is None and routing_type_of(core, command) == MULTICAST)
+    is_topic = is_durable or plan.way == TO_TOPIC
     if command.browses and is_topic and not is_durable:
         return Refusal(
             Code.INVALID,

@@ -32,7 +32,10 @@ from daybook.engine.routing import duplicates
 from daybook.engine.routing.filter_questions import is_judged
 from daybook.engine.routing.routing import send
 from daybook.engine.routing.send_plan import (
+    Plan,
+    check,
     check_send,
+    check_values,
     copied_to,
     matching,
     queue_needed,
@@ -280,7 +283,7 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
     is_more = len(transaction.operations) > 1
     if settled + made > core.options.max_transaction_entries and is_more:
         return _too_many(core, transaction)
-    # Addresses, by name, of queues that earlier operations would create: `check_send` looks at the
+    # Addresses, by name, of queues that earlier operations would create: `check` looks at the
     # state before the commit and cannot know them.
     planned: dict[str, str] = {}
     created: set[str] = set()
@@ -292,9 +295,11 @@ def _check(core: Core, transaction: Transaction) -> Refusal | None:
             kind = _kind(operation)
             if kind not in seen:
                 seen.add(kind)
+                plan = resolve(core, operation)
                 refusal = (
-                    check_send(core, operation)
-                    or _check_planned(core, planned, operation)
+                    check_values(core, operation)
+                    or check(core, operation, plan)
+                    or _check_planned(core, planned, operation, plan)
                     or _check_created(core, created, operation)
                 )
             if refusal is None and operation.duplicate_id:
@@ -331,9 +336,11 @@ def _to_check(core: Core, transaction: Transaction) -> list[Send]:
     return [each for each in transaction.operations if isinstance(each, Send)]
 
 
-def _check_planned(core: Core, planned: dict[str, str], command: Send) -> Refusal | None:
+def _check_planned(
+    core: Core, planned: dict[str, str], command: Send, plan: Plan
+) -> Refusal | None:
     """Refuse a send that needs a queue which an operation before it creates on another address."""
-    needed = queue_needed(command, resolve(core, command))
+    needed = queue_needed(command, plan)
     if core.diverts.count:
         # A copy may create the queue of its address; what it cannot create it does without.
         for target in copied_to(core, command):

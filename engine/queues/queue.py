@@ -271,8 +271,6 @@ class Queue:
             return
         if self.consumers is NO_CONSUMERS:
             self.consumers = []
-            # Nobody had a group.
-            self.groups = None
         self.consumers.append(consumer)
         self.selective_count += consumer.is_selective
         self.prioritized_count += consumer.priority != 0
