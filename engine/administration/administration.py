@@ -1,5 +1,7 @@
 """Deciding on the commands of administrators and of the configuration."""
 
+from typing import Final
+
 import msgspec
 
 from daybook.engine.administration.updates import conform
@@ -40,6 +42,9 @@ from daybook.engine.topology.topology import (
 from daybook.engine.topology.topology import create_address as create_new_address
 from daybook.engine.topology.topology import delete_address as delete_empty_address
 from daybook.engine.topology.topology import delete_queue as delete_unused_queue
+
+NAMED_MAX: Final = 10
+"""How many queues of an address a refusal names."""
 
 
 def create_address(core: Core, command: CreateAddress) -> int | Refusal:
@@ -96,7 +101,9 @@ def delete_address(core: Core, command: DeleteAddress) -> int | Refusal:
         return Refusal(Code.NOT_FOUND, f"there is no address '{command.address}'")
     queues = address.queues()
     if queues and not command.force:
-        names = ", ".join(f"'{queue.name}'" for queue in queues)
+        names = ", ".join(f"'{queue.name}'" for queue in queues[:NAMED_MAX])
+        if len(queues) > NAMED_MAX:
+            names += f" and {len(queues) - NAMED_MAX} others"
         return Refusal(
             Code.NOT_ALLOWED,
             f"address '{command.address}' has queues ({names}); delete them first, or force it",

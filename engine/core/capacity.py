@@ -9,7 +9,7 @@ pages.
 from collections.abc import Collection
 from typing import Final, NamedTuple, TypeAlias
 
-from daybook.engine.core import hosts
+from daybook.engine.core import hosts, permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.queues.queue import Address
@@ -50,6 +50,10 @@ OF_BYTES: Final = frozenset(
     (reasons.MAX_SIZE_BYTES, reasons.PAGE_LIMIT_BYTES, reasons.GLOBAL_MAX_SIZE)
 )
 """The reasons that are about bytes; the others are about messages."""
+ELSEWHERE_FULL: Final = (
+    "an address that the message would be passed on to takes nothing now; try again later"
+)
+"""Said to a sender that may not know the address."""
 
 
 # ---- checks of a send
@@ -92,7 +96,7 @@ def check(core: Core, connection: int, targets: Targets, *, in_turn: bool = True
         full = _find_full(core, name, address)
         if full is not None and full.policy == FAIL:
             core.room.line.leave(connection)
-            return Refusal(Code.LIMIT, _sentence(core, full, name, address))
+            return Refusal(Code.LIMIT, _for_sender(core, connection, full, name, address))
         if blocked is not None:
             continue
         if full is not None and full.policy == BLOCK:
@@ -267,6 +271,14 @@ def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str
         f"the broker is full: it holds {held} {unit}, and {key} is {limit}; address '{name}' takes "
         "nothing until some were consumed"
     )
+
+
+def _for_sender(core: Core, connection: int, full: Full, name: str, address: Address | None) -> str:
+    """Return the sentence for the sender, which may not know where diverts pass its message on."""
+    peer = core.state.connections.get(connection)
+    if peer is None or permission_checks.may_know_address(core, peer.user, name):
+        return _sentence(core, full, name, address)
+    return ELSEWHERE_FULL
 
 
 def _note_drop(core: Core, address: Address, full: Full) -> None:

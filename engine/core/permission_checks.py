@@ -171,6 +171,15 @@ def may_know(core: Core, user: str, queue: Queue) -> bool:
     return any(may_consume(core, user, queue, browses=browses) for browses in (False, True))
 
 
+def may_know_address(core: Core, user: str, address: str) -> bool:
+    """Whether a user may learn the name and the size of an address that it did not name itself."""
+    permissions = core.rights.permissions
+    if permissions is None:
+        return True
+    place = rules_place(core.state, permissions, address)
+    return any(permissions.allows(user, each, place, None) for each in (SEND, CONSUME, BROWSE))
+
+
 def refusal(user: str, permission: str, address: str, queue: str | None = None) -> Refusal:
     """Return the refusal of something that a user may not do."""
     is_queue = queue is not None and queue != address

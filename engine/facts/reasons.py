@@ -124,7 +124,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     NO_ROUTE: ("no-route", "no queue of its address took it: it went to the dead letter address"),
     DISABLED: ("disabled", "every queue that it could go to is disabled"),
     AUTO_DELETE: ("auto-delete", "nobody uses it any more, and its settings do not keep it"),
-    REPLACED: ("replaced", "a newer message with the same last value key replaced it"),
+    REPLACED: ("replaced", "another message with the same last value key took its place"),
     RING_EVICTED: ("ring-evicted", "the ring was full"),
     DIVERT: ("divert", "a divert made it a copy for one of its forwarding addresses"),
     DELIVERY_TIME: ("delivery-time", "its sender said when it may be delivered"),

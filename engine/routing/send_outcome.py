@@ -35,10 +35,11 @@ def outcome_of(
 
     Of its queues the first NAMES_MAX are named, as far as the sender `may_know` them.
 
-    For a message that diverts took completely that is the first copy; for one that went to several
-    destinations, the queues of all of them.
+    For a message that exclusive diverts took, those are the queues of all copies; for one that went
+    to several destinations, the queues of all of them.
     """
-    queues: list[Queue] = []
+    sent: list[Queue] = []
+    copied: list[Queue] = []
     reason: str | None = None
     rows = [unpack_wide(row) for row in pending.rows[since + 1 - pending.first_lsn :]]
     count = sum(detail_bytes > 0 for _, (detail_bytes, _, _) in rows)
@@ -47,11 +48,15 @@ def outcome_of(
         detail = next(encoded) if detail_bytes else b""
         if row[KIND] == events.DROPPED and reason is None:
             reason = REASONS[row[REASON]][0]
-        if row[KIND] == events.ROUTED and (row[REASON] == SENT or (not queues and reason is None)):
+        if row[KIND] == events.ROUTED:
             ids: tuple[int, ...] = (row[QUEUE],)
             if not row[QUEUE]:
                 ids = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
-            queues += [state.queues[number] for number in ids]
+            if row[REASON] == SENT:
+                sent += [state.queues[number] for number in ids]
+            elif copied or reason is None:
+                copied += [state.queues[number] for number in ids]
+    queues = sent or copied
     if queues:
         names = tuple(plain(unnumbered(each.name)) for each in queues[:NAMES_MAX] if may_know(each))
         return Outcome(names, others=len(queues) - len(names))

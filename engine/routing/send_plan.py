@@ -131,12 +131,14 @@ def check_values(core: Core, command: Send) -> Refusal | None:
     if not 0 <= command.expires <= EXPIRES_MAX:
         return Refusal(
             Code.INVALID,
-            f"expires is {command.expires}; it must be milliseconds since 1970, 0 for never",
+            f"expires is {command.expires}; it must be milliseconds since 1970, at most "
+            f"{EXPIRES_MAX}, or 0 for never",
         )
     if not 0 <= command.due <= EXPIRES_MAX:
         return Refusal(
             Code.INVALID,
-            f"the delivery time is {command.due}; it must be milliseconds since 1970",
+            f"the delivery time is {command.due}; it must be milliseconds since 1970, at most "
+            f"{EXPIRES_MAX}",
         )
     if core.state.settings.syntax.is_pattern(command.address):
         return Refusal(

@@ -450,7 +450,8 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
     value = number(given)
     if value is None:
         raise StompError(
-            f"{name} is {shortened(given)}", f"give milliseconds as a whole number, 0 {zero}"
+            f"{name} is {shortened(given)}",
+            f"give milliseconds as a whole number of at most 16 digits, 0 {zero}",
         )
     return value
 

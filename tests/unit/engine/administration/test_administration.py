@@ -18,6 +18,14 @@ from tests.support.topology import create_queue
 from tests.support.world import World
 
 
+def test_a_refusal_names_ten_queues_of_an_address(world: World) -> None:
+    for number in range(13):
+        world.ok(create_queue(f"q{number:02}", "news", MULTICAST))
+    refusal = world.refused(DeleteAddress("news"))
+    assert "'q09' and 3 others)" in refusal.text
+    assert "q10" not in refusal.text
+
+
 def test_an_address_is_created_once_and_may_grow(world: World) -> None:
     assert world.ok(CreateAddress("a", (MULTICAST, MULTICAST))) == world.broker.lsn
     address = world.state.address_by_name["a"]

@@ -6,11 +6,12 @@ from daybook.engine import commands as c
 from daybook.engine.core import capacity
 from daybook.engine.core.core import Options
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings.permissions import Permissions
 from tests.support.full import BODY, SIZE, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
-from tests.support.world import World
+from tests.support.world import MANY, World
 
 
 @pytest.fixture
@@ -150,6 +151,22 @@ def test_the_longest_queue_counts_for_a_page_limit(world: World) -> None:
     sends(world, 1, "news", queue="one", routing_type=MULTICAST)
     answer = try_send(world, 0, "news", routing_type=MULTICAST)
     assert "it holds 2 messages, and page-limit-messages is 2" in answer.text
+
+
+def test_a_sender_is_told_of_a_full_address_only_where_it_may_know_it(world: World) -> None:
+    limited(world, "FAIL", max_size_messages=1)
+    divert = DivertDefinition(name="d", address="news", forwarding_addresses=("orders",))
+    world.ok(c.CreateDivert(divert))
+    rules = {"news": {"send": ("all",)}, "orders": {"browse": ("staff",)}}
+    groups = {"mallory": frozenset({"all"}), "alice": frozenset({"all", "staff"})}
+    world.broker.permit(Permissions(rules, groups))
+    peers = {
+        user: world.ok(c.OpenConnection("stomp", "10.0.0.1:5", user, room=MANY)) for user in groups
+    }
+    assert not isinstance(world.handle(c.Send(0, "news", b"", b"1")), Refusal)
+    told = {user: try_send(world, peer, "news").text for user, peer in peers.items()}
+    assert told["mallory"] == capacity.ELSEWHERE_FULL
+    assert "address 'orders' is full: it holds 1 messages" in told["alice"]
 
 
 # ---- the broker as a whole

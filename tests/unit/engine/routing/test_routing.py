@@ -163,6 +163,7 @@ def test_settings_forbid_creation(world: World) -> None:
         {"expires": -1},
         {"expires": EXPIRES_MAX + 1},
         {"expires": 1 << 70},
+        {"due": EXPIRES_MAX + 1},
         {"address": ""},
         {"address": "a::b"},
         {"address": "a\nb"},
@@ -173,6 +174,12 @@ def test_settings_forbid_creation(world: World) -> None:
 def test_what_cannot_be_sent_is_refused(world: World, values: dict[str, object]) -> None:
     command = Send(**{"connection": 0, "address": "a", "headers": b"", "body": b"", **values})
     assert world.refused(command).code is Code.INVALID
+
+
+@pytest.mark.parametrize("key", ["expires", "due"])
+def test_a_refused_time_names_the_latest_one(world: World, key: str) -> None:
+    values = {key: EXPIRES_MAX + 1}
+    assert f"at most {EXPIRES_MAX}" in world.refused(Send(0, "a", b"", b"", **values)).text
 
 
 def test_the_latest_expiry_and_both_ends_of_priority_are_taken(world: World) -> None:

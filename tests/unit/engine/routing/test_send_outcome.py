@@ -1,6 +1,16 @@
 """What became of a message, read from the events about it."""
 
-from daybook.engine.commands import Begin, Commit, CreateAddress, OpenConnection, Send
+import pytest
+
+from daybook.engine.commands import (
+    Begin,
+    Commit,
+    CreateAddress,
+    CreateDivert,
+    OpenConnection,
+    Send,
+)
+from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.routing.send_outcome import NAMES_MAX, Outcome
 from daybook.engine.settings.permissions import Permissions
 from tests.support.topology import create_queue
@@ -34,6 +44,18 @@ def test_names_that_a_sender_may_not_know_are_counted(world: World) -> None:
     before = world.broker.lsn
     world.handle(Send(peer, "inbox", b"", b"x"))
     assert world.broker.outcome(before, peer) == Outcome(("his",), others=1)
+
+
+@pytest.mark.parametrize(("exclusive", "names"), [(True, ("a", "b")), (False, ("news",))])
+def test_all_copies_of_exclusive_diverts_are_named(
+    world: World, exclusive: bool, names: tuple[str, ...]
+) -> None:
+    for name in ("a", "b"):
+        definition = DivertDefinition(
+            name=name, address="news", forwarding_addresses=(name,), exclusive=exclusive
+        )
+        world.ok(CreateDivert(definition))
+    assert outcome(world, "news", routing_type="anycast") == Outcome(names)
 
 
 def test_not_all_of_very_many_are_named(world: World) -> None:
