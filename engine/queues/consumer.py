@@ -351,6 +351,7 @@ class Bundle:
     def lose(self, consumer: Consumer) -> None:
         """Note what a member has in flight that must leave its queue; the oldest are forgotten."""
         self.lost.update(dict.fromkeys(consumer.unacked))
+        self.lost.update(dict.fromkeys(consumer.shown))
         for message in list(islice(self.lost, max(0, len(self.lost) - LOST_MAX))):
             del self.lost[message]
 

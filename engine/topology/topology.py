@@ -506,6 +506,8 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
             consumer.leaving = True
             doom_transactions(consumer)
             tell_end(core, consumer)
+            if consumer.bundle is not None:
+                consumer.bundle.lose(consumer)
         if not forget_shown(core, consumer, DELETED_AT_ONCE):
             return False
         core.emit(

@@ -580,11 +580,14 @@ def test_a_place_that_is_free_again_is_taken(world: World) -> None:
     assert len(world.state.connections[second].consumers) == 1
 
 
-def test_a_settlement_of_what_an_administrator_took_means_nothing(world: World) -> None:
+@pytest.mark.parametrize("browses", [False, True])
+def test_a_settlement_of_what_an_administrator_took_means_nothing(
+    world: World, browses: bool
+) -> None:
     peer = world.connect()
     for name in ("p.a", "p.b"):
         world.ok(create_queue(name, name, ANYCAST))
-    bundle = world.attach_all(peer, "p.*")
+    bundle = world.attach_all(peer, "p.*", browses=browses, listens=browses)
     taken, kept = world.send("p.a", routing_type=ANYCAST), world.send("p.b", routing_type=ANYCAST)
     others = [world.send("p.a", routing_type=ANYCAST) for _ in range(2)]
     world.turn()
