@@ -13,7 +13,7 @@ import msgspec
 
 from daybook.engine.queues.queue import StoreError
 from daybook.history.audit.accounts import Account
-from daybook.history.audit.running import Audit, Piece, Task, audit_piece, joined, tasks
+from daybook.history.audit.re_execution import Audit, Piece, Task, audit_piece, joined, tasks
 from daybook.history.initial_state import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.journal.disk import Disk

@@ -17,7 +17,7 @@ from daybook.engine.facts.life import BEGINS, BROKER
 from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.engine.facts.reasons import REASONS
 from daybook.engine.state.state import State
-from daybook.history.audit.scene import routed_detail
+from daybook.history.audit.context import routed_detail
 
 Way: TypeAlias = tuple[int, int, int]
 """Queue, kind and reason."""

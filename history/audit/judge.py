@@ -30,79 +30,66 @@ from daybook.engine.facts.mismatch import MisfitError
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.state import State
-from daybook.history.audit import (
-    belonging,
-    delivering,
-    diverting,
-    dropping,
-    ending,
-    entering,
-    grouping,
-    parting,
-    requests,
-    rules,
-    topology,
-)
+from daybook.history.audit import checks, rules
 from daybook.history.audit.accounts import Ledger
+from daybook.history.audit.context import AuditContext, Folded
 from daybook.history.audit.registry import AFTER, BEFORE, CHECKS, after, before
 from daybook.history.audit.rules import Breach, Rule, Wrong
-from daybook.history.audit.scene import Folded, Scene
 
 
 @before(events.ADDRESS_DELETED)
-def _address_goes(scene: Scene, row: Row) -> None:
-    address = scene.state.addresses.get(row[ADDRESS])
+def _address_goes(context: AuditContext, row: Row) -> None:
+    address = context.state.addresses.get(row[ADDRESS])
     if address is not None:
-        scene.core.wildcards.remove(address)
+        context.core.wildcards.remove(address)
 
 
 @after(events.ADDRESS_CREATED)
-def _address_came(scene: Scene, row: Row) -> None:
-    scene.core.wildcards.add(scene.state.addresses[row[ADDRESS]])
+def _address_came(context: AuditContext, row: Row) -> None:
+    context.core.wildcards.add(context.state.addresses[row[ADDRESS]])
 
 
 @after(events.CONSUMER_ATTACHED)
-def _consumer_came(scene: Scene, row: Row) -> None:
-    scene.prepare(scene.state.consumers[row[CONSUMER]])
-    scene.groups.pop(row[QUEUE], None)
+def _consumer_came(context: AuditContext, row: Row) -> None:
+    context.prepare(context.state.consumers[row[CONSUMER]])
+    context.groups.pop(row[QUEUE], None)
 
 
 @after(events.CONSUMER_DETACHED)
-def _consumer_went(scene: Scene, row: Row) -> None:
-    for known in (scene.automatic, scene.manual, scene.unclear):
+def _consumer_went(context: AuditContext, row: Row) -> None:
+    for known in (context.automatic, context.manual, context.unclear):
         known.discard(row[CONSUMER])
-    scene.groups.pop(row[QUEUE], None)
+    context.groups.pop(row[QUEUE], None)
 
 
 @after(events.CONNECTION_CLOSED)
-def _connection_went(scene: Scene, row: Row) -> None:
-    scene.forget(row[CONNECTION])
+def _connection_went(context: AuditContext, row: Row) -> None:
+    context.forget(row[CONNECTION])
 
 
 @before(events.BROKER_STARTED)
-def _broker_starts(scene: Scene, row: Row) -> None:
-    scene.interrupted = {
+def _broker_starts(context: AuditContext, row: Row) -> None:
+    context.interrupted = {
         (consumer.queue.id, message)
-        for consumer in scene.state.consumers.values()
-        if size_of(scene.core, consumer.queue) >= 0
+        for consumer in context.state.consumers.values()
+        if size_of(context.core, consumer.queue) >= 0
         for message in consumer.unacked
     }
 
 
 @after(events.BROKER_STARTED)
-def _broker_started(scene: Scene, row: Row) -> None:
-    scene.start()
+def _broker_started(context: AuditContext, row: Row) -> None:
+    context.start()
 
 
 @after(events.DIVERT_CREATED)
 @after(events.DIVERT_DELETED)
-def _diverts_changed(scene: Scene, row: Row) -> None:
-    scene.core.diverts.follow(scene.state.diverts)
+def _diverts_changed(context: AuditContext, row: Row) -> None:
+    context.core.diverts.follow(context.state.diverts)
 
 
 # Imported for the rules that they register.
-assert all((belonging, delivering, diverting, dropping, ending, entering, grouping, topology))
-assert all((parting, requests))
+assert checks.REGISTERED
 NAMES: Final = [column.name for column in events.COLUMNS]
 ALWAYS: Final = ("kind", "time")
 """The columns that every kind fills."""
@@ -159,9 +146,9 @@ class Judge:
     """Judges the events after some state, block by block."""
 
     def __init__(self, state: State, lsn: int, options: Options, clock: Clock) -> None:
-        self.scene: Final = Scene(state, lsn, options)
+        self.context: Final = AuditContext(state, lsn, options)
         # The first events may have the time of the last one before.
-        self.scene.core.now = clock.last
+        self.context.core.now = clock.last
         self.ledger: Final = Ledger(state)
         self.clock: Final = clock
         self.judged = 0
@@ -169,11 +156,11 @@ class Judge:
 
     def judge(self, found: list[Folded]) -> Iterator[Breach]:
         """Judge the events of the next block, and apply them."""
-        scene, ledger = self.scene, self.ledger
-        checks, apply, core, clock, forms = CHECKS, APPLY, self.scene.core, self.clock, FORMS
-        scene.begin(found)
+        context, ledger = self.context, self.ledger
+        checks, apply, core, clock, forms = CHECKS, APPLY, self.context.core, self.clock, FORMS
+        context.begin(found)
         for at, event in enumerate(found):
-            scene.turn(at, event)
+            context.turn(at, event)
             lsn, row, detail, headers, body = event
             kind = row[KIND]
             wrong: Wrong | None = None
@@ -183,17 +170,17 @@ class Judge:
             try:
                 check = checks.get(kind)
                 if wrong is None and check is not None:
-                    wrong = check(scene, row)
+                    wrong = check(context, row)
                 form = forms.get(kind)
                 if form is not None and (row[REASON] not in form[0] or any(form[1](row))):
                     wrong = wrong or _wrong_form(row)
                 if kind in BEFORE:
-                    BEFORE[kind](scene, row)
+                    BEFORE[kind](context, row)
                 ledger.before(kind, row, detail)
-                apply[kind](scene.state, lsn, row, detail, headers, body)
+                apply[kind](context.state, lsn, row, detail, headers, body)
                 ledger.after(kind, row, detail)
                 if kind in AFTER:
-                    AFTER[kind](scene, row)
+                    AFTER[kind](context, row)
             except _MISFITS as error:
                 wrong = wrong or _misfit(kind, error)
                 ledger.forget()
@@ -204,8 +191,8 @@ class Judge:
     def breach(self, lsn: int, row: Row, wrong: Wrong) -> Breach:
         """Describe a broken rule."""
         rule, why, proof = wrong
-        queue = self.scene.state.queues.get(row[QUEUE])
-        address = self.scene.state.addresses.get(row[ADDRESS])
+        queue = self.context.state.queues.get(row[QUEUE])
+        address = self.context.state.addresses.get(row[ADDRESS])
         return Breach(
             rule.name, rule.source, lsn, f"event {lsn}, {_event(row)}: {why}",
             tuple(sorted({each for each in proof if each} | {lsn})), row[MESSAGE],

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from daybook.engine.facts.events import Row
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene
 
-Check: TypeAlias = Callable[[Scene, Row], Wrong | None]
-"""Returns why the rules do not allow the event at which the scene stands, None if they do."""
-Follow: TypeAlias = Callable[[Scene, Row], None]
+Check: TypeAlias = Callable[[AuditContext, Row], Wrong | None]
+"""Returns why the rules do not allow the event that the context is at, None if they do."""
+Follow: TypeAlias = Callable[[AuditContext, Row], None]
 """Does what a broker does beside `apply`."""
 
 CHECKS: Final[dict[int, Check]] = {}

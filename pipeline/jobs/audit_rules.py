@@ -8,8 +8,8 @@ must be able to read it. Must never know SQL, or a rule.
 from pathlib import Path
 from typing import Final
 
+from daybook.history.audit.re_execution import joined, run_task, tasks
 from daybook.history.audit.rules import Breach
-from daybook.history.audit.running import joined, run_task, tasks
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import first_lsn_of

@@ -7,7 +7,7 @@ from what `make audit-mutants` found of forged journals.
 from collections.abc import Iterable
 from string import ascii_uppercase
 
-from daybook.history.audit.deciders import CHANGES
+from daybook.history.audit.feature_levels import CHANGES
 from daybook.history.audit.rules import RULES
 from tests.meta import tree
 from tests.meta.drawn_part import Drawn

@@ -25,7 +25,7 @@ from daybook.engine.commands import (
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.facts.mismatch import MisfitError
-from daybook.history.audit.running import Task, run_task
+from daybook.history.audit.re_execution import Task, run_task
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import audit as audit_job

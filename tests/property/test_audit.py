@@ -15,9 +15,10 @@ from daybook.engine.core.core import Options
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.messages.headers import build
-from daybook.history.audit import cutting, running
+from daybook.history.audit import pieces as cutting
+from daybook.history.audit import re_execution
 from daybook.history.audit.accounts import Account
-from daybook.history.audit.running import Audit, audit_piece, joined, tasks
+from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
 from daybook.paging.fold import fold
@@ -169,8 +170,8 @@ def audited(data: Path, after: int, last: int, *, pieces: int, stretch: int) -> 
     disk = RealDisk(data / JOURNAL)
     with (
         patch.object(cutting, "PIECE_EVENTS_MIN", 1 if pieces > 1 else 1 << 40),
-        patch.object(running, "STRETCH_EVENTS", stretch),
-        patch.object(running, "Options", lambda: OPTIONS),
+        patch.object(re_execution, "STRETCH_EVENTS", stretch),
+        patch.object(re_execution, "Options", lambda: OPTIONS),
     ):
         found = tasks(data, disk, after, last, processes=pieces, now=LATER, tolerance=0)
         assert pieces > 1 or len(found) == 1

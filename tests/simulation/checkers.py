@@ -20,8 +20,8 @@ from daybook.engine.state.invariants import check as check_invariants
 from daybook.engine.state.state import State
 from daybook.history.audit import judge as audits
 from daybook.history.audit.accounts import accounts_of
+from daybook.history.audit.context import Folded
 from daybook.history.audit.rules import REQUESTED
-from daybook.history.audit.scene import Folded
 from daybook.journal.blocks.block import Block
 from tests.simulation.disk import FaultyDisk
 from tests.simulation.facts import Facts, tag_of_id

@@ -13,9 +13,9 @@ from daybook.engine.broker import HANDLERS
 from daybook.engine.core.core import Options
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state.state import State
+from daybook.history.audit.context import Folded
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import Breach
-from daybook.history.audit.scene import Folded
 from tests.support.filters import compile_filter
 from tests.support.hosts import HOSTS
 from tests.support.promises import Promises

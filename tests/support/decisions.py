@@ -15,7 +15,7 @@ from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.messages.headers import build
-from daybook.history.audit.deciders import ENTERS_ASIDE
+from daybook.history.audit.feature_levels import ENTERS_ASIDE
 from tests.support.auditing import DoorWorld
 from tests.support.faults import changed, decided_by, replaced, retold, without
 from tests.support.topology import create_queue

@@ -14,8 +14,8 @@ from typing import Final
 
 from daybook.engine.state.state import State
 from daybook.history.audit.accounts import accounts_of
+from daybook.history.audit.context import Folded
 from daybook.history.audit.judge import Clock, Judge
-from daybook.history.audit.scene import Folded
 from tests.support.auditing import LATER, OPTIONS
 from tests.support.forger import Cell, Forger, Forgery, cells, stories
 from tests.support.unseen import UNSEEN

@@ -169,22 +169,6 @@ def test_a_sender_is_told_of_a_full_address_only_where_it_may_know_it(world: Wor
     assert "address 'orders' is full: it holds 1 messages" in told["alice"]
 
 
-def test_a_sender_is_told_of_a_full_address_only_where_it_may_know_it(world: World) -> None:
-    limited(world, "FAIL", max_size_messages=1)
-    divert = DivertDefinition(name="d", address="news", forwarding_addresses=("orders",))
-    world.ok(c.CreateDivert(divert))
-    rules = {"news": {"send": ("all",)}, "orders": {"browse": ("staff",)}}
-    groups = {"mallory": frozenset({"all"}), "alice": frozenset({"all", "staff"})}
-    world.broker.permit(Permissions(rules, groups))
-    peers = {
-        user: world.ok(c.OpenConnection("stomp", "10.0.0.1:5", user, room=MANY)) for user in groups
-    }
-    assert not isinstance(world.handle(c.Send(0, "news", b"", b"1")), Refusal)
-    told = {user: try_send(world, peer, "news").text for user, peer in peers.items()}
-    assert told["mallory"] == capacity.ELSEWHERE_FULL
-    assert "address 'orders' is full: it holds 1 messages" in told["alice"]
-
-
 # ---- the broker as a whole
 
 

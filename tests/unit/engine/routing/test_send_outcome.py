@@ -58,18 +58,6 @@ def test_all_copies_of_exclusive_diverts_are_named(
     assert outcome(world, "news", routing_type="anycast") == Outcome(names)
 
 
-@pytest.mark.parametrize(("exclusive", "names"), [(True, ("a", "b")), (False, ("news",))])
-def test_all_copies_of_exclusive_diverts_are_named(
-    world: World, exclusive: bool, names: tuple[str, ...]
-) -> None:
-    for name in ("a", "b"):
-        definition = DivertDefinition(
-            name=name, address="news", forwarding_addresses=(name,), exclusive=exclusive
-        )
-        world.ok(CreateDivert(definition))
-    assert outcome(world, "news", routing_type="anycast") == Outcome(names)
-
-
 def test_not_all_of_very_many_are_named(world: World) -> None:
     for number in range(NAMES_MAX + 5):
         world.ok(create_queue(f"q{number}", "news", "multicast"))

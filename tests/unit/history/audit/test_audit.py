@@ -11,8 +11,8 @@ import zstandard
 from daybook.engine.facts import events
 from daybook.engine.facts.events import Row
 from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
-from daybook.history.audit import running
-from daybook.history.audit.running import Audit, audit_piece, joined, tasks
+from daybook.history.audit import re_execution
+from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
@@ -77,7 +77,7 @@ def test_events_that_do_not_fit_are_breaches_however_long_the_journal_is(tmp_pat
     acknowledged = appended(story.history, _never_delivered(story.history))
     acknowledged = appended(acknowledged, events.row(events.CONNECTION_REFUSED, reason=LIMIT))
     data = write_history(tmp_path / "data", acknowledged, cuts=range(1, len(acknowledged)))
-    with patch.object(running, "STRETCH_EVENTS", 1):
+    with patch.object(re_execution, "STRETCH_EVENTS", 1):
         found = audited(data, 0, len(acknowledged))
     assert {(each.rule, each.lsn) for each in found.breaches} >= {
         (story.rule, story.lsn),

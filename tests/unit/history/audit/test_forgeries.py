@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 
 from daybook.engine.facts import events
-from daybook.history.audit import running
+from daybook.history.audit import re_execution
 from daybook.tools.verification.verification import verify_data
 from tests.support.auditing import OPTIONS, judged
 from tests.support.forger import BLOCKS, Cell, Forger, cells, stories
@@ -73,7 +73,7 @@ def test_on_disk_it_is_the_same(
     cell: Cell, forger: Forger, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Chain and checksums are right, so `verify` sees nothing unless the fold fails."""
-    with patch.object(running, "Options", lambda: OPTIONS):
+    with patch.object(re_execution, "Options", lambda: OPTIONS):
         for forgery in forger.forge(cell, 4):
             data = write_history(
                 tmp_path_factory.mktemp("data") / "data", forgery.history, cuts=forgery.ends
@@ -84,5 +84,7 @@ def test_on_disk_it_is_the_same(
             if told.breaches:
                 assert told.breaches[0].rule == rule
             if rule not in ("fits", "numbered", "known", "conserved") and cell != BLOCKS:
-                folds = verify_data(running.RealDisk(data / running.JOURNAL), lambda _: None)
+                folds = verify_data(
+                    re_execution.RealDisk(data / re_execution.JOURNAL), lambda _: None
+                )
                 assert folds.report.last_lsn == len(forgery.history)

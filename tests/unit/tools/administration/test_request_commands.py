@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from daybook.history.audit.requests import ASKED
+from daybook.history.audit.checks.requests import ASKED
 from daybook.server.administration.admin_requests import REQUESTS, MessagesAction, QueuePause
 from daybook.server.administration.request_rows import Change, Request, Way
 from daybook.tools.administration import request_commands

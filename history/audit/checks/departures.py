@@ -50,14 +50,20 @@ from daybook.engine.routing.expiry import is_expired
 from daybook.engine.settings.setting_keys import HOLD
 from daybook.engine.settling.settlement import delay_after, is_lost
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import ORIGINS, RETURNED_FLAG
-from daybook.history.audit.delivering import FIXED_FLAGS, changed_facts
-from daybook.history.audit.parting import wrong_delivery, wrong_return
+from daybook.history.audit.checks.deliveries import FIXED_FLAGS, changed_facts
+from daybook.history.audit.checks.ends import wrong_delivery, wrong_return
+from daybook.history.audit.checks.last_values import why_not_replaced, wrong_due_value
+from daybook.history.audit.checks.waiting import wrong_delivery_time
+from daybook.history.audit.context import (
+    NOT_REQUESTED,
+    AuditContext,
+    Folded,
+    entry_of,
+    routed_detail,
+)
+from daybook.history.audit.feature_levels import ORIGINS, RETURNED_FLAG
 from daybook.history.audit.registry import Check, checks
-from daybook.history.audit.replacing import why_not_replaced, wrong_due_value
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import NOT_REQUESTED, Folded, Scene, entry_of, routed_detail
-from daybook.history.audit.waiting import wrong_delivery_time
 
 DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
 BY_CONNECTIONS: Final = frozenset((reasons.QUEUE_REMOVED, reasons.FORGOTTEN))
@@ -90,53 +96,53 @@ def _wrong_count(entry: Entry, row: Row) -> Wrong | None:
     return rules.COUNT, why, (entry.message.id,)
 
 
-def _of_unchanged(check: Callable[[Scene, Row, Queue, Entry], Wrong | None]) -> Check:
+def _of_unchanged(check: Callable[[AuditContext, Row, Queue, Entry], Wrong | None]) -> Check:
     """Check first that an event repeats what its entry is and how often it was delivered."""
 
-    def checked(scene: Scene, row: Row) -> Wrong | None:
-        queue, entry = entry_of(scene, row)
+    def checked(context: AuditContext, row: Row) -> Wrong | None:
+        queue, entry = entry_of(context, row)
         wrong = changed_facts(queue, entry, row) or _wrong_count(entry, row)
-        return wrong or check(scene, row, queue, entry)
+        return wrong or check(context, row, queue, entry)
 
     return checked
 
 
 @checks(events.ACKNOWLEDGED)
-def acknowledged(scene: Scene, row: Row) -> Wrong | None:
+def acknowledged(context: AuditContext, row: Row) -> Wrong | None:
     """Check an acknowledgement."""
-    queue, entry = entry_of(scene, row)
+    queue, entry = entry_of(context, row)
     wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row)
     if wrong is not None or row[DELIVERY_COUNT] != entry.delivery_count:
         return wrong or _wrong_count(entry, row)
     consumer = row[CONSUMER]
-    wrong = wrong_delivery(scene, consumer) if scene.leaving else None
+    wrong = wrong_delivery(context, consumer) if context.leaving else None
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.AUTOMATIC:
-        before = scene.previous
+        before = context.previous
         if before is None or before[1][KIND] != events.DELIVERED or before[1][MESSAGE] != row[7]:
             why = "it is automatic, and its delivery is not the event before"
             return rules.AUTOMATIC, why, (entry.message.id,)
-        if consumer in scene.manual:
+        if consumer in context.manual:
             why = "it is automatic, and the consumer acknowledged others itself"
             return rules.AUTOMATIC, why, (consumer,)
-        scene.automatic.add(consumer)
+        context.automatic.add(consumer)
         return None
     is_auto = entry.consumer is not None and entry.consumer.ack_mode == AUTO
-    if is_auto or consumer in scene.automatic:
+    if is_auto or consumer in context.automatic:
         why = "the consumer never acknowledges: each delivery is accepted when it is made"
         return rules.AUTOMATIC, why, (consumer,)
-    scene.manual.add(consumer)
+    context.manual.add(consumer)
     return None
 
 
 @checks(events.RETURNED)
-def returned(scene: Scene, row: Row) -> Wrong | None:
+def returned(context: AuditContext, row: Row) -> Wrong | None:
     """Check a delivery that failed or was given back, and what must follow it."""
-    queue, entry = entry_of(scene, row)
-    more = REDELIVERED if scene.has(RETURNED_FLAG) else row[FLAGS] & REDELIVERED
+    queue, entry = entry_of(context, row)
+    more = REDELIVERED if context.has(RETURNED_FLAG) else row[FLAGS] & REDELIVERED
     wrong = _not_its_delivery(entry, row) or changed_facts(queue, entry, row, more)
-    wrong = wrong or wrong_return(scene, row)
+    wrong = wrong or wrong_return(context, row)
     if wrong is not None:
         return wrong
     end = MEANINGS.get(row[REASON], USUAL)
@@ -147,23 +153,23 @@ def returned(scene: Scene, row: Row) -> Wrong | None:
     if count not in expected:
         why = f"its delivery count is {count}, and should be {max(expected)}"
         return rules.COUNT, why, (entry.message.id,)
-    if size_of(scene.core, queue) >= 0:
-        scene.note_returned(queue, entry.message.id)
+    if size_of(context.core, queue) >= 0:
+        context.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.UNREADABLE:
-        scene.unreadable.add((queue.id, entry.message.id))
-    if is_lost(scene.core, queue, end, count):
-        return _must_be_held(scene, row)
-    following = _own_next(scene, row)
+        context.unreadable.add((queue.id, entry.message.id))
+    if is_lost(context.core, queue, end, count):
+        return _must_be_held(context, row)
+    following = _own_next(context, row)
     if following is not None and following[1][KIND] == events.HELD:
         # Another rule says whether it may be.
         return None
-    delay = delay_after(scene.core, queue, entry, end, count)
-    return _must_wait(scene, row, row[TIME] // 1000 + delay) if delay else None
+    delay = delay_after(context.core, queue, entry, end, count)
+    return _must_wait(context, row, row[TIME] // 1000 + delay) if delay else None
 
 
-def _own_next(scene: Scene, row: Row) -> Folded | None:
+def _own_next(context: AuditContext, row: Row) -> Folded | None:
     """Return the next event if it is about the same entry."""
-    following = scene.next
+    following = context.next
     if following is None:
         return None
     theirs = following[1]
@@ -171,8 +177,8 @@ def _own_next(scene: Scene, row: Row) -> Folded | None:
     return following if is_own else None
 
 
-def _must_be_held(scene: Scene, row: Row) -> Wrong | None:
-    following = _own_next(scene, row)
+def _must_be_held(context: AuditContext, row: Row) -> Wrong | None:
+    following = _own_next(context, row)
     if _is_replaced(following):
         return None
     held = following[1] if following is not None else None
@@ -182,8 +188,8 @@ def _must_be_held(scene: Scene, row: Row) -> Wrong | None:
     return rules.ENDING, why, (row[MESSAGE],)
 
 
-def _must_wait(scene: Scene, row: Row, due: int) -> Wrong | None:
-    following = _own_next(scene, row)
+def _must_wait(context: AuditContext, row: Row, due: int) -> Wrong | None:
+    following = _own_next(context, row)
     if following is not None and following[1][KIND] == events.SCHEDULED:
         found = cast(details.ScheduledDetail, events.decode_detail(events.SCHEDULED, following[2]))
         if found.due == due:
@@ -200,20 +206,20 @@ def _is_replaced(event: Folded | None) -> bool:
 
 @checks(events.DEAD_LETTERED)
 @_of_unchanged
-def dead_lettered(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def dead_lettered(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message had its last attempt, and that its copy is right."""
     if entry.state != IN_FLIGHT and not entry.held:
         return rules.FITS, "the message was neither in flight nor held", (entry.message.id,)
-    if not row[REASON] and not is_at_limit(scene.core, queue, entry.delivery_count):
-        limit = scene.state.settings.resolve(queue.address.name).max_delivery_attempts
+    if not row[REASON] and not is_at_limit(context.core, queue, entry.delivery_count):
+        limit = context.state.settings.resolve(queue.address.name).max_delivery_attempts
         why = f"it had {entry.delivery_count} attempts, and max-delivery-attempts is {limit}"
         return rules.TOO_EARLY, why, (entry.message.id,)
-    settings = scene.state.settings.resolve(queue.address.name)
+    settings = context.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
     if row[RELATED]:
         if row[REASON] not in (reasons.NO_REASON, reasons.REFUSED):
             return rules.COPY, "it has a copy, and is said to have none", (entry.message.id,)
-        return _check_copy(scene, row, queue, entry, target, reasons.DEAD_LETTER)
+        return _check_copy(context, row, queue, entry, target, reasons.DEAD_LETTER)
     if (row[REASON] == reasons.NO_DEAD_LETTER_ADDRESS) == bool(target):
         return rules.COPY, f"its dead-letter-address is '{target}'", (entry.message.id,)
     if settings.dead_letter_policy == HOLD or row[REASON] not in WITHOUT_COPY:
@@ -228,22 +234,22 @@ def _must_not_end(entry: Entry) -> Wrong:
 
 @checks(events.EXPIRED)
 @_of_unchanged
-def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def expired(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that the time of a message had passed, and that its copy is right."""
     if entry.state == IN_FLIGHT:
         return rules.FITS, "the message was in flight", (entry.message.id,)
-    if not is_expired(scene.core, queue, entry) and not scene.is_requested():
+    if not is_expired(context.core, queue, entry) and not context.is_requested():
         expires = entry.message.expires
         when = f"before its time, {expires} (milliseconds since 1970)" if expires else "for ever"
         return rules.EXPIRED, f"the message was to stay {when}", (entry.message.id,)
-    target = expiry_address(scene.core, queue, entry)
+    target = expiry_address(context.core, queue, entry)
     if (row[REASON] == reasons.HISTORY) != bool(queue.definition.keeps):
         return rules.COPY, "only what is in a history expires there alone", (entry.message.id,)
     if row[RELATED]:
         if row[REASON]:
             return rules.COPY, "it has a copy, and is said to have none", (entry.message.id,)
-        return _check_copy(scene, row, queue, entry, target, reasons.EXPIRY)
-    settings = scene.state.settings.resolve(queue.address.name)
+        return _check_copy(context, row, queue, entry, target, reasons.EXPIRY)
+    settings = context.state.settings.resolve(queue.address.name)
     if row[REASON] == reasons.NO_EXPIRY_ADDRESS and target:
         return rules.COPY, f"it was dropped, and expires to address '{target}'", (entry.message.id,)
     if row[REASON] == reasons.UNROUTABLE and not target:
@@ -258,27 +264,27 @@ def expired(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
 
 
 def _check_copy(
-    scene: Scene, row: Row, queue: Queue, entry: Entry, target: str, reason: int
+    context: AuditContext, row: Row, queue: Queue, entry: Entry, target: str, reason: int
 ) -> Wrong | None:
     """Check that the next event routes the copy that the engine would have made."""
     message = entry.message
-    following = scene.next
+    following = context.next
     if following is None or not _is_copy(following, row):
         why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
         return rules.COPY, why, (message.id,)
     routed = following[1]
-    address = scene.state.addresses.get(routed[events.ADDRESS])
+    address = context.state.addresses.get(routed[events.ADDRESS])
     if address is None or address.name != target:
         where = address.name if address is not None else f"#{routed[events.ADDRESS]}"
         why = f"its copy went to address '{where}', and the settings say '{target}'"
         return rules.COPY, why, (message.id, row[RELATED])
 
     def make() -> Message:
-        scene.core.next_lsn = scene.lsn
-        death = death_of(scene.core, queue, entry, row[REASON] or reason)
-        return copy_for(scene.core, queue, message, address, reason, _as_said(death, following))
+        context.core.next_lsn = context.lsn
+        death = death_of(context.core, queue, entry, row[REASON] or reason)
+        return copy_for(context.core, queue, message, address, reason, _as_said(death, following))
 
-    return _compare_copy(scene, following, message, make)
+    return _compare_copy(context, following, message, make)
 
 
 def _as_said(death: Death, event: Folded) -> Death:
@@ -299,7 +305,7 @@ def _is_copy(event: Folded, row: Row) -> bool:
 
 
 def _compare_copy(
-    scene: Scene, event: Folded, message: Message, make: Callable[[], Message] | None
+    context: AuditContext, event: Folded, message: Message, make: Callable[[], Message] | None
 ) -> Wrong | None:
     """Compare the event that routes a copy with the copy that the engine makes."""
     _, routed, detail, headers, body = event
@@ -312,7 +318,7 @@ def _compare_copy(
     if routed[KIND] != events.ROUTED:
         # Only diverts took the copy; their own copies have the content.
         return None
-    if routed[events.FLAGS] & BODY_OMITTED or not scene.can_read(message):
+    if routed[events.FLAGS] & BODY_OMITTED or not context.can_read(message):
         return None
     different = ""
     if not message.chunks and body != message.body:
@@ -320,7 +326,7 @@ def _compare_copy(
     elif make is not None:
         copy = make()
         decoded = routed_detail(detail)
-        if decoded.origin is None and not scene.has(ORIGINS):
+        if decoded.origin is None and not context.has(ORIGINS):
             # Earlier releases have fewer headers about the origin, and no other fact of it.
             headers, copy.headers = (
                 _without_own(message, each) for each in (headers, copy.headers)
@@ -341,29 +347,29 @@ def _compare_copy(
 
 @checks(events.MOVED)
 @_of_unchanged
-def moved(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def moved(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that an administrator moved a message, and that the copy is right."""
-    wrong = scene.unrequested(entry.message.id)
+    wrong = context.unrequested(entry.message.id)
     if wrong is not None:
         return wrong
-    following = scene.next
+    following = context.next
     if following is None or not _is_copy(following, row):
         why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
         return rules.COPY, why, (entry.message.id,)
-    wrong = _compare_copy(scene, following, entry.message, None)
-    return wrong or _wrong_past(scene, following, queue, entry)
+    wrong = _compare_copy(context, following, entry.message, None)
+    return wrong or _wrong_past(context, following, queue, entry)
 
 
-def _went_back(scene: Scene, entry: Entry, routed: Row) -> bool:
+def _went_back(context: AuditContext, entry: Entry, routed: Row) -> bool:
     """Whether a message is for an address that it was at before, or perhaps was."""
-    address = scene.state.addresses.get(routed[events.ADDRESS])
-    if address is None or not scene.can_read(entry.message):
+    address = context.state.addresses.get(routed[events.ADDRESS])
+    if address is None or not context.can_read(entry.message):
         return address is not None
-    past = scene.core.origin_of(entry.message)
+    past = context.core.origin_of(entry.message)
     return past is not None and past.address == plain(address.name)
 
 
-def _wrong_past(scene: Scene, event: Folded, queue: Queue, entry: Entry) -> Wrong | None:
+def _wrong_past(context: AuditContext, event: Folded, queue: Queue, entry: Entry) -> Wrong | None:
     """Check what a moved message says of where it was: in this queue, or where it was before."""
     _, routed, detail, _, _ = event
     said = routed_detail(detail).origin
@@ -371,20 +377,20 @@ def _wrong_past(scene: Scene, event: Folded, queue: Queue, entry: Entry) -> Wron
         return None
     addresses = {entry.message.address_id}
     for number in routed_detail(detail).queues or (routed[QUEUE],):
-        addresses.add(scene.state.queues[number].address.id)
-    if routed[events.ADDRESS] not in addresses and not _went_back(scene, entry, routed):
+        addresses.add(context.state.queues[number].address.id)
+    if routed[events.ADDRESS] not in addresses and not _went_back(context, entry, routed):
         why = f"message {routed[MESSAGE]} is for address {routed[events.ADDRESS]}"
         return rules.COPY, why, (entry.message.id, routed[MESSAGE])
-    if not scene.can_read(entry.message) or said is None:
+    if not context.can_read(entry.message) or said is None:
         return None
-    before = scene.core.origin_of(entry.message)
+    before = context.core.origin_of(entry.message)
     if said == before or (before is not None and said == details.Origin(deaths=before.deaths)):
         # It has another priority, or goes back to where it came from.
         return None
-    target = scene.state.addresses.get(routed[events.ADDRESS])
+    target = context.state.addresses.get(routed[events.ADDRESS])
     if target is not None:
-        scene.core.next_lsn = scene.lsn
-        copy = copy_for(scene.core, queue, entry.message, target, reasons.ADMINISTRATION)
+        context.core.next_lsn = context.lsn
+        copy = copy_for(context.core, queue, entry.message, target, reasons.ADMINISTRATION)
         if said == copy.origin:
             return None
     why = f"message {routed[MESSAGE]} says that it was elsewhere before"
@@ -396,34 +402,34 @@ def _wrong_past(scene: Scene, event: Folded, queue: Queue, entry: Entry) -> Wron
 
 @checks(events.REMOVED)
 @_of_unchanged
-def removed(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def removed(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that there was the reason for which a message was removed."""
     check = _REMOVALS.get(row[REASON])
-    why = _wrong_cause(scene, queue, row)
+    why = _wrong_cause(context, queue, row)
     if not why and check is not None:
-        why = check(scene, queue, row)
+        why = check(context, queue, row)
     if not why:
         return None
     rule = rules.REQUESTED if row[REASON] == reasons.ADMINISTRATION else rules.REMOVAL
     return rule, why, (entry.message.id,)
 
 
-def _by_administrator(scene: Scene, queue: Queue, row: Row) -> str:
-    return "" if scene.is_requested() else NOT_REQUESTED
+def _by_administrator(context: AuditContext, queue: Queue, row: Row) -> str:
+    return "" if context.is_requested() else NOT_REQUESTED
 
 
-def _with_its_queue(scene: Scene, queue: Queue, row: Row) -> str:
+def _with_its_queue(context: AuditContext, queue: Queue, row: Row) -> str:
     definition = queue.definition
     if queue.deleting or definition.temporary or definition.retains:
         return ""
     is_deleted = any(
         later[KIND] in DELETIONS and later[QUEUE] == queue.id
-        for _, later, _, _, _ in scene.following
+        for _, later, _, _, _ in context.following
     )
     return "" if is_deleted else "its queue was not deleted"
 
 
-def _wrong_cause(scene: Scene, queue: Queue, row: Row) -> str:
+def _wrong_cause(context: AuditContext, queue: Queue, row: Row) -> str:
     """Return what is wrong with the message, or the connection, that a removal names."""
     if row[RELATED] and row[REASON] != reasons.REPLACED:
         return "only what is replaced leaves for another message"
@@ -432,60 +438,60 @@ def _wrong_cause(scene: Scene, queue: Queue, row: Row) -> str:
         return ""
     if row[REASON] not in BY_CONNECTIONS:
         return "no connection removes a message for that reason"
-    if row[REASON] == reasons.FORGOTTEN and connection not in scene.state.connections:
+    if row[REASON] == reasons.FORGOTTEN and connection not in context.state.connections:
         return f"connection {connection} is not open"
-    for _, later, _, _, _ in scene.following:
+    for _, later, _, _, _ in context.following:
         if later[KIND] in DELETIONS and later[QUEUE] == queue.id:
             is_same = later[CONNECTION] == connection
             return "" if is_same else f"connection {later[CONNECTION]} deleted its queue"
     return ""
 
 
-def _from_ring(scene: Scene, queue: Queue, row: Row) -> str:
+def _from_ring(context: AuditContext, queue: Queue, row: Row) -> str:
     if queue.definition.keeps:
-        size = scene.state.settings.resolve(queue.definition.keeps).retroactive_message_count
+        size = context.state.settings.resolve(queue.definition.keeps).retroactive_message_count
         count = queue.message_count
         is_first = retroactive.oldest(queue) is queue.get(row[MESSAGE])
     else:
-        size, count = size_of(scene.core, queue), queue.ready_count
+        size, count = size_of(context.core, queue), queue.ready_count
         is_first = queue.head() is queue.get(row[MESSAGE])
-        is_first = is_first or scene.may_have_returned(queue, row[MESSAGE])
+        is_first = is_first or context.may_have_returned(queue, row[MESSAGE])
     if not 0 <= size < count:
         return f"the queue has {count} messages, and the ring is for {size}"
     return "" if is_first else "it is not the first one of the ring"
 
 
-def _without_consumers(scene: Scene, queue: Queue, row: Row) -> str:
+def _without_consumers(context: AuditContext, queue: Queue, row: Row) -> str:
     if queue.definition.purge_on_no_consumers:
         return ""
     return "the queue keeps its messages when its consumers leave"
 
 
-def _too_old(scene: Scene, queue: Queue, row: Row) -> str:
+def _too_old(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
     if not keeps or queue.definition.retains:
         return "the queue is no history"
-    if row[MESSAGE] <= retroactive.too_old(scene.core, keeps):
+    if row[MESSAGE] <= retroactive.too_old(context.core, keeps):
         return ""
     return "it is not older than its address keeps its history"
 
 
-def _too_large(scene: Scene, queue: Queue, row: Row) -> str:
+def _too_large(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
     if not keeps or queue.definition.retains:
         return "the queue is no history"
-    size = scene.state.settings.resolve(keeps).retroactive_bytes
+    size = context.state.settings.resolve(keeps).retroactive_bytes
     if not 0 < size < queue.bytes and not (size and queue.transient_count):
         return f"the history has {queue.bytes} bytes, and keeps {size}"
     is_first = retroactive.oldest(queue) is queue.get(row[MESSAGE])
     return "" if is_first else "it is not the oldest one of the history"
 
 
-def _forgotten(scene: Scene, queue: Queue, row: Row) -> str:
+def _forgotten(context: AuditContext, queue: Queue, row: Row) -> str:
     return "" if queue.definition.retains else "the queue has no retained messages"
 
 
-_REMOVALS: Final[dict[int, Callable[[Scene, Queue, Row], str]]] = {
+_REMOVALS: Final[dict[int, Callable[[AuditContext, Queue, Row], str]]] = {
     reasons.ADMINISTRATION: _by_administrator,
     reasons.QUEUE_REMOVED: _with_its_queue,
     reasons.RING_EVICTED: _from_ring,
@@ -502,43 +508,43 @@ _REMOVALS: Final[dict[int, Callable[[Scene, Queue, Row], str]]] = {
 
 @checks(events.HELD)
 @_of_unchanged
-def held(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def held(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message had to leave its queue."""
     if row[REASON] == reasons.EXPIRY:
-        if is_expired(scene.core, queue, entry) or scene.is_requested():
+        if is_expired(context.core, queue, entry) or context.is_requested():
             return None
         return rules.HELD, "its time had not passed", (entry.message.id,)
-    before = scene.previous
+    before = context.previous
     ended = before[1] if before is not None else None
     if ended is None or (ended[KIND], ended[MESSAGE]) != (events.RETURNED, entry.message.id):
         return rules.HELD, "no delivery of it ended just before", (entry.message.id,)
     is_refused = ended[REASON] == reasons.REFUSED
     # Earlier versions held dead letters at a limit that is not meant for them.
-    if is_refused or is_at_limit(scene.core, queue, entry.delivery_count):
+    if is_refused or is_at_limit(context.core, queue, entry.delivery_count):
         return None
     return rules.HELD, f"it had only {entry.delivery_count} attempts", (entry.message.id,)
 
 
 @checks(events.RELEASED)
 @_of_unchanged
-def released(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def released(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a held message may be delivered again."""
-    if size_of(scene.core, queue) >= 0:
-        scene.note_returned(queue, entry.message.id)
+    if size_of(context.core, queue) >= 0:
+        context.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.ADMINISTRATION:
-        return scene.unrequested(entry.message.id)
-    if is_used_up(scene.core, queue, entry.delivery_count):
+        return context.unrequested(entry.message.id)
+    if is_used_up(context.core, queue, entry.delivery_count):
         return rules.HELD, "its attempts are used up", (entry.message.id,)
     return None
 
 
 @checks(events.SCHEDULED)
 @_of_unchanged
-def scheduled(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def scheduled(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that a message has a reason to wait."""
     if row[REASON] != reasons.REDELIVERY_DELAY:
-        return wrong_delivery_time(scene, row)
-    before = scene.previous
+        return wrong_delivery_time(context, row)
+    before = context.previous
     if before is None or before[1][KIND] != events.RETURNED or before[1][MESSAGE] != row[MESSAGE]:
         return rules.ENDING, "no delivery failed before", (entry.message.id,)
     return None
@@ -546,16 +552,16 @@ def scheduled(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | Non
 
 @checks(events.DUE)
 @_of_unchanged
-def due(scene: Scene, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
+def due(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong | None:
     """Check that the time of a scheduled message has come."""
-    if size_of(scene.core, queue) >= 0:
-        scene.note_returned(queue, entry.message.id)
-    decoded = cast(details.DueDetail, events.decode_detail(events.DUE, scene.detail))
-    wrong = wrong_due_value(scene, queue, entry, decoded)
+    if size_of(context.core, queue) >= 0:
+        context.note_returned(queue, entry.message.id)
+    decoded = cast(details.DueDetail, events.decode_detail(events.DUE, context.detail))
+    wrong = wrong_due_value(context, queue, entry, decoded)
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.ADMINISTRATION:
-        return scene.unrequested(entry.message.id)
+        return context.unrequested(entry.message.id)
     if entry.due * 1000 > row[TIME]:
         why = f"it was scheduled until {entry.due} (milliseconds since 1970)"
         return rules.DUE, why, (entry.message.id,)

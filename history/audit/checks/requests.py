@@ -16,9 +16,9 @@ from daybook.engine.facts.life import BEGINS, CHANGES, ENDS
 from daybook.engine.facts.life import CONSUMER as OF_CONSUMER
 from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.history.audit import rules
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene
 
 _ENDING_QUEUES: Final = (
     changing({OF_ADDRESS, OF_QUEUE, OF_CONSUMER}, {CHANGES, ENDS}) | LEAVING | ENDING_A_DELIVERY
@@ -57,21 +57,21 @@ _decoder = msgspec.json.Decoder(_Request)
 
 
 @checks(events.ADMINISTERED)
-def requested(scene: Scene, row: Row) -> Wrong | None:
+def requested(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a request covers events of its block, and among them what it asked for."""
-    first = scene.events[0][0]
-    if not first <= row[RELATED] < scene.lsn:
+    first = context.events[0][0]
+    if not first <= row[RELATED] < context.lsn:
         why = f"it covers events from {row[RELATED]} on, of another block"
         return rules.REQUESTED, why, ()
     decoded = cast(
-        details.AdministeredDetail, events.decode_detail(events.ADMINISTERED, scene.detail)
+        details.AdministeredDetail, events.decode_detail(events.ADMINISTERED, context.detail)
     )
     try:
         asked = _decoder.decode(decoded.request).do
     except msgspec.MsgspecError:
         return None
     kinds = ASKED.get(asked)
-    covered = scene.events[row[RELATED] - first : scene.at]
+    covered = context.events[row[RELATED] - first : context.at]
     if kinds is None or any(event[1][KIND] in kinds for event in covered):
         return None
     return rules.REQUESTED, f"it asked for {asked}, and nothing like that was done", (row[RELATED],)

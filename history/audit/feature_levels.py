@@ -2,8 +2,8 @@
 
 Rules grow. An event is asked only for the rules that its own broker had, so what an older release
 decided stays allowed for ever. To change what the engine decides in a way that an older event does
-not satisfy, add a row to `CHANGES` and ask `scene.has(CHANGE)` in the rule. Must never know what a
-rule says.
+not satisfy, add a row to `CHANGES` and ask `context.has(CHANGE)` in the rule. Must never know what
+a rule says.
 """
 
 from collections.abc import Iterator, Sequence

@@ -30,11 +30,11 @@ from daybook.engine.queues.level_scan import behind
 from daybook.engine.queues.queue import Queue
 from daybook.engine.routing.expiry import is_expired
 from daybook.history.audit import rules
-from daybook.history.audit.belonging import wrong_group
-from daybook.history.audit.parting import wrong_delivery
+from daybook.history.audit.checks.ends import wrong_delivery
+from daybook.history.audit.checks.message_groups import wrong_group
+from daybook.history.audit.context import AuditContext, entry_of
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene, entry_of
 
 FIXED_FLAGS: Final = PERSISTENT | LARGE | OF_HEADERS
 """The flags that a message keeps for ever."""
@@ -61,10 +61,10 @@ def changed_facts(queue: Queue, entry: Entry, row: Row, more: int = 0) -> Wrong 
 
 
 @checks(events.DELIVERED)
-def delivered(scene: Scene, row: Row) -> Wrong | None:
+def delivered(context: AuditContext, row: Row) -> Wrong | None:
     """Check a delivery."""
-    queue, entry = entry_of(scene, row)
-    consumer = scene.state.consumers[row[CONSUMER]]
+    queue, entry = entry_of(context, row)
+    consumer = context.state.consumers[row[CONSUMER]]
     message = entry.message
     if (
         row[ADDRESS] != queue.address.id
@@ -83,7 +83,7 @@ def delivered(scene: Scene, row: Row) -> Wrong | None:
         return rules.COUNT, why, (message.id,)
     if queue.is_paused or queue.waits_since:
         return _too_soon(queue)
-    if message.expires and is_expired(scene.core, queue, entry):
+    if message.expires and is_expired(context.core, queue, entry):
         why = f"its time had passed at {message.expires} (milliseconds since 1970)"
         return rules.EXPIRED, why, (message.id,)
     holder = queue.holder
@@ -91,16 +91,16 @@ def delivered(scene: Scene, row: Row) -> Wrong | None:
         return rules.HOLDER, f"consumer {holder.id} has the queue for itself", (holder.id,)
     if queue.definition.exclusive:
         queue.holder = consumer
-    if consumer.matcher is not None and scene.wants(consumer, message) is False:
+    if consumer.matcher is not None and context.wants(consumer, message) is False:
         why = f"the filter of the consumer, {consumer.filter!r}, does not let it pass"
         return rules.FILTERED, why, (message.id, consumer.id)
-    wrong = wrong_delivery(scene, consumer.id) if scene.leaving else None
+    wrong = wrong_delivery(context, consumer.id) if context.leaving else None
     if message.flags & GROUPED:
-        wrong = wrong or wrong_group(scene, queue, message, consumer)
+        wrong = wrong or wrong_group(context, queue, message, consumer)
     if wrong is not None:
         return wrong
     if queue.head() is not entry:
-        return _out_of_order(scene, queue, entry, consumer)
+        return _out_of_order(context, queue, entry, consumer)
     return None
 
 
@@ -122,7 +122,9 @@ def _too_soon(queue: Queue) -> Wrong:
     return rules.WAITING, f"the queue waits for {most} consumers", ()
 
 
-def _out_of_order(scene: Scene, queue: Queue, entry: Entry, consumer: Consumer) -> Wrong | None:
+def _out_of_order(
+    context: AuditContext, queue: Queue, entry: Entry, consumer: Consumer
+) -> Wrong | None:
     """Check that the consumer did not want any entry before this one."""
     for priority in range(PRIORITIES - 1, entry.level - 1, -1):
         most = LOOK_ENTRIES
@@ -137,22 +139,22 @@ def _out_of_order(scene: Scene, queue: Queue, entry: Entry, consumer: Consumer) 
                     return None
                 if priority == entry.level and other.position > entry.position:
                     return None
-                if _comes_first(scene, queue, other, consumer):
+                if _comes_first(context, queue, other, consumer):
                     return _overtaken(entry, other)
                 consumer.passed[priority] = other.position
                 queue.has_passed = True
     return None
 
 
-def _comes_first(scene: Scene, queue: Queue, other: Entry, consumer: Consumer) -> bool:
+def _comes_first(context: AuditContext, queue: Queue, other: Entry, consumer: Consumer) -> bool:
     """Whether a consumer would have got an entry before others."""
     message = other.message
-    if message.flags & GROUPED or (queue.id, message.id) in scene.unreadable:
+    if message.flags & GROUPED or (queue.id, message.id) in context.unreadable:
         # Its group may be with another consumer, and wait for that.
         return False
-    if message.expires and is_expired(scene.core, queue, other):
+    if message.expires and is_expired(context.core, queue, other):
         return False
-    return scene.wants(consumer, message) is True
+    return context.wants(consumer, message) is True
 
 
 def _overtaken(entry: Entry, other: Entry) -> Wrong:
@@ -164,10 +166,10 @@ def _overtaken(entry: Entry, other: Entry) -> Wrong:
 
 
 @checks(events.SHOWN)
-def shown(scene: Scene, row: Row) -> Wrong | None:
+def shown(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a consumer that only reads was handed a message."""
-    queue, entry = entry_of(scene, row)
-    consumer = scene.state.consumers[row[CONSUMER]]
+    queue, entry = entry_of(context, row)
+    consumer = context.state.consumers[row[CONSUMER]]
     message = entry.message
     if consumer.queue is not queue or consumer.connection_id != row[CONNECTION]:
         return _wrong_consumer(consumer, row)
@@ -176,19 +178,19 @@ def shown(scene: Scene, row: Row) -> Wrong | None:
         return rules.READING, why, (consumer.id,)
     if not consumer.browses and (queue.is_paused or queue.waits_since):
         return _too_soon(queue)
-    if message.expires and is_expired(scene.core, queue, entry):
+    if message.expires and is_expired(context.core, queue, entry):
         why = f"its time had passed at {message.expires} (milliseconds since 1970)"
         return rules.EXPIRED, why, (message.id,)
-    if consumer.matcher is not None and scene.wants(consumer, message) is False:
+    if consumer.matcher is not None and context.wants(consumer, message) is False:
         why = f"the filter of the consumer, {consumer.filter!r}, does not let it pass"
         return rules.FILTERED, why, (message.id, consumer.id)
     return changed_facts(queue, entry, row)
 
 
 @checks(events.SEEN)
-def seen(scene: Scene, row: Row) -> Wrong | None:
+def seen(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a consumer settled what it was shown."""
-    consumer = scene.state.consumers[row[CONSUMER]]
+    consumer = context.state.consumers[row[CONSUMER]]
     queue = consumer.queue
     if queue.id != row[QUEUE] or consumer.connection_id != row[CONNECTION]:
         return _wrong_consumer(consumer, row)

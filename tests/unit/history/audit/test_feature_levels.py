@@ -9,8 +9,8 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.details import RoutedDetail, ScheduledDetail
-from daybook.history.audit import running
-from daybook.history.audit.deciders import (
+from daybook.history.audit import re_execution
+from daybook.history.audit.feature_levels import (
     CHANGES,
     ENTERS_ASIDE,
     ORIGINS,
@@ -19,8 +19,8 @@ from daybook.history.audit.deciders import (
     Change,
     levels_at,
 )
+from daybook.history.audit.re_execution import audit_piece, joined, tasks
 from daybook.history.audit.rules import RULES
-from daybook.history.audit.running import audit_piece, joined, tasks
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.levels import LEVEL
@@ -142,7 +142,7 @@ def test_a_piece_begins_with_the_rules_of_the_broker_before_it(tmp_path: Path) -
 def test_the_stretches_of_a_piece_have_the_rules_of_their_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "STRETCH_EVENTS", 1)
+    monkeypatch.setattr(re_execution, "STRETCH_EVENTS", 1)
     world = dead_letter()
     story = decided_by(without_origin(world.journal), UNKNOWN)
     data = write_history(tmp_path / "data", story, cuts=world.ends)

@@ -15,10 +15,10 @@ from daybook.engine.messages.content import codec_of, is_known, text_of
 from daybook.engine.settings.setting_keys import PAGE
 from daybook.engine.state.sizes import size_of
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import BASIS
+from daybook.history.audit.context import STARTS, AuditContext
+from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import STARTS, Scene
 
 ROUTING: Final = IN_TRANSACTIONS & OF_TWO_MESSAGES | {events.DIVERTED}
 """Kinds of messages that were taken."""
@@ -30,37 +30,36 @@ OF_ADDRESSES: Final = (reasons.MAX_SIZE_BYTES, reasons.MAX_SIZE_MESSAGES)
 """Why an address pages that is full by its own limits."""
 
 
-def check_transaction(scene: Scene, row: Row, name: str) -> Wrong | None:
+def check_transaction(context: AuditContext, row: Row, name: str) -> Wrong | None:
     """Check that a commit covers an event that came in a transaction."""
     if not name:
         return None
-    for lsn, other, detail, _, _ in scene.following:
+    for lsn, other, detail, _, _ in context.following:
         if other[KIND] == events.TRANSACTION_COMMITTED:
             found = cast(
                 details.TransactionDetail,
                 events.decode_detail(events.TRANSACTION_COMMITTED, detail),
             )
-            if found.first <= scene.lsn < lsn and found.transaction == name:
+            if found.first <= context.lsn < lsn and found.transaction == name:
                 return None
             break
     return rules.COMMIT, f"no commit of transaction '{name}' covers it", ()
 
 
 @checks(events.TRANSACTION_COMMITTED)
-def committed(scene: Scene, row: Row) -> Wrong | None:
+def committed(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a commit covers exactly its events."""
     found = cast(
-        details.TransactionDetail, events.decode_detail(events.TRANSACTION_COMMITTED, scene.detail)
+        details.TransactionDetail,
+        events.decode_detail(events.TRANSACTION_COMMITTED, context.detail),
     )
-    if row[CONNECTION] not in scene.state.connections:
+    if row[CONNECTION] not in context.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
-    begin = scene.at - found.events
-    if found.first + found.events != scene.lsn or begin < 0:
-        why = (
-            f"it names {found.events} events from {found.first} on, and is event {scene.lsn} itself"
-        )
+    begin = context.at - found.events
+    if found.first + found.events != context.lsn or begin < 0:
+        why = f"it names {found.events} events from {found.first}, and is event {context.lsn} itself"
         return rules.COMMIT, why, (found.first,)
-    for other_lsn, other, other_detail, _, _ in scene.events[begin : scene.at]:
+    for other_lsn, other, other_detail, _, _ in context.events[begin : context.at]:
         kind = other[KIND]
         if kind in OUTSIDE or kind not in events.BY_NUMBER or not _can_be_in(kind):
             name = events.BY_NUMBER[kind].name if kind in events.BY_NUMBER else f"kind {kind}"
@@ -82,18 +81,18 @@ def _can_be_in(kind: int) -> bool:
     return "address" in event.columns or not event.columns
 
 
-def wrong_chunks(scene: Scene, decoded: details.RoutedDetail) -> Wrong | None:
+def wrong_chunks(context: AuditContext, decoded: details.RoutedDetail) -> Wrong | None:
     """Check that a large message has all of its chunks."""
     if not decoded.chunks:
         return None
     lsns = events.chunk_lsns(decoded)
-    if lsns[0] <= scene.known_from:
+    if lsns[0] <= context.known_from:
         return None
-    missing = [each for each in lsns if each not in scene.chunks]
+    missing = [each for each in lsns if each not in context.chunks]
     if missing:
         return rules.CHUNKS, f"event {missing[0]} is no chunk", (missing[0],)
-    length, _ = scene.chunks[lsns[-1]]
-    scene.used += lsns
+    length, _ = context.chunks[lsns[-1]]
+    context.used += lsns
     if length != decoded.body_bytes:
         why = f"its chunks have {length} bytes, and its body {decoded.body_bytes}"
         return rules.CHUNKS, why, lsns
@@ -101,25 +100,25 @@ def wrong_chunks(scene: Scene, decoded: details.RoutedDetail) -> Wrong | None:
 
 
 @checks(events.CHUNK_RECEIVED)
-def chunk(scene: Scene, row: Row) -> Wrong | None:
+def chunk(context: AuditContext, row: Row) -> Wrong | None:
     """Check a piece of a large message."""
     before, connection = row[RELATED], row[CONNECTION]
     if not connection:
         # Written again by retention, so that its segment can leave.
         return None
-    if connection not in scene.state.connections:
+    if connection not in context.state.connections:
         return rules.SENDER, f"connection {connection} is not open", (connection,)
-    length, _ = scene.chunks.get(before, (0, 0))
-    scene.chunks[scene.lsn] = length + len(scene.body), connection
-    if before > scene.known_from and before not in scene.chunks:
+    length, _ = context.chunks.get(before, (0, 0))
+    context.chunks[context.lsn] = length + len(context.body), connection
+    if before > context.known_from and before not in context.chunks:
         return rules.CHUNKS, f"event {before} is no chunk", (before,)
     return None
 
 
 @checks(events.SKIPPED)
-def skipped(scene: Scene, row: Row) -> Wrong | None:
+def skipped(context: AuditContext, row: Row) -> Wrong | None:
     """Check that LSNs are skipped only before a start."""
-    following = scene.next
+    following = context.next
     kind = following[1][KIND] if following is not None else 0
     if kind in STARTS or kind == events.SKIPPED:
         return None
@@ -127,29 +126,31 @@ def skipped(scene: Scene, row: Row) -> Wrong | None:
 
 
 @checks(events.DUPLICATE_ID_RECORDED)
-def recorded(scene: Scene, row: Row) -> Wrong | None:
+def recorded(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a duplicate id is that of the message which was decided just before."""
-    decided = scene.earlier(row[RELATED])
-    if decided is None and row[RELATED] < scene.events[0][0] and not scene.has(BASIS):
+    decided = context.earlier(row[RELATED])
+    if decided is None and row[RELATED] < context.events[0][0] and not context.has(BASIS):
         # Blocks of earlier versions could end in between.
         return None
     if decided is None or decided[1][KIND] not in IN_TRANSACTIONS:
         return rules.FITS, f"event {row[RELATED]} decided no message just before", (row[RELATED],)
     lsn, other, detail, headers, _ = decided
-    first = scene.events[0][0]
-    for later, between, _, _, _ in scene.events[lsn + 1 - first : scene.at]:
+    first = context.events[0][0]
+    for later, between, _, _, _ in context.events[lsn + 1 - first : context.at]:
         if between[KIND] in ROUTING and not between[RELATED]:
             return rules.FITS, f"event {later} decided another message since", (lsn, later)
     said = events.decode_detail(other[KIND], detail)
     address = getattr(said, "unrouted_at", 0) or other[ADDRESS]
     if other[KIND] != events.DROPPED and other[REASON] == reasons.SENT and address != row[ADDRESS]:
         return rules.FITS, f"message {lsn} was sent to address {address}", (lsn,)
-    return _wrong_id(scene, other, said, headers, lsn)
+    return _wrong_id(context, other, said, headers, lsn)
 
 
-def _wrong_id(scene: Scene, row: Row, said: object, headers: bytes, lsn: int) -> Wrong | None:
+def _wrong_id(
+    context: AuditContext, row: Row, said: object, headers: bytes, lsn: int
+) -> Wrong | None:
     """Compare the id with the one that the message, or its Dropped, has."""
-    detail = events.decode_detail(events.DUPLICATE_ID_RECORDED, scene.detail)
+    detail = events.decode_detail(events.DUPLICATE_ID_RECORDED, context.detail)
     own = cast(details.DuplicateIdDetail, detail).duplicate_id
     theirs: str | None = None
     if isinstance(said, details.DroppedDetail):
@@ -166,26 +167,26 @@ def _wrong_id(scene: Scene, row: Row, said: object, headers: bytes, lsn: int) ->
 
 
 @checks(events.PAGING_STARTED)
-def paging_started(scene: Scene, row: Row) -> Wrong | None:
+def paging_started(context: AuditContext, row: Row) -> Wrong | None:
     """Check that an address did not page before."""
-    return _paging(scene, row, is_expected=False)
+    return _paging(context, row, is_expected=False)
 
 
 @checks(events.PAGING_STOPPED)
-def paging_stopped(scene: Scene, row: Row) -> Wrong | None:
+def paging_stopped(context: AuditContext, row: Row) -> Wrong | None:
     """Check that an address paged before."""
-    return _paging(scene, row, is_expected=True)
+    return _paging(context, row, is_expected=True)
 
 
-def _paging(scene: Scene, row: Row, *, is_expected: bool) -> Wrong | None:
-    address = scene.state.addresses[row[ADDRESS]]
+def _paging(context: AuditContext, row: Row, *, is_expected: bool) -> Wrong | None:
+    address = context.state.addresses[row[ADDRESS]]
     if address.paging != is_expected:
         return rules.PAGING, f"address '{address.name}' does so already", ()
-    decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], scene.detail))
+    decoded = cast(details.PagingDetail, events.decode_detail(row[KIND], context.detail))
     size, messages = size_of(address)
     has_transients = any(queue.transient_count for queue in address.queues())
     if not is_expected and not has_transients:
-        settings = scene.state.settings.resolve(address.name)
+        settings = context.state.settings.resolve(address.name)
         # Only one that is not full by itself is chosen because the broker is.
         right = row[REASON] if row[REASON] in OF_ADDRESSES else 0
         if settings.address_full_policy != PAGE or over_max(settings, size, messages) != right:

@@ -20,7 +20,7 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Binding, ContentError, Queue
 from daybook.engine.queues.window import Window
 from daybook.engine.state.state import State
-from daybook.history.audit import deciders, rules
+from daybook.history.audit import feature_levels, rules
 from daybook.history.audit.rules import Wrong
 
 Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
@@ -36,7 +36,7 @@ NOTHING: Final[frozenset[int]] = frozenset()
 _PLAIN: Final = details.RoutedDetail()
 
 
-class Scene:
+class AuditContext:
     """The state before an event, and the events around it.
 
     `known_from` is the event whose state the audit began with: what only earlier events tell is
@@ -52,7 +52,7 @@ class Scene:
         self.at = 0
         self.lsn = lsn
         # The level of the broker that decides, whose rules are asked.
-        self.level = deciders.UNKNOWN
+        self.level = feature_levels.UNKNOWN
         self.detail = self.headers = self.body = b""
         # By LSN, the length of a large body up to this chunk, and its connection; those of the
         # messages of this block are forgotten at its end.
@@ -109,20 +109,20 @@ class Scene:
             for lsn in ended:
                 del self.chunks[lsn]
 
-    def has(self, change: deciders.Change) -> bool:
+    def has(self, change: feature_levels.Change) -> bool:
         """Whether the broker that decided the event had a rule already."""
         return self.level >= change.level
 
     def start(self) -> None:
         """Forget what ended with the broker before; another one decides from here on."""
-        self.level = deciders.level_of_start(self.detail)
+        self.level = feature_levels.level_of_start(self.detail)
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
         for ended in (self.bundles, self.ending, self.leaving, self.groups, self.returned):
             ended.clear()
 
-    def adopt(self, before: "Scene") -> None:
-        """Take over what only earlier events tell from the scene of the events before."""
+    def adopt(self, before: "AuditContext") -> None:
+        """Take over what only earlier events tell from the context of the events before."""
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
         self.used, self.bundles = before.used, before.bundles
@@ -238,9 +238,9 @@ class Scene:
         return consumer.matcher.matches(message)
 
 
-def entry_of(scene: Scene, row: Row) -> tuple[Queue, Entry]:
+def entry_of(context: AuditContext, row: Row) -> tuple[Queue, Entry]:
     """Return the queue and the entry of an event. Raises KeyError if there is none."""
-    queue = scene.state.queues[row[events.QUEUE]]
+    queue = context.state.queues[row[events.QUEUE]]
     return queue, queue.get(row[events.MESSAGE])
 
 

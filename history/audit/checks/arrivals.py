@@ -36,8 +36,7 @@ from daybook.engine.queues.recall import Recall
 from daybook.engine.settings.expiry_rules import expires_of, has_rules
 from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import BASIS
-from daybook.history.audit.diverting import (
+from daybook.history.audit.checks.diverts import (
     NOBODY,
     OF_DIVERTS,
     Takers,
@@ -47,12 +46,17 @@ from daybook.history.audit.diverting import (
     wrong_origin_of_copy,
     wrong_redirection,
 )
-from daybook.history.audit.grouping import DUPLICATE_ID, check_transaction, wrong_chunks
+from daybook.history.audit.checks.last_values import wrong_recalled_value, wrong_values
+from daybook.history.audit.checks.related_events import (
+    DUPLICATE_ID,
+    check_transaction,
+    wrong_chunks,
+)
+from daybook.history.audit.checks.waiting import wrong_schedule
+from daybook.history.audit.context import AuditContext, routed_detail
+from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.registry import checks
-from daybook.history.audit.replacing import wrong_recalled_value, wrong_values
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene, routed_detail
-from daybook.history.audit.waiting import wrong_schedule
 
 OF_SENDERS: Final = frozenset((reasons.SENT,))
 """The reasons of messages that a client sent."""
@@ -71,13 +75,13 @@ TO_ALL: Final = frozenset((reasons.DEAD_LETTER, reasons.EXPIRY, reasons.NO_ROUTE
 
 
 @checks(events.ROUTED)
-def routed(scene: Scene, row: Row) -> Wrong | None:
+def routed(context: AuditContext, row: Row) -> Wrong | None:
     """Check a message that entered queues."""
-    state = scene.state
-    if not scene.detail and row[REASON] == reasons.SENT and row[MESSAGE] == scene.lsn:
+    state = context.state
+    if not context.detail and row[REASON] == reasons.SENT and row[MESSAGE] == context.lsn:
         queue = state.queues[row[QUEUE]]
         address = queue.address
-        core = scene.core
+        core = context.core
         if (
             address.only_queue is queue
             and address.ids is None
@@ -88,41 +92,41 @@ def routed(scene: Scene, row: Row) -> Wrong | None:
             and not (row[RELATED] or row[DELIVERY_COUNT] or row[FLAGS] & REDELIVERED)
             and not (core.wildcards.count or core.diverts.count or state.settings.keeps_history)
         ):
-            return _wrong_expiry(scene, row, address, 0)
-    return _routed_with_care(scene, row)
+            return _wrong_expiry(context, row, address, 0)
+    return _routed_with_care(context, row)
 
 
-def _routed_with_care(scene: Scene, row: Row) -> Wrong | None:
-    decoded = routed_detail(scene.detail)
-    chosen = [scene.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
-    wrong = _wrong_columns(scene, row) or _wrong_sender(scene, row)
-    wrong = wrong or _wrong_original(scene, row) or _wrong_origin(scene, row, decoded.origin)
+def _routed_with_care(context: AuditContext, row: Row) -> Wrong | None:
+    decoded = routed_detail(context.detail)
+    chosen = [context.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
+    wrong = _wrong_columns(context, row) or _wrong_sender(context, row)
+    wrong = wrong or _wrong_original(context, row) or _wrong_origin(context, row, decoded.origin)
     if row[REASON] in OF_SENDERS:
         # Copies share the chunks of their original.
-        wrong = wrong or wrong_chunks(scene, decoded)
-    wrong = wrong or check_transaction(scene, row, decoded.transaction)
+        wrong = wrong or wrong_chunks(context, decoded)
+    wrong = wrong or check_transaction(context, row, decoded.transaction)
     if wrong is not None:
         return wrong
-    message = _message_of(scene, row, decoded)
-    wrong = wrong_schedule(scene, row, decoded, chosen)
-    wrong = wrong or wrong_values(scene, message, decoded, chosen)
+    message = _message_of(context, row, decoded)
+    wrong = wrong_schedule(context, row, decoded, chosen)
+    wrong = wrong or wrong_values(context, message, decoded, chosen)
     if row[REASON] == reasons.ADMINISTRATION:
-        return wrong or _wrong_copy(scene, row, chosen) or scene.unrequested()
-    address = scene.state.addresses.get(row[ADDRESS])
+        return wrong or _wrong_copy(context, row, chosen) or context.unrequested()
+    address = context.state.addresses.get(row[ADDRESS])
     if address is None:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    wrong = wrong or _wrong_reason(scene, row, address, decoded)
-    wrong = wrong or _wrong_repetition(scene, row, address, message)
-    wrong = wrong or _wrong_expiry(scene, row, address, decoded.expires)
-    return wrong or _wrong_queues(scene, row, address, message, chosen, decoded)
+    wrong = wrong or _wrong_reason(context, row, address, decoded)
+    wrong = wrong or _wrong_repetition(context, row, address, message)
+    wrong = wrong or _wrong_expiry(context, row, address, decoded.expires)
+    return wrong or _wrong_queues(context, row, address, message, chosen, decoded)
 
 
-def _wrong_copy(scene: Scene, row: Row, chosen: list[Queue]) -> Wrong | None:
+def _wrong_copy(context: AuditContext, row: Row, chosen: list[Queue]) -> Wrong | None:
     """Check a copy that an administrator made: of what just left, or for the address of a queue."""
-    before = scene.previous
+    before = context.previous
     if row[RELATED]:
         left = before[1] if before is not None else None
-        if left is not None and (left[KIND], left[RELATED]) == (events.MOVED, scene.lsn):
+        if left is not None and (left[KIND], left[RELATED]) == (events.MOVED, context.lsn):
             return None
         return rules.COPY, "no message left its queue for it", (row[RELATED],)
     if row[ADDRESS] in {queue.address.id for queue in chosen}:
@@ -130,18 +134,18 @@ def _wrong_copy(scene: Scene, row: Row, chosen: list[Queue]) -> Wrong | None:
     return rules.COPY, f"its queue is not on address {row[ADDRESS]}", ()
 
 
-def _message_of(scene: Scene, row: Row, decoded: details.RoutedDetail) -> Message:
+def _message_of(context: AuditContext, row: Row, decoded: details.RoutedDetail) -> Message:
     message = Message(
-        scene.lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, scene.headers,
-        scene.body,
+        context.lsn, row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, context.headers,
+        context.body,
     )  # fmt: skip
     if decoded.chunks:
         message.enlarge(events.chunk_lsns(decoded), decoded.body_bytes)
     return message
 
 
-def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
-    wrong = wrong_beginning(scene, row)
+def _wrong_columns(context: AuditContext, row: Row) -> Wrong | None:
+    wrong = wrong_beginning(context, row)
     if wrong is not None:
         return wrong
     if row[FLAGS] & PERSISTENT and row[FLAGS] & BODY_OMITTED:
@@ -154,7 +158,7 @@ def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
 
 
 def _wrong_reason(
-    scene: Scene, row: Row, address: Address, decoded: details.RoutedDetail
+    context: AuditContext, row: Row, address: Address, decoded: details.RoutedDetail
 ) -> Wrong | None:
     """Check what only messages say that found no queue at the address that they were sent to."""
     is_redirected = row[REASON] == reasons.NO_ROUTE
@@ -164,37 +168,39 @@ def _wrong_reason(
         # Then the event before says that only histories took it, but for what was decided between.
         kept = any(
             each[1][REASON] == reasons.HISTORY_ONLY and each[1][RELATED] == row[RELATED]
-            for each in scene.events[: scene.at]
+            for each in context.events[: context.at]
         )
         return None if kept else (rules.ROUTING, "it does not say which address had no queue", ())
-    return wrong_redirection(scene, decoded.unrouted_at, address)
+    return wrong_redirection(context, decoded.unrouted_at, address)
 
 
-def _wrong_repetition(scene: Scene, row: Row, address: Address, message: Message) -> Wrong | None:
+def _wrong_repetition(
+    context: AuditContext, row: Row, address: Address, message: Message
+) -> Wrong | None:
     """Check that its address had no message with the same duplicate id, if its headers say one."""
     ids = address.ids
     if ids is None or row[RELATED] or row[REASON] not in FIRST or row[FLAGS] & LARGE:
         # A large message to several addresses has none: each needs its chunks.
         return None
-    said = view_of(message).get(DUPLICATE_ID) if scene.can_read(message) else None
+    said = view_of(message).get(DUPLICATE_ID) if context.can_read(message) else None
     if said is None or not ids.has(key_of(text_of(said))):
         return None
     return rules.ONCE, f"address '{address.name}' had a message with its duplicate id", ()
 
 
-def _wrong_sender(scene: Scene, row: Row) -> Wrong | None:
+def _wrong_sender(context: AuditContext, row: Row) -> Wrong | None:
     connection = row[CONNECTION]
-    if connection in scene.state.connections:
+    if connection in context.state.connections:
         return None
     if not connection and row[REASON] not in OF_SENDERS:
         return None
-    known = (connection,) if connection < scene.lsn else ()
+    known = (connection,) if connection < context.lsn else ()
     return rules.SENDER, f"connection {connection} is not open", known
 
 
-def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wrong | None:
+def _wrong_expiry(context: AuditContext, row: Row, address: Address, expires: int) -> Wrong | None:
     """Check that the settings, asked again, leave the expiry of a message as it is."""
-    settings = scene.state.settings.resolve(address.name)
+    settings = context.state.settings.resolve(address.name)
     if row[REASON] not in BY_CHOICE or not has_rules(settings):
         return None
     now = row[TIME] // 1000
@@ -209,38 +215,38 @@ def _wrong_expiry(scene: Scene, row: Row, address: Address, expires: int) -> Wro
 # ---- what it was made from
 
 
-def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
+def _wrong_original(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a message is a copy of what its reason says, or of nothing."""
     reason, original = row[REASON], row[RELATED]
     if reason == reasons.SENT:
         why = f"a client sent it, and it is said to be a copy of message {original}"
         return (rules.COPY, why, ()) if original else None
-    if reason in OF_DIVERTS and original and scene.earlier(original) is None:
+    if reason in OF_DIVERTS and original and context.earlier(original) is None:
         return rules.COPY, f"its original, message {original}, was not just sent", ()
     if reason in FROM_QUEUES:
-        before = scene.previous
-        if before is not None and before[1][RELATED] == scene.lsn:
+        before = context.previous
+        if before is not None and before[1][RELATED] == context.lsn:
             return None
         return rules.COPY, "no message left its queue for it", (original,)
     if reason != reasons.DIVERT:
         return None
-    before = scene.earlier(original)
+    before = context.earlier(original)
     if before is None:
         return rules.COPY, f"its original, message {original}, was not just sent", ()
     _, other, _, _, other_body = before
     is_comparable = other[KIND] == events.ROUTED and not (other[FLAGS] | row[FLAGS]) & BODY_OMITTED
-    if is_comparable and other_body != scene.body:
+    if is_comparable and other_body != context.body:
         return rules.COPY, f"its body is not that of message {original}", (original,)
     return None
 
 
-def _wrong_origin(scene: Scene, row: Row, origin: details.Origin | None) -> Wrong | None:
+def _wrong_origin(context: AuditContext, row: Row, origin: details.Origin | None) -> Wrong | None:
     """Check that only a copy says where it was before, and says so for its own reason."""
     reason = row[REASON]
     if reason == reasons.ADMINISTRATION:
         return None
     if origin is None:
-        is_missing = scene.has(BASIS) and reason in OF_ORIGINS
+        is_missing = context.has(BASIS) and reason in OF_ORIGINS
         # Of others the event before was asked what its copy has to say.
         is_missing = is_missing and (reason not in FROM_QUEUES or row[FLAGS] & BODY_OMITTED > 0)
         return (rules.COPY, "it does not say where it was before", ()) if is_missing else None
@@ -252,7 +258,7 @@ def _wrong_origin(scene: Scene, row: Row, origin: details.Origin | None) -> Wron
     if reason == reasons.HISTORY_ONLY and not row[RELATED]:
         return rules.COPY, "a client sent it, and it is said to have been elsewhere", ()
     if reason in (reasons.DIVERT, reasons.HISTORY_ONLY):
-        return wrong_origin_of_copy(scene, row, origin)
+        return wrong_origin_of_copy(context, row, origin)
     return None
 
 
@@ -267,7 +273,7 @@ class _Choice(NamedTuple):
 
 
 def _wrong_queues(
-    scene: Scene,
+    context: AuditContext,
     row: Row,
     address: Address,
     message: Message,
@@ -284,21 +290,21 @@ def _wrong_queues(
     has_histories = len(plain) < len(chosen)
     may_be_named = row[REASON] in BY_CHOICE and len(plain) == 1 and not has_histories
     may_be_named = may_be_named and plain[0].address is address
-    if decoded.named and not is_one_of_several(scene.core, plain[0] if plain else chosen[0]):
+    if decoded.named and not is_one_of_several(context.core, plain[0] if plain else chosen[0]):
         return rules.ROUTING, "its sender named a queue, where no other could get it", ()
-    if decoded.named or (may_be_named and not scene.has(BASIS)):
+    if decoded.named or (may_be_named and not context.has(BASIS)):
         # Its sender named the queue, or may have: then nothing else is asked.
         if may_be_named and (not decoded.named or row[REASON] == reasons.SENT):
             return None if _can_be_named(plain[0]) else _not_named(plain[0])
         return rules.ROUTING, "its sender named a queue, and it went elsewhere", ()
-    full = scene.dropped_at()
+    full = context.dropped_at()
     takers = NOBODY
     if row[REASON] != reasons.NO_ROUTE or not row[RELATED]:
         # What no queue took and is a copy itself is left alone by diverts.
-        takers = takers_of(scene, address, message)
+        takers = takers_of(context, address, message)
     if takers.is_exclusive:
         return rules.DIVERTS, f"divert '{takers.must[0].name}' takes it, and is exclusive", ()
-    wrong = wrong_copies(scene, row, address, takers) if scene.core.diverts.count else None
+    wrong = wrong_copies(context, row, address, takers) if context.core.diverts.count else None
     if wrong is not None:
         return wrong
     if not plain:
@@ -307,9 +313,9 @@ def _wrong_queues(
         return _wrong_history(row, full, takers)
     if row[REASON] == reasons.HISTORY_ONLY:
         return rules.ROUTING, "a queue took it that is no history", ()
-    multicast = _multicast(scene, row, address, message, full)
-    anycast = _anycast(scene, address, message, full)
-    return _compare(scene, row, address, message, plain, anycast, multicast)
+    multicast = _multicast(context, row, address, message, full)
+    anycast = _anycast(context, address, message, full)
+    return _compare(context, row, address, message, plain, anycast, multicast)
 
 
 def _wrong_history(row: Row, full: set[int], takers: Takers) -> Wrong | None:
@@ -340,29 +346,29 @@ def _not_named(queue: Queue) -> Wrong:
 
 
 def _multicast(
-    scene: Scene, row: Row, address: Address, message: Message, full: set[int]
+    context: AuditContext, row: Row, address: Address, message: Message, full: set[int]
 ) -> _Choice:
     must: list[Queue] = []
     may: set[int] = set()
-    for each in (address, *scene.core.wildcards.of(address)):
+    for each in (address, *context.core.wildcards.of(address)):
         for binding in each.multicast:
-            passes = scene.accepts(binding, message)
+            passes = context.accepts(binding, message)
             if passes is None or (passes and each.id in full):
                 may.add(binding.queue.id)
             elif passes:
                 must.append(binding.queue)
     sender = row[CONNECTION]
-    if scene.state.without_own and sender:
-        must = without_own(scene.state, must, sender)
+    if context.state.without_own and sender:
+        must = without_own(context.state, must, sender)
     found = {queue.id for queue in must}
     return _Choice(found, may | found)
 
 
-def _anycast(scene: Scene, address: Address, message: Message, full: set[int]) -> _Choice:
+def _anycast(context: AuditContext, address: Address, message: Message, full: set[int]) -> _Choice:
     must: set[int] = set()
     may: set[int] = set()
     for binding in address.anycast:
-        passes = scene.accepts(binding, message)
+        passes = context.accepts(binding, message)
         if passes and address.id not in full:
             must.add(binding.queue.id)
         if passes is not False:
@@ -371,7 +377,7 @@ def _anycast(scene: Scene, address: Address, message: Message, full: set[int]) -
 
 
 def _compare(
-    scene: Scene,
+    context: AuditContext,
     row: Row,
     address: Address,
     message: Message,
@@ -390,12 +396,12 @@ def _compare(
         return rules.ROUTING, f"it entered {len(in_turn)} anycast queues, and one is for it", ()
     missing = multicast.must - to_each
     if missing and (to_each or not has_type):
-        name = scene.state.queues[min(missing)].name
+        name = context.state.queues[min(missing)].name
         return rules.ROUTING, f"queue '{name}' did not get it, whose filter lets it pass", ()
     if anycast.must and not in_turn and not has_type:
-        name = scene.state.queues[min(anycast.must)].name
+        name = context.state.queues[min(anycast.must)].name
         return rules.ROUTING, f"no anycast queue got it, and '{name}' takes it", ()
-    return _wrong_turn(scene, address, message, in_turn)
+    return _wrong_turn(context, address, message, in_turn)
 
 
 def _why_not_here(queue: Queue, address: Address) -> str:
@@ -405,14 +411,14 @@ def _why_not_here(queue: Queue, address: Address) -> str:
 
 
 def _wrong_turn(
-    scene: Scene, address: Address, message: Message, in_turn: list[Queue]
+    context: AuditContext, address: Address, message: Message, in_turn: list[Queue]
 ) -> Wrong | None:
     """Check that a message of a group entered the anycast queue of its group."""
-    if not in_turn or len(address.anycast) < 2 or not scene.can_read(message):
+    if not in_turn or len(address.anycast) < 2 or not context.can_read(message):
         return None
     if not view_of(message).standard.group_id:
         return None
-    right = next_anycast(scene.core, address, message, {})
+    right = next_anycast(context.core, address, message, {})
     if right is None or right is in_turn[0]:
         return None
     why = f"it entered queue '{in_turn[0].name}', and its group goes to '{right.name}'"
@@ -423,23 +429,23 @@ def _wrong_turn(
 
 
 @checks(events.RECALLED)
-def recalled(scene: Scene, row: Row) -> Wrong | None:
+def recalled(context: AuditContext, row: Row) -> Wrong | None:
     """Check a message of before that a new queue got."""
-    queue = scene.state.queues[row[QUEUE]]
-    decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, scene.detail))
+    queue = context.state.queues[row[QUEUE]]
+    decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, context.detail))
     recall = queue.recall
     if recall is None:
         return rules.HISTORY, f"queue '{queue.name}' has all of its history", (row[MESSAGE],)
     if row[MESSAGE] > recall.until:
         why = f"queue '{queue.name}' gets history up to message {recall.until}"
         return rules.HISTORY, why, (row[MESSAGE],)
-    history = scene.state.queues.get(decoded.history)
+    history = context.state.queues.get(decoded.history)
     if history is None or history.find(row[MESSAGE]) is None:
         why = f"the history, queue {decoded.history}, does not have it"
         return rules.HISTORY, why, (row[MESSAGE],)
     entry = history.get(row[MESSAGE])
     wrong = _wrong_recall(row, entry, recall, decoded)
-    return wrong or wrong_recalled_value(scene, queue, entry.message, decoded)
+    return wrong or wrong_recalled_value(context, queue, entry.message, decoded)
 
 
 def _wrong_recall(

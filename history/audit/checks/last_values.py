@@ -15,13 +15,13 @@ from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import BASIS
+from daybook.history.audit.context import AuditContext, routed_detail
+from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene, routed_detail
 
 
 def wrong_values(
-    scene: Scene, message: Message, decoded: RoutedDetail, chosen: list[Queue]
+    context: AuditContext, message: Message, decoded: RoutedDetail, chosen: list[Queue]
 ) -> Wrong | None:
     """Check the last value keys of a message that enters queues, and that it replaces others."""
     keyed = [queue for queue in chosen if queue.definition.keyed_by]
@@ -29,8 +29,8 @@ def wrong_values(
         return (
             (rules.LAST_VALUE, "no queue compares its value", ()) if decoded.last_values else None
         )
-    can_read = scene.can_read(message) or all(queue.definition.retains for queue in keyed)
-    if _is_later(scene, decoded) or not (can_read or decoded.last_values):
+    can_read = context.can_read(message) or all(queue.definition.retains for queue in keyed)
+    if _is_later(context, decoded) or not (can_read or decoded.last_values):
         right: dict[int, str] = {}
     else:
         right = decoded.last_values
@@ -38,46 +38,46 @@ def wrong_values(
             right = last_values.keys_of(message, keyed)
     if decoded.last_values != right:
         return rules.LAST_VALUE, "it has not the value that it says", ()
-    return wrong_replacement(scene, right)
+    return wrong_replacement(context, right)
 
 
-def _is_later(scene: Scene, decoded: RoutedDetail) -> bool:
+def _is_later(context: AuditContext, decoded: RoutedDetail) -> bool:
     """Whether a message is no value before its time; earlier versions do not say that it has one,
     but set it aside."""
     return decoded.due > 0 or (
-        not scene.has(BASIS)
+        not context.has(BASIS)
         and any(
-            (row[KIND], row[MESSAGE]) == (events.SCHEDULED, scene.lsn)
+            (row[KIND], row[MESSAGE]) == (events.SCHEDULED, context.lsn)
             and row[REASON] == reasons.DELIVERY_TIME
-            for _, row, _, _, _ in scene.following
+            for _, row, _, _, _ in context.following
         )
     )
 
 
-def wrong_replacement(scene: Scene, keys: dict[int, str]) -> Wrong | None:
+def wrong_replacement(context: AuditContext, keys: dict[int, str]) -> Wrong | None:
     """Check that the messages leave at once that this event replaces."""
     wanted = set()
-    for queue, message_id in last_values.older_ones(scene.core, keys) if keys else ():
+    for queue, message_id in last_values.older_ones(context.core, keys) if keys else ():
         entry = queue.find(message_id)
-        if entry is not None and entry.state == READY and message_id != _own(scene):
+        if entry is not None and entry.state == READY and message_id != _own(context):
             wanted.add((queue.id, message_id))
     found = set()
-    for _, other, _, _, _ in scene.following:
-        if not _replaces(other, scene.lsn):
+    for _, other, _, _, _ in context.following:
+        if not _replaces(other, context.lsn):
             break
         found.add((other[QUEUE], other[MESSAGE]))
     if found == wanted:
         return None
     queue_id, message_id = min(found ^ wanted)
-    name = scene.state.queues[queue_id].name
+    name = context.state.queues[queue_id].name
     why = f"in queue '{name}' it replaces message {message_id}, which did not leave"
     if (queue_id, message_id) in found:
         why = f"in queue '{name}' it does not replace message {message_id}, which left"
     return rules.LAST_VALUE, why, (message_id,)
 
 
-def _own(scene: Scene) -> int:
-    return scene.events[scene.at][1][MESSAGE]
+def _own(context: AuditContext) -> int:
+    return context.events[context.at][1][MESSAGE]
 
 
 def _replaces(row: Row, lsn: int) -> bool:
@@ -86,37 +86,39 @@ def _replaces(row: Row, lsn: int) -> bool:
 
 
 def wrong_recalled_value(
-    scene: Scene, queue: Queue, message: Message, decoded: RecalledDetail
+    context: AuditContext, queue: Queue, message: Message, decoded: RecalledDetail
 ) -> Wrong | None:
     """Do the same for a message of before."""
     if decoded.last_values and set(decoded.last_values) != {queue.id}:
         return rules.LAST_VALUE, "its value is for other queues", (message.id,)
-    is_known = decoded.last_values and queue.definition.keyed_by and scene.can_read(message)
+    is_known = decoded.last_values and queue.definition.keyed_by and context.can_read(message)
     if is_known and last_values.keys_of(message, [queue]) != decoded.last_values:
         return rules.LAST_VALUE, "it has not the value that it says", (message.id,)
-    return wrong_replacement(scene, decoded.last_values)
+    return wrong_replacement(context, decoded.last_values)
 
 
-def wrong_due_value(scene: Scene, queue: Queue, entry: Entry, decoded: DueDetail) -> Wrong | None:
+def wrong_due_value(
+    context: AuditContext, queue: Queue, entry: Entry, decoded: DueDetail
+) -> Wrong | None:
     """Do the same for a message whose time has come, and which is a value only now."""
     text = decoded.last_value
     if not queue.definition.keyed_by:
         return (rules.LAST_VALUE, "its queue compares no values", ()) if text else None
-    if scene.can_read(entry.message):
+    if context.can_read(entry.message):
         right = last_values.keys_of(entry.message, [queue]).get(queue.id, "")
         newest = queue.latest_with(key_of(right)) if right else 0
         is_value = newest == entry.message.id and queue.find(newest) is not None
         if text != ("" if is_value else right):
             return rules.LAST_VALUE, "it has not the value that it says", (entry.message.id,)
-    return wrong_replacement(scene, {queue.id: text} if text else {})
+    return wrong_replacement(context, {queue.id: text} if text else {})
 
 
-def why_not_replaced(scene: Scene, queue: Queue, row: Row) -> str:
+def why_not_replaced(context: AuditContext, queue: Queue, row: Row) -> str:
     """Return why no newer message replaced one that was removed for that; empty if one did."""
     if not queue.definition.keyed_by:
         return "the queue is no last value queue"
     newer = row[RELATED]
-    before = scene.earlier(newer)
+    before = context.earlier(newer)
     if before is not None and _enters(before[1], before[2], queue):
         # That event was asked which ones it replaces.
         return ""
@@ -124,7 +126,7 @@ def why_not_replaced(scene: Scene, queue: Queue, row: Row) -> str:
     # One with an earlier id is newer if it was scheduled, and its time came later.
     if newer in (0, row[MESSAGE]):
         return "no newer message replaced it"
-    if scene.can_read(entry.message):
+    if context.can_read(entry.message):
         text = last_values.keys_of(entry.message, [queue]).get(queue.id)
         newest = queue.latest_with(key_of(text)) if text is not None else 0
         if newest != newer or newest == row[MESSAGE]:

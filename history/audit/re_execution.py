@@ -1,4 +1,4 @@
-"""Running an audit over a data directory, in pieces (`history.audit.cutting`).
+"""Running an audit over a data directory, in pieces (`history.audit.pieces`).
 
 A piece has its state from a snapshot and needs nothing of the others, so it does not matter where
 and when it runs. Within a piece the state is read from a temporary index again after every
@@ -19,11 +19,11 @@ from daybook.engine.facts.events import TIME
 from daybook.engine.facts.mismatch import MisfitError
 from daybook.engine.queues.queue import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
-from daybook.history.audit.cutting import beginnings
-from daybook.history.audit.deciders import UNKNOWN, levels_at
+from daybook.history.audit.context import AuditContext, Folded
+from daybook.history.audit.feature_levels import UNKNOWN, levels_at
 from daybook.history.audit.judge import Clock, Judge
+from daybook.history.audit.pieces import beginnings
 from daybook.history.audit.rules import CONSERVED, Breach
-from daybook.history.audit.scene import Folded, Scene
 from daybook.history.scan import event_at
 from daybook.journal.blocks.block import Block
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
@@ -191,16 +191,16 @@ def _judge_piece(
         course = Course(Path(task.directory), disk, task.after, path, piece.notes.append)
         blocks = _blocks(disk, task)
         reached = task.after
-        scene: Scene | None = None
+        context: AuditContext | None = None
         while reached < task.last:
             with course.state_at(reached) as state:
                 judge = Judge(state, reached, Options(), clock)
-                judge.scene.level = task.level
-                if scene is not None:
-                    judge.scene.adopt(scene)
+                judge.context.level = task.level
+                if context is not None:
+                    judge.context.adopt(context)
                 ended = _judge_stretch(judge, blocks, piece, progress, is_in_memory=is_in_memory)
                 piece.counted.append(judge.ledger.counted(min(max(ended, reached), task.last)))
-                scene = judge.scene
+                context = judge.context
             if ended <= reached:
                 break
             reached = ended

@@ -10,9 +10,9 @@ from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, REASON, Row
 from daybook.engine.facts.settlements import OUTCOMES
 from daybook.history.audit import rules
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene
 
 OF_CONSUMERS: Final = frozenset(
     (reasons.CLOSED, reasons.END_OF_BROWSE, reasons.LEFT_OUT, reasons.QUEUE_REMOVED)
@@ -24,10 +24,10 @@ OF_DELIVERIES: Final = frozenset((*OUTCOMES.values(), reasons.UNREADABLE))
 """Why a delivery does."""
 
 
-def noted(scene: Scene, row: Row) -> Wrong | None:
+def noted(context: AuditContext, row: Row) -> Wrong | None:
     """Note that something ends because its connection does."""
     connection, reason = row[CONNECTION], row[REASON]
-    known = scene.ending.setdefault(connection, (reason, scene.lsn))
+    known = context.ending.setdefault(connection, (reason, context.lsn))
     return None if known[0] == reason else _another(known)
 
 
@@ -36,27 +36,27 @@ def _another(known: tuple[int, int]) -> Wrong:
     return rules.ENDED, f"it is for another reason that this ends: {name}", (known[1],)
 
 
-def wrong_attached(scene: Scene, row: Row) -> Wrong | None:
+def wrong_attached(context: AuditContext, row: Row) -> Wrong | None:
     """Check that the connection of a new consumer was not ending."""
-    known = scene.ending.get(row[CONNECTION])
+    known = context.ending.get(row[CONNECTION])
     if known is None:
         return None
     return rules.ENDED, f"connection {row[CONNECTION]} was ending", (known[1],)
 
 
-def wrong_detached(scene: Scene, row: Row) -> Wrong | None:
+def wrong_detached(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a consumer ends for the reason for which its deliveries did."""
     reason = row[REASON]
-    known = scene.leaving.pop(row[CONSUMER], None)
+    known = context.leaving.pop(row[CONSUMER], None)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
         return _another(known)
-    before = scene.previous
+    before = context.previous
     if before is not None and before[1][KIND] == events.RETURNED:
         other = before[1]
         is_own = other[CONSUMER] == row[CONSUMER] and other[REASON] not in OF_DELIVERIES
         if is_own and other[REASON] != reason:
             return _another((other[REASON], before[0]))
-    return noted(scene, row) if reason not in OF_CONSUMERS else None
+    return noted(context, row) if reason not in OF_CONSUMERS else None
 
 
 def _may_follow(before: int, reason: int) -> bool:
@@ -64,45 +64,45 @@ def _may_follow(before: int, reason: int) -> bool:
     return before in OF_CONSUMERS and reason not in OF_CONSUMERS
 
 
-def wrong_return(scene: Scene, row: Row) -> Wrong | None:
+def wrong_return(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a delivery ends by its consumer's word, or because that ends."""
     reason, consumer = row[REASON], row[CONSUMER]
-    known = scene.leaving.get(consumer)
+    known = context.leaving.get(consumer)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
         return _another(known)
     if reason in OF_DELIVERIES:
         return None
-    scene.leaving[consumer] = reason, scene.lsn
+    context.leaving[consumer] = reason, context.lsn
     if reason in OF_CONSUMERS:
         return None
-    other = scene.ending.get(row[CONNECTION])
+    other = context.ending.get(row[CONNECTION])
     return _another(other) if other is not None and other[0] != reason else None
 
 
-def wrong_delivery(scene: Scene, consumer: int) -> Wrong | None:
+def wrong_delivery(context: AuditContext, consumer: int) -> Wrong | None:
     """Check that a consumer that is handed something, or acknowledges it, was not leaving."""
-    known = scene.leaving.get(consumer)
+    known = context.leaving.get(consumer)
     if known is None:
         return None
     return rules.ENDED, f"consumer {consumer} was leaving", (known[1],)
 
 
 @checks(events.CONNECTION_CLOSED)
-def closed(scene: Scene, row: Row) -> Wrong | None:
+def closed(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a connection ends for the reason for which what it had did."""
-    known = scene.ending.pop(row[CONNECTION], None)
+    known = context.ending.pop(row[CONNECTION], None)
     return _another(known) if known is not None and known[0] != row[REASON] else None
 
 
 @checks(events.TRANSACTION_ROLLED_BACK)
-def rolled_back(scene: Scene, row: Row) -> Wrong | None:
+def rolled_back(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a transaction that left nothing was of an open connection."""
     found = cast(
         details.TransactionDetail,
-        events.decode_detail(events.TRANSACTION_ROLLED_BACK, scene.detail),
+        events.decode_detail(events.TRANSACTION_ROLLED_BACK, context.detail),
     )
-    if row[CONNECTION] not in scene.state.connections:
+    if row[CONNECTION] not in context.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     if found.first or found.events:
         return rules.COMMIT, "it was rolled back, and names events", ()
-    return noted(scene, row) if row[REASON] not in OF_TRANSACTIONS else None
+    return noted(context, row) if row[REASON] not in OF_TRANSACTIONS else None

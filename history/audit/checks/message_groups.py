@@ -14,24 +14,26 @@ from daybook.engine.queues import groups
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.registry import after
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Scene
 
 GROUPS_MAX: Final = 20_000
 """How many groups of one queue are followed."""
 
 
-def wrong_group(scene: Scene, queue: Queue, message: Message, consumer: Consumer) -> Wrong | None:
+def wrong_group(
+    context: AuditContext, queue: Queue, message: Message, consumer: Consumer
+) -> Wrong | None:
     """Check that a message goes to the consumer that has its group, and note which one has it."""
     definition = queue.definition
     is_by_rule = not (definition.group_hashing or definition.exclusive or queue.holder is not None)
-    if not (is_by_rule and definition.group_buckets and scene.can_read(message)):
+    if not (is_by_rule and definition.group_buckets and context.can_read(message)):
         return None
     key = groups.bucket_of(definition, message)
     if key < 0:
         return None
-    known = scene.groups.setdefault(queue.id, {})
+    known = context.groups.setdefault(queue.id, {})
     holder = known.get(key)
     closes = groups.closes(message)
     if holder is None:
@@ -51,10 +53,10 @@ def wrong_group(scene: Scene, queue: Queue, message: Message, consumer: Consumer
 @after(events.QUEUE_UPDATED)
 @after(events.QUEUE_DELETED)
 @after(events.GROUPS_RESET)
-def _changed(scene: Scene, row: Row) -> None:
-    scene.groups.pop(row[QUEUE], None)
+def _changed(context: AuditContext, row: Row) -> None:
+    context.groups.pop(row[QUEUE], None)
 
 
 @after(events.SETTINGS_CHANGED)
-def _settings_changed(scene: Scene, row: Row) -> None:
-    scene.groups.clear()
+def _settings_changed(context: AuditContext, row: Row) -> None:
+    context.groups.clear()

@@ -36,11 +36,11 @@ from daybook.engine.settings.expiry_rules import has_rules
 from daybook.engine.state.diverts import Divert
 from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
-from daybook.history.audit.deciders import BASIS
-from daybook.history.audit.grouping import check_transaction
+from daybook.history.audit.checks.related_events import check_transaction
+from daybook.history.audit.context import AuditContext, Folded, routed_detail
+from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
-from daybook.history.audit.scene import Folded, Scene, routed_detail
 
 OF_DIVERTS: Final = frozenset((reasons.DIVERT, reasons.HISTORY_ONLY, reasons.NO_ROUTE))
 """The reasons of copies that diverts made."""
@@ -64,18 +64,18 @@ class Takers(NamedTuple):
 NOBODY: Final = Takers((), (), is_some=False)
 
 
-def takers_of(scene: Scene, address: Address, message: Message) -> Takers:
+def takers_of(context: AuditContext, address: Address, message: Message) -> Takers:
     """Return which diverts of an address take a message that was sent there."""
-    core = scene.core
+    core = context.core
     found = core.diverts.of(address.name) if core.diverts.count else ()
     if not found:
         return NOBODY
     # Filters were asked before the settings changed when it expires.
-    can_read = not has_rules(scene.state.settings.resolve(address.name))
-    can_read = can_read and scene.can_read(message)
+    can_read = not has_rules(context.state.settings.resolve(address.name))
+    can_read = can_read and context.can_read(message)
     yes, perhaps = [], []
     for divert in found:
-        takes = _takes(scene, divert, message, can_read=can_read)
+        takes = _takes(context, divert, message, can_read=can_read)
         if takes:
             yes.append(divert)
         elif takes is None:
@@ -88,14 +88,16 @@ def takers_of(scene: Scene, address: Address, message: Message) -> Takers:
     return Takers(must, (*yes, *perhaps), is_some=bool(yes))
 
 
-def _takes(scene: Scene, divert: Divert, message: Message, *, can_read: bool) -> bool | None:
+def _takes(
+    context: AuditContext, divert: Divert, message: Message, *, can_read: bool
+) -> bool | None:
     text = divert.definition.filter
     if not text:
         return True
     if not can_read:
         return None
     if divert.matcher is None:
-        core = scene.core
+        core = context.core
         divert.matcher = core.options.compile_filter(text, core.address_name)
     return divert.matcher.matches(message)
 
@@ -103,15 +105,15 @@ def _takes(scene: Scene, divert: Divert, message: Message, *, can_read: bool) ->
 # ---- copies
 
 
-def wrong_copies(scene: Scene, row: Row, address: Address, takers: Takers) -> Wrong | None:
+def wrong_copies(context: AuditContext, row: Row, address: Address, takers: Takers) -> Wrong | None:
     """Check that each divert that takes the message of this event made its copies, and no other."""
-    arrived = list(_copies(scene))
+    arrived = list(_copies(context))
     for event in arrived:
         wrong = _wrong_facts(row, event)
         if wrong is not None:
             return wrong
-    created = _created(scene) if arrived else {}
-    left = [_arrival(scene, created, event) for event in arrived]
+    created = _created(context) if arrived else {}
+    left = [_arrival(context, created, event) for event in arrived]
     for divert in takers.must:
         for target in divert.definition.forwarding_addresses:
             found = _find(left, target, plain(divert.name))
@@ -129,14 +131,14 @@ def wrong_copies(scene: Scene, row: Row, address: Address, takers: Takers) -> Wr
     return None
 
 
-def _copies(scene: Scene) -> Iterator[Folded]:
+def _copies(context: AuditContext) -> Iterator[Folded]:
     """Return the copies that diverts made of the message of this event, in the same block."""
-    before = scene.events[scene.at]
-    for event in scene.following:
+    before = context.events[context.at]
+    for event in context.following:
         row = event[1]
-        if row[KIND] in IN_TRANSACTIONS and row[RELATED] == scene.lsn:
+        if row[KIND] in IN_TRANSACTIONS and row[RELATED] == context.lsn:
             # What left a queue meanwhile has other copies: the event before says so.
-            is_dead = before[1][MESSAGE] == scene.lsn and before[1][RELATED] == event[0]
+            is_dead = before[1][MESSAGE] == context.lsn and before[1][RELATED] == event[0]
             if not is_dead and (row[KIND] != events.ROUTED or row[REASON] in OF_DIVERTS):
                 yield event
         before = event
@@ -150,21 +152,21 @@ def _find(left: list[tuple[str, str]], target: str, name: str) -> tuple[str, str
     return None
 
 
-def _created(scene: Scene) -> dict[int, str]:
+def _created(context: AuditContext) -> dict[int, str]:
     """Return the names of the addresses that later events of the block create."""
     return {
         row[ADDRESS]: cast(AddressDetail, events.decode_detail(row[KIND], detail)).name
-        for _, row, detail, _, _ in scene.following
+        for _, row, detail, _, _ in context.following
         if row[KIND] == events.ADDRESS_CREATED
     }
 
 
-def _arrival(scene: Scene, created: dict[int, str], event: Folded) -> tuple[str, str]:
+def _arrival(context: AuditContext, created: dict[int, str], event: Folded) -> tuple[str, str]:
     """Return to which address a copy was sent, and by which divert; empty if it does not say."""
     _, row, detail, _, _ = event
 
     def name_of(number: int) -> str:
-        address = scene.state.addresses.get(number)
+        address = context.state.addresses.get(number)
         return address.name if address is not None else created.get(number, "")
 
     name = name_of(row[ADDRESS])
@@ -200,96 +202,100 @@ def _wrong_facts(row: Row, event: Folded) -> Wrong | None:
 
 
 @checks(events.DIVERTED)
-def diverted(scene: Scene, row: Row) -> Wrong | None:
+def diverted(context: AuditContext, row: Row) -> Wrong | None:
     """Check a message that only diverts took."""
-    decoded = cast(DivertedDetail, events.decode_detail(events.DIVERTED, scene.detail))
-    wrong = _wrong_columns(scene, row)
+    decoded = cast(DivertedDetail, events.decode_detail(events.DIVERTED, context.detail))
+    wrong = _wrong_columns(context, row)
     if wrong is not None:
         return wrong
-    address = scene.state.addresses.get(row[ADDRESS])
+    address = context.state.addresses.get(row[ADDRESS])
     if address is None:
         return rules.ROUTING, f"address {row[ADDRESS]} does not exist", ()
-    if decoded.basis is None and scene.has(BASIS):
+    if decoded.basis is None and context.has(BASIS):
         return rules.DIVERTS, "it does not say what it was decided from", ()
     if (row[REASON] == reasons.NO_ROUTE) != (decoded.unrouted_at > 0):
         return rules.DIVERTS, "only what found no queue says where that was", ()
-    wrong = wrong_redirection(scene, decoded.unrouted_at, address) or _wrong_original(scene, row)
-    wrong = wrong or check_transaction(scene, row, decoded.transaction)
+    wrong = wrong_redirection(context, decoded.unrouted_at, address) or _wrong_original(
+        context, row
+    )
+    wrong = wrong or check_transaction(context, row, decoded.transaction)
     if wrong is not None:
         return wrong
-    message = _message_of(scene, row, decoded.basis)
-    takers = takers_of(scene, address, message)
+    message = _message_of(context, row, decoded.basis)
+    takers = takers_of(context, address, message)
     wrong = _wrong_names(decoded.diverts, takers, address)
     if wrong is not None:
         return wrong
     named = tuple(each for each in takers.may if each.name in decoded.diverts)
-    wrong = wrong_copies(scene, row, address, Takers(named, takers.may, is_some=True))
+    wrong = wrong_copies(context, row, address, Takers(named, takers.may, is_some=True))
     if wrong is None and not named[0].definition.exclusive and decoded.basis is not None:
-        wrong = _wrong_queue(scene, row, address, message, decoded.basis)
+        wrong = _wrong_queue(context, row, address, message, decoded.basis)
     return wrong
 
 
-def wrong_beginning(scene: Scene, row: Row) -> Wrong | None:
+def wrong_beginning(context: AuditContext, row: Row) -> Wrong | None:
     """Check what every event has by which a message begins."""
-    if row[MESSAGE] != scene.lsn:
-        why = f"the id of a message is its event, {scene.lsn}, not {row[MESSAGE]}"
+    if row[MESSAGE] != context.lsn:
+        why = f"the id of a message is its event, {context.lsn}, not {row[MESSAGE]}"
         return rules.NUMBERED, why, ()
     if row[PRIORITY] >= PRIORITIES:
         return rules.COLUMNS, f"its priority is {row[PRIORITY]}, and 9 is the highest", ()
     return None
 
 
-def _wrong_columns(scene: Scene, row: Row) -> Wrong | None:
-    wrong = wrong_beginning(scene, row)
+def _wrong_columns(context: AuditContext, row: Row) -> Wrong | None:
+    wrong = wrong_beginning(context, row)
     if wrong is not None:
         return wrong
     # A copy that is only diverted says still that its original was large.
     unknown = REDELIVERED | BODY_OMITTED | (0 if row[RELATED] else LARGE)
     if row[FLAGS] & unknown:
         return rules.COLUMNS, "it is new, and its copies have its content", ()
-    if row[CONNECTION] and row[CONNECTION] not in scene.state.connections:
+    if row[CONNECTION] and row[CONNECTION] not in context.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     return None
 
 
-def _wrong_original(scene: Scene, row: Row) -> Wrong | None:
+def _wrong_original(context: AuditContext, row: Row) -> Wrong | None:
     """Check that it is a copy of what was just sent, or of what just left a queue."""
     original = row[RELATED]
     if not original:
         return None
-    before = scene.earlier(original)
+    before = context.earlier(original)
     if before is not None and before[1][KIND] in IN_TRANSACTIONS:
         return None
-    previous = scene.previous
+    previous = context.previous
     # A dead letter, or one that expired.
     left = previous[1] if previous is not None else None
-    if left is not None and left[MESSAGE] == original and left[RELATED] == scene.lsn:
+    if left is not None and left[MESSAGE] == original and left[RELATED] == context.lsn:
         return None
     return rules.COPY, f"its original, message {original}, was not just sent", (original,)
 
 
-def wrong_redirection(scene: Scene, unrouted_at: int, target: Address) -> Wrong | None:
+def wrong_redirection(context: AuditContext, unrouted_at: int, target: Address) -> Wrong | None:
     """Check that what no queue of an address took goes to this one, by the settings in force."""
     if not unrouted_at:
         return None
-    address = scene.state.addresses.get(unrouted_at)
+    address = context.state.addresses.get(unrouted_at)
     if address is None:
         return rules.ROUTING, f"address {unrouted_at} does not exist", ()
-    settings = scene.state.settings.resolve(address.name)
+    settings = context.state.settings.resolve(address.name)
     if settings.send_to_dla_on_no_route and settings.dead_letter_address == target.name:
         return None
     why = f"what no queue of address '{address.name}' takes does not go to '{target.name}'"
     return rules.ROUTING, why, ()
 
 
-def _message_of(scene: Scene, row: Row, basis: Basis | None) -> Message:
+def _message_of(context: AuditContext, row: Row, basis: Basis | None) -> Message:
     """Return what filters read of a message; nothing if its headers are not journaled."""
     flags = row[FLAGS]
-    if basis is None or not (scene.headers or flags & PERSISTENT):
+    if basis is None or not (context.headers or flags & PERSISTENT):
         flags |= BODY_OMITTED
     expires = basis.expires if basis is not None else 0
-    message = Message(scene.lsn, row[ADDRESS], row[PRIORITY], flags, expires, scene.headers, b"")
-    message.enlarge((scene.lsn,), basis.body_bytes if basis is not None else 0)
+    message = Message(
+        context.lsn, row[ADDRESS], row[PRIORITY], flags, expires, context.headers, b""
+    )
+    message.enlarge((context.lsn,), basis.body_bytes if basis is not None else 0)
     return message
 
 
@@ -311,7 +317,7 @@ def _wrong_names(listed: tuple[str, ...], takers: Takers, address: Address) -> W
 
 
 def _wrong_queue(
-    scene: Scene, row: Row, address: Address, message: Message, basis: Basis
+    context: AuditContext, row: Row, address: Address, message: Message, basis: Basis
 ) -> Wrong | None:
     """Check that no queue of the address, nor a history, had to get it as well."""
     if basis.text:
@@ -320,33 +326,35 @@ def _wrong_queue(
     routing_type = basis.routing_type or None
     bindings = list(address.anycast) if routing_type != MULTICAST else []
     if routing_type != ANYCAST:
-        for each in (address, *scene.core.wildcards.of(address)):
+        for each in (address, *context.core.wildcards.of(address)):
             bindings += each.multicast
     for binding in bindings:
-        if not scene.accepts(binding, message):
+        if not context.accepts(binding, message):
             continue
-        if without_own(scene.state, [binding.queue], row[CONNECTION]):
+        if without_own(context.state, [binding.queue], row[CONNECTION]):
             why = f"queue '{binding.queue.name}' takes it, and did not get it"
             return rules.ROUTING, why, ()
     types = address.definition.routing_types
-    if retroactive.is_kept(scene.core, address) and any(
+    if retroactive.is_kept(context.core, address) and any(
         each in address.histories and routing_type in (None, each) for each in types
     ):
         return rules.ROUTING, "its address keeps it for queues to come", ()
     return None
 
 
-def wrong_origin_of_copy(scene: Scene, row: Row, origin: details.Origin | None) -> Wrong | None:
+def wrong_origin_of_copy(
+    context: AuditContext, row: Row, origin: details.Origin | None
+) -> Wrong | None:
     """Check that a divert of the address of the original forwards a copy to this address."""
-    before = scene.earlier(row[RELATED])
+    before = context.earlier(row[RELATED])
     if origin is None or before is None:
         return None
-    address = scene.state.addresses.get(before[1][ADDRESS])
-    target = scene.state.addresses.get(row[ADDRESS])
+    address = context.state.addresses.get(before[1][ADDRESS])
+    target = context.state.addresses.get(row[ADDRESS])
     if origin.message != row[RELATED]:
         why = f"it is a copy of message {origin.message}, and of message {row[RELATED]}"
         return rules.COPY, why, (row[RELATED],)
-    there = scene.core.diverts.of(address.name) if address is not None else ()
+    there = context.core.diverts.of(address.name) if address is not None else ()
     for divert in there:
         targets = divert.definition.forwarding_addresses
         if plain(divert.name) == origin.queue and target is not None and target.name in targets:

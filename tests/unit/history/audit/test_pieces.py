@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from daybook.history.audit import cutting
-from daybook.history.audit.cutting import FOLD_SHARE, beginnings, end_of_block
+from daybook.history.audit import pieces
+from daybook.history.audit.pieces import FOLD_SHARE, beginnings, end_of_block
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import Disk, RealDisk
 from tests.support.histories import write_history
@@ -25,7 +25,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Disk:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutting, "PIECE_EVENTS_MIN", 20)
+    monkeypatch.setattr(pieces, "PIECE_EVENTS_MIN", 20)
 
 
 def costs(begins: list[int], places: list[int], last: int) -> list[float]:
