@@ -76,7 +76,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("*", "missing,twice", ERASED),
     ("*", "swapped", ORDER),
     ("", "blocks swapped", ORDER),
-    ("Routed", "priority,flags.*,connection,detail.expires", SENDER),
+    ("Routed", "priority,flags.*,connection,detail.expires,detail.due", SENDER),
     ("Routed", "detail.chunks,detail.body_bytes", SENDER),
     ("Carried", "*", UNREADABLE),
     ("Seen", "priority,flags.*,message", UNREADABLE),
