@@ -29,7 +29,7 @@ def keys_of(message: Message, queues: list[Queue]) -> dict[int, str]:
     found = {}
     by_name: dict[str, str | None] = {"": None}
     for queue in queues:
-        if queue.definition.retains:
+        if queue.retains:
             found[queue.id] = key_of_address(message.address_id)
             continue
         name = queue.definition.keyed_by

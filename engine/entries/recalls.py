@@ -170,7 +170,7 @@ def _history(core: Core, queue: Queue, recall: Recall) -> Queue | None:
 
 def _is_for(core: Core, history: Queue, queue: Queue) -> bool:
     """Whether messages of a history would have entered a queue; of retained ones, perhaps some."""
-    if history.definition.retains:
+    if history.retains:
         return True
     kept_for = core.state.address_by_name.get(history.definition.keeps)
     if kept_for is None or history.definition.routing_type != queue.definition.routing_type:
@@ -198,7 +198,7 @@ def _next(history: Queue, position: int) -> list[Entry]:
 
 def _go_on_in(core: Core, queue: Queue, recall: Recall, history: Queue) -> bool:
     """Recall some messages of a history; return whether it has more."""
-    is_retained = history.definition.retains
+    is_retained = history.retains
     if is_retained and not queue.address.is_wildcard:
         entries = retained_messages.after(core, history, queue.address, recall.seen)
     elif is_retained:

@@ -123,7 +123,7 @@ def histories_of(core: Core, queue: Queue) -> list[int]:
         return [
             number
             for number, each in core.state.histories.items()
-            if not each.definition.retains and each.address.host == host
+            if not each.retains and each.address.host == host
         ]
     history = queue.address.histories.get(queue.definition.routing_type)
     return [history.id] if history is not None else []
@@ -131,7 +131,7 @@ def histories_of(core: Core, queue: Queue) -> list[int]:
 
 def refuse_use(queue: Queue) -> Refusal:
     """Refuse what only the broker does with a history."""
-    if queue.definition.retains:
+    if queue.retains:
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{queue.name}' has the retained messages of all topics; it can be listed, "

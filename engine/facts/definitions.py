@@ -22,8 +22,6 @@ from typing import (
 
 import msgspec
 
-from daybook.engine.names.names import RETAINED_PLACE, plain
-
 RoutingType: TypeAlias = Literal["anycast", "multicast"]
 ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
@@ -232,11 +230,6 @@ class QueueDefinition(Detail, frozen=True):
     client_id: str = ""
 
     keeps: str = ""
-
-    @property
-    def retains(self) -> bool:
-        """Whether it has the retained messages of all addresses of its virtual host."""
-        return bool(self.keeps) and plain(self.keeps) == RETAINED_PLACE
 
     @property
     def keyed_by(self) -> str:

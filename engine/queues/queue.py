@@ -20,7 +20,7 @@ from daybook.engine.facts import life
 from daybook.engine.facts.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.facts.details import Origin
 from daybook.engine.messages.message import PRIORITIES, Filter, Message
-from daybook.engine.names.names import owner_of
+from daybook.engine.names.names import RETAINED_PLACE, owner_of, plain
 from daybook.engine.names.syntax import syntax_of
 from daybook.engine.queues.entry import (
     HELD_LEVEL,
@@ -222,6 +222,12 @@ class Queue:
     def is_paused(self) -> bool:
         """Whether nothing is delivered: it or its address is paused, or it waits for history."""
         return self.paused or self.address.definition.paused or self.recall is not None
+
+    @property
+    def retains(self) -> bool:
+        """Whether it has the retained messages of all addresses of its virtual host."""
+        keeps = self.definition.keeps
+        return bool(keeps) and plain(keeps) == RETAINED_PLACE
 
     @property
     def aside_count(self) -> int:

@@ -158,7 +158,7 @@ def _histories(state: State) -> Iterator[str]:
 def _retained(state: State) -> Iterator[str]:
     """An address retains one message at most, and none that does not exist or is elsewhere."""
     for queue in state.histories.values():
-        if not queue.definition.retains:
+        if not queue.retains:
             continue
         found = [entry.message.address_id for entry in queue.entries.values()]
         if len(found) != len(set(found)):

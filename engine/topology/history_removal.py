@@ -27,7 +27,7 @@ def review(core: Core) -> None:
         looked += 1
         if not looked & ((1 << LOOK_SHIFT) - 1):
             core.budget.spent += 1
-        if history is None or history.definition.retains:
+        if history is None or history.retains:
             continue
         kept_for = core.state.address_by_name.get(history.definition.keeps)
         if kept_for is not None and is_kept(core, kept_for):

@@ -113,9 +113,7 @@ class Player:
     def _not_left_yet(self, place: str) -> set[int]:
         """What a history has though it is too long: as long as an earlier queue reads it, and until
         a later slice of work."""
-        histories = [
-            each for each in self.world.state.histories.values() if not each.definition.retains
-        ]
+        histories = [each for each in self.world.state.histories.values() if not each.retains]
         if "b.x" not in PLACES[place]:
             return set()
         return {number for each in histories for number in each.entries}

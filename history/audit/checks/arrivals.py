@@ -331,7 +331,7 @@ def _wrong_history(row: Row, full: set[int], takers: Takers) -> Wrong | None:
 def _foreign_history(chosen: list[Queue], address: Address) -> Wrong | None:
     for queue in chosen:
         keeps = queue.definition.keeps
-        if keeps and keeps != address.name and not queue.definition.retains:
+        if keeps and keeps != address.name and not queue.retains:
             return rules.ROUTING, f"queue '{queue.name}' has the history of address '{keeps}'", ()
     return None
 

@@ -420,7 +420,7 @@ def _by_administrator(context: AuditContext, queue: Queue, row: Row) -> str:
 
 def _with_its_queue(context: AuditContext, queue: Queue, row: Row) -> str:
     definition = queue.definition
-    if queue.deleting or definition.temporary or definition.retains:
+    if queue.deleting or definition.temporary or queue.retains:
         return ""
     is_deleted = any(
         later[KIND] in DELETIONS and later[QUEUE] == queue.id
@@ -469,7 +469,7 @@ def _without_consumers(context: AuditContext, queue: Queue, row: Row) -> str:
 
 def _too_old(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
-    if not keeps or queue.definition.retains:
+    if not keeps or queue.retains:
         return "the queue is no history"
     if row[MESSAGE] <= retroactive.too_old(context.core, keeps):
         return ""
@@ -478,7 +478,7 @@ def _too_old(context: AuditContext, queue: Queue, row: Row) -> str:
 
 def _too_large(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
-    if not keeps or queue.definition.retains:
+    if not keeps or queue.retains:
         return "the queue is no history"
     size = context.state.settings.resolve(keeps).retroactive_bytes
     if not 0 < size < queue.bytes and not (size and queue.transient_count):
@@ -488,7 +488,7 @@ def _too_large(context: AuditContext, queue: Queue, row: Row) -> str:
 
 
 def _forgotten(context: AuditContext, queue: Queue, row: Row) -> str:
-    return "" if queue.definition.retains else "the queue has no retained messages"
+    return "" if queue.retains else "the queue has no retained messages"
 
 
 _REMOVALS: Final[dict[int, Callable[[AuditContext, Queue, Row], str]]] = {

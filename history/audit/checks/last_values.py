@@ -29,7 +29,7 @@ def wrong_values(
         return (
             (rules.LAST_VALUE, "no queue compares its value", ()) if decoded.last_values else None
         )
-    can_read = context.can_read(message) or all(queue.definition.retains for queue in keyed)
+    can_read = context.can_read(message) or all(queue.retains for queue in keyed)
     if _is_later(context, decoded) or not (can_read or decoded.last_values):
         right: dict[int, str] = {}
     else:

@@ -57,7 +57,7 @@ def committed(context: AuditContext, row: Row) -> Wrong | None:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", ()
     begin = context.at - found.events
     if found.first + found.events != context.lsn or begin < 0:
-        why = f"it names {found.events} events from {found.first}, and is event {context.lsn} itself"
+        why = f"it names {found.events} events from {found.first}; it is event {context.lsn} itself"
         return rules.COMMIT, why, (found.first,)
     for other_lsn, other, other_detail, _, _ in context.events[begin : context.at]:
         kind = other[KIND]
