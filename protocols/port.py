@@ -78,6 +78,47 @@ class DeliveredMessage(Protocol):
         ...
 
 
+# ---- what sessions know of their peers
+
+
+class Certificate(NamedTuple):
+    """The certificate that a peer has shown: its holder, as `CN=...,O=...`, and the login that the
+    acceptor reads in it, "" for none.
+
+    `is_verified` says that an authority of the acceptor vouches for it.
+    """
+
+    subject: str
+    login: str
+    is_verified: bool
+
+
+class Caller:
+    """The peer of a connection, as the layers below its session know it.
+
+    `name` is its address and port. What its layers learn is known before the first byte comes to
+    the session: whether they encrypt, the `certificate` that it has shown, None for none, and the
+    data that bind a login to this one connection (RFC 5929), by type.
+    """
+
+    __slots__ = ("bindings", "certificate", "is_encrypted", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+        self.is_encrypted = False
+        self.certificate: Certificate | None = None
+        self.bindings: dict[str, bytes] = {}
+
+
+class Login(NamedTuple):
+    """A login to be checked; with `by_certificate` the certificate of the peer proves it, and the
+    other two do not matter."""
+
+    login: str
+    passcode: str
+    by_certificate: bool = False
+
+
 # ---- what sessions offer the server
 
 
@@ -134,9 +175,11 @@ class MessagingSession(Session, Protocol):
 
     - sends output when LSN `gate` is durable, with the bodies of large messages (`bodies`) in their
       places;
-    - answers a `login_request` (login, passcode, client id; for `virtual_host`) with
-      `authenticated`; after that
-      `connection` is the engine's id of the connection;
+    - answers a `login_request` with `authenticated`, which only says who the peer is;
+    - answers a `host_request`, the virtual host that the peer asks for, with `admitted`; the
+      session then opens the connection in the engine, as soon as the peer has said all that
+      belongs to it, and from then on `connection` is the engine's id of it. A session whose peer
+      takes too long for that ends itself;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
       connection's turn (`engine.limits.waiting_senders`);
@@ -149,19 +192,14 @@ class MessagingSession(Session, Protocol):
     bodies: list[Body]
     gate: int
     connection: int
-    login_request: tuple[str, str, str] | None
+    login_request: Login | None
+    host_request: str | None
     refusal: tuple[int, str, str, str] | None
     is_blocked: bool
     is_unheard: bool
     is_withheld: bool
     urgent: bytes
     has_stalled: bool
-
-    @property
-    def virtual_host(self) -> str:
-        """The virtual host that the peer asked for, once there is a `login_request`; that is
-        `UNKNOWN_HOST` if there is none of the name: then no login is good enough."""
-        ...
 
     @property
     def held_bytes(self) -> int:
@@ -175,6 +213,11 @@ class MessagingSession(Session, Protocol):
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:
         """The answer to `login_request`: the user's name, or None and the reason for people."""
+        ...
+
+    def admitted(self, text: str, now: int) -> None:
+        """The answer to `host_request`: "" or the reason, for people, why the user may not use the
+        host. No user may use `UNKNOWN_HOST`."""
         ...
 
     def listen_again(self, now: int) -> None:
@@ -343,7 +386,7 @@ class Messaging(Protocol):
     room: int
     tunes_room: bool
 
-    def session(self, broker: BrokerPort, peer: str, server_name: str) -> MessagingSession:
+    def session(self, broker: BrokerPort, caller: Caller, server_name: str) -> MessagingSession:
         """Make the session of a connection."""
         ...
 

@@ -184,6 +184,7 @@ class Service:
             clock=_now,
             schedule=self._schedule_turn,
             authenticate=self.door.logins.begin,
+            admit=self.door.logins.admit,
         )
         self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
         self.hub.on_notice = log.warning

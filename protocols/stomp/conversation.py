@@ -16,7 +16,7 @@ from daybook.engine.commands import (
 from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, TIMEOUT
 from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.port import BrokerPort
+from daybook.protocols.port import BrokerPort, Caller, Login
 from daybook.protocols.stomp.heart_beats import HeartBeats
 from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.subscription import Subscription
@@ -52,20 +52,20 @@ class Conversation(Output):
     """
 
     __slots__ = (
-        "_body_by", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats", "_peer",
-        "_server_name", "broker", "by_consumer", "by_key", "by_serial", "client_id",
+        "_body_by", "_caller", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats",
+        "_server_name", "_user", "broker", "by_consumer", "by_key", "by_serial", "client_id",
         "close_delay_ms", "closing", "connection", "error", "handle", "has_more", "has_stalled",
-        "is_blocked", "is_unheard", "is_withheld", "kept", "login_request", "next_deadline",
-        "parts", "refusal", "serials", "state", "urgent",
+        "host_request", "is_blocked", "is_unheard", "is_withheld", "kept", "login_request",
+        "next_deadline", "parts", "refusal", "serials", "state", "urgent",
     )  # fmt: skip
 
     def __init__(
-        self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
+        self, broker: BrokerPort, options: StompOptions, caller: Caller, server_name: str
     ) -> None:
         super().__init__(options)
         self.broker: BrokerPort = broker
         self.handle: Callable[[Command, int], int | Refusal] = broker.handle
-        self._peer: str = peer
+        self._caller: Caller = caller
         self._server_name: str = server_name
         self.state: str = states.NEW
         self.connection: int = 0
@@ -74,7 +74,9 @@ class Conversation(Output):
         self.closing: bool = False
         self.error: str = ""
         self.close_delay_ms: int = 0
-        self.login_request: tuple[str, str, str] | None = None
+        self.login_request: Login | None = None
+        self.host_request: str | None = None
+        self._user: str = ""
         # Why the peer was refused: reason, protocol, login and text.
         self.refusal: tuple[int, str, str, str] | None = None
         self._handshake: Handshake | None = None
@@ -104,11 +106,6 @@ class Conversation(Output):
 
     # ---------------------------------------------------------------- commands
 
-    @property
-    def virtual_host(self) -> str:
-        """The virtual host that the peer asked for."""
-        return self.options.host
-
     def do(self, command: Command, now: int) -> int:
         """Execute a command; a refusal is raised as the exception of `refused`."""
         answer = self.handle(command, now)
@@ -134,12 +131,12 @@ class Conversation(Output):
 
     # ---------------------------------------------------------------- login, time, the end
 
-    def _opened(self, shake: Handshake, user: str, now: int) -> None:
+    def _open(self, shake: Handshake, user: str, now: int) -> None:
         assert shake.host != UNKNOWN_HOST, "no user may use a virtual host that does not exist"
         room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
         answer = self.do(
             OpenConnection(
-                self._protocol(), self._peer, user, shake.client_id, room,
+                self._protocol(), self._caller.name, user, shake.client_id, room,
                 finds_holders=self.version == V10, host=shake.host,
             ),
             now,
@@ -291,7 +288,7 @@ class Conversation(Output):
             self.close_delay_ms = delay_ms
         self.state = states.CLOSED
         self.next_deadline = 0
-        self.login_request = None
+        self.login_request = self.host_request = None
         for subscription in self.by_key.values():
             subscription.is_open = False
         self.by_key.clear()

@@ -8,6 +8,7 @@ import msgspec
 from daybook.engine.names.syntax import syntax_of
 from daybook.protocols.port import (
     BrokerPort,
+    Caller,
     Count,
     Duration,
     Flag,
@@ -216,9 +217,9 @@ class Stomp:
         self.room = self.options.room or ROOM_MAX
         self.tunes_room = not self.options.room
 
-    def session(self, broker: BrokerPort, peer: str, server_name: str) -> Session:
+    def session(self, broker: BrokerPort, caller: Caller, server_name: str) -> Session:
         """Make the session of a connection."""
-        return Session(broker, self.options, peer, server_name)
+        return Session(broker, self.options, caller, server_name)
 
 
 def refusal(why: str) -> bytes:

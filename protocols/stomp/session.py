@@ -15,7 +15,7 @@ from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR
 from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing.send_outcome import Outcome
-from daybook.protocols.port import BrokerPort
+from daybook.protocols.port import BrokerPort, Caller, Login
 from daybook.protocols.stomp.actions import (
     ACTIONS,
     MESSAGE_ID_DIGITS_MAX,
@@ -75,7 +75,8 @@ class Session(Conversation):
       none) is reached, and reads the new `next_deadline` after `tick` and `authenticated`;
     - after each call takes `out`, `bodies` and `gate`: the bytes may be sent when LSN `gate` is
       durable, with the bodies of large messages in their places;
-    - when `login_request` (login, passcode, client id) is set, answers with `authenticated`;
+    - when `login_request` is set, answers with `authenticated`;
+    - when `host_request` is set, answers with `admitted`;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - when `is_blocked` is set, reads no more from the peer until it has called `proceed`, which it
       does when it is the connection's turn (`engine.limits.waiting_senders`);
@@ -92,9 +93,9 @@ class Session(Conversation):
     )  # fmt: skip
 
     def __init__(
-        self, broker: BrokerPort, options: StompOptions, peer: str, server_name: str
+        self, broker: BrokerPort, options: StompOptions, caller: Caller, server_name: str
     ) -> None:
-        super().__init__(broker, options, peer, server_name)
+        super().__init__(broker, options, caller, server_name)
         # Input that is not a complete frame yet.
         self._rest: bytearray = bytearray()
         self._scanned: int = -1
@@ -160,7 +161,10 @@ class Session(Conversation):
         self.version = shake.version
         self.options = on_host(self.options, shake.host)
         self.state = states.AUTHENTICATING
-        self.login_request = (shake.login, shake.passcode, shake.client_id)
+        certificate = self._caller.certificate
+        certified = certificate.login if certificate is not None else ""
+        by_certificate = certified != "" and shake.login in ("", certified)
+        self.login_request = Login(shake.login, shake.passcode, by_certificate)
 
     # ---------------------------------------------------------------- input
 
@@ -627,18 +631,39 @@ class Session(Conversation):
                 what, _, advice = text.partition("; ")
                 self._refuse(AUTHENTICATION, shake.login, what)
                 raise StompError(what, advice or "give a valid login and passcode")
-            self._opened(shake, user, now)
+        except StompError as error:
+            self._fail_login(error, now)
+            return
+        self._user = user
+        self.host_request = shake.host
+
+    def admitted(self, text: str, now: int) -> None:
+        """The answer to `host_request`: "" or the reason, for people, why the user may not use the
+        host. The connection is opened."""
+        shake, user = self._handshake, self._user
+        if self.closing or self.host_request is None or shake is None:
+            return
+        self.host_request = None
+        try:
+            if text:
+                what, _, advice = text.partition("; ")
+                self._refuse(AUTHENTICATION, shake.login, what)
+                raise StompError(what, advice or "connect to another virtual host")
+            self._open(shake, user, now)
             roles = self.broker.roles_of(user)
             self._planner = Planner(self.version, self.options, self.connection, user, roles)
             self._head_max = self.options.max_frame_head
             self._returns = False  # a CONNECT may have them in any version
         except StompError as error:
-            self._head = b"CONNECT"
-            self._fail(error, PROTOCOL_ERROR, now)
+            self._fail_login(error, now)
             return
         held, self._held_bytes = b"".join(self._held), 0
         self._held.clear()
         self.receive(held, now)
+
+    def _fail_login(self, error: StompError, now: int) -> None:
+        self._head = b"CONNECT"
+        self._fail(error, PROTOCOL_ERROR, now)
 
     def end(self, delay_ms: int) -> None:
         """End the session; its connection is to be closed so long after its output has left."""

@@ -32,12 +32,13 @@ from daybook.server.hub.turns import Answer, Turns
 from daybook.server.hub.unindexed import Unindexed
 from daybook.server.process.slices import at_once
 from daybook.server.users.login_refusals import Refusals
-from daybook.server.users.logins import LoginRequest
+from daybook.server.users.logins import HostRequest, LoginRequest
 
 
 class Hub:
     """All connections of a broker. `schedule` must call `turn` soon; `authenticate` must answer a
-    LoginRequest by calling what it is given with (user or None, text)."""
+    LoginRequest by calling what it is given with (user or None, text); `admit` returns why a user
+    may not use a virtual host, "" if it may."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Hub:
         clock: Callable[[], int],
         schedule: Callable[[], None],
         authenticate: Callable[[LoginRequest, Callable[[str | None, str], None]], None],
+        admit: Callable[[HostRequest], str],
     ) -> None:
         self.broker: Final = broker
         self.writer: Final = writer
@@ -64,6 +66,7 @@ class Hub:
         self._clock: Final = clock
         self._schedule: Final = schedule
         self._authenticate: Final = authenticate
+        self._admit: Final = admit
         self._scheduled = False
         self._active: dict[Peer, None] = {}
         self._released: dict[Peer, None] = {}
@@ -418,6 +421,12 @@ class Hub:
         """Handle the output and requests of a session after a call."""
         session = peer.session
         self._active[peer] = None
+        if session.host_request is not None:
+            request = HostRequest(peer.user, session.host_request, peer.name, peer.address)
+            session.admitted(self._admit(request), self._clock())
+        if not peer.connection and session.connection:
+            peer.connection = session.connection
+            self._by_connection[peer.connection] = peer
         if session.is_blocked and peer not in self.blocked.since:
             self._paused.discard(peer)
             self.blocked.add(peer)
@@ -438,10 +447,8 @@ class Hub:
             if peer.closed or self.stopping or self.failure is not None:
                 return
             self.turns.allow_input()
+            peer.user = user or ""
             peer.session.authenticated(user, text, self._clock())
-            if peer.session.connection:
-                peer.connection = peer.session.connection
-                self._by_connection[peer.connection] = peer
             self._after(peer)
             if peer.is_held:
                 peer.is_held = False
@@ -452,9 +459,9 @@ class Hub:
         if not peer.login_begun:
             peer.login_begun = True
             request = LoginRequest(
-                *asked, peer.is_loopback, peer.name, peer.address,
+                asked.login, asked.passcode, peer.is_loopback, peer.name, peer.address,
                 lambda: not peer.closed and not peer.session.closing,
-                peer.proven(asked[0]), peer.session.virtual_host,
+                peer.certified if asked.by_certificate else "",
             )  # fmt: skip
             self._authenticate(request, answer)
             if peer.session.login_request is not None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from daybook.protocols.port import Body, MessagingSession
+from daybook.protocols.port import Body, Caller, MessagingSession
 from daybook.server.hub.outbox import Generation
 from daybook.server.hub.turn_lengths import Usage
 
@@ -82,7 +82,7 @@ class Peer:
     `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
     may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
     last written. `is_held` is set while nothing is read because the login is being checked.
-    `certified` is the login that a client's certificate gives, "" for none.
+    `user` is who logged in, "" for nobody yet; the connection may be opened later.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Peer:
         "acceptor",
         "address",
         "body_bytes",
-        "certified",
+        "caller",
         "charged_input",
         "charged_output",
         "closed",
@@ -115,17 +115,24 @@ class Peer:
         "session",
         "transport",
         "usage",
+        "user",
         "waiting_bytes",
     )
 
     def __init__(
-        self, session: MessagingSession, transport: Transport, name: str, acceptor: str, room: int
+        self,
+        session: MessagingSession,
+        transport: Transport,
+        caller: Caller,
+        acceptor: str,
+        room: int,
     ) -> None:
         self.session = session
         self.transport = transport
-        self.name = name
+        self.caller = caller
+        self.name = caller.name
         self.acceptor = acceptor
-        self.address = name.rpartition(":")[0]
+        self.address = caller.name.rpartition(":")[0]
         self.is_loopback = False
         # Whether its room depends on how many connections there are.
         self.is_tuned = False
@@ -147,7 +154,7 @@ class Peer:
         self.charged_output = 0
         self.is_cut = False
         self.is_held = False
-        self.certified = ""
+        self.user = ""
         # Memory of the layers below the session: for input, and for the connection itself.
         self.layer_bytes = 0
         self.fixed_bytes = 0
@@ -194,9 +201,11 @@ class Peer:
             self._bodies.append(_BodyUnderWay(ahead, body))
             self.body_bytes += body.size
 
-    def proven(self, login: str) -> str:
-        """Return the login that a certificate proves; "" if the peer asks for another one."""
-        return self.certified if login in ("", self.certified) else ""
+    @property
+    def certified(self) -> str:
+        """The login that the certificate of the peer gives, "" for none."""
+        certificate = self.caller.certificate
+        return certificate.login if certificate is not None else ""
 
     @property
     def is_stranger(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from daybook.engine.queues.consumer import Connection
 from daybook.server.administration.connections import closing
 from daybook.server.configuration.config import BrokerConfig
 from daybook.server.hub.hub import Hub
@@ -22,6 +21,8 @@ from daybook.server.users import logins
 from daybook.server.users.logins import HASHERS, Logins, Loop
 from daybook.server.users.users import GUEST, Users
 from daybook.server.users.users_file import User
+
+AGAIN: Final = "log in again as a user of the broker"
 
 log = logger("door")
 
@@ -81,8 +82,7 @@ class Door:
         changed = users.changed_since(before)
         is_guest_out = not users.has(GUEST) and not users.allows_guest(peer_is_loopback=True)
 
-        def reason(connection: Connection) -> str:
-            user = connection.user
+        def reason(user: str) -> str:
             if user in changed:
                 return (
                     f"the user '{user}' was removed or disabled, or has another passcode or other "
@@ -90,10 +90,14 @@ class Door:
                 )
             return f"{GUEST} is not allowed any more" if is_guest_out and user == GUEST else ""
 
+        # Users who have not opened their connection are in no state yet.
+        for peer in [each for each in hub.peers if each.user and not each.connection]:
+            if why := reason(peer.user):
+                hub.dismiss(peer, why, AGAIN)
         doomed = [
-            (each.id, why, "log in again as a user of the broker")
+            (each.id, why, AGAIN)
             for each in hub.broker.state.connections.values()
-            if (why := reason(each))
+            if (why := reason(each.user))
         ]
         closed = await in_turns(closing(hub.close_connection, doomed))
         if closed:

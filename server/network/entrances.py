@@ -9,7 +9,15 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from daybook.protocols.port import HOST_NAMES, Administering, Messaging, Session, Value, Watching
+from daybook.protocols.port import (
+    HOST_NAMES,
+    Administering,
+    Caller,
+    Messaging,
+    Session,
+    Value,
+    Watching,
+)
 from daybook.protocols.registry import OFFERS
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.hub.hub import Hub
@@ -98,8 +106,9 @@ class MessagingEntrance:
 
     def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
         """Create the state of a peer."""
-        session = self._protocol.session(self._hub.broker, name, self._server_name)
-        peer = Peer(session, transport, name, self._acceptor, self.room)
+        caller = Caller(name)
+        session = self._protocol.session(self._hub.broker, caller, self._server_name)
+        peer = Peer(session, transport, caller, self._acceptor, self.room)
         peer.is_loopback = is_loopback
         peer.is_tuned = self._tunes_room
         return peer

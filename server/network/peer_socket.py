@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from daybook.protocols.port import Certificate
 from daybook.server.configuration.encryption import is_loopback
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
 from daybook.server.network.entrances import Guest, House
@@ -227,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         acceptor = self._acceptor
         shell = self._shell = Shell(
             self,
-            Tls(identity.context),
+            Tls(identity.context, identity.end_point),
             acceptor.client_names,
             acceptor.handshakes,
             lambda: acceptor.explain(WRONG_PORT),
@@ -296,13 +297,17 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(peer, Peer):
             peer.fixed_bytes += held_bytes
 
-    def identify(self, login: str) -> None:
-        """Note the login that a certificate gives."""
+    def identify(self, certificate: Certificate | None, bindings: dict[str, bytes]) -> None:
+        """Note which certificate the peer has shown, and what binds a login to the connection."""
         peer: Any = self._peer
         if isinstance(peer, Peer):
-            peer.certified = login
+            caller = peer.caller
+            caller.is_encrypted = True
+            caller.certificate = certificate
+            caller.bindings = bindings
         if peer is not None and self._shell is not None:
-            log.debug("encrypted", peer=peer.name, tls=self._shell.agreed, certified=login or None)
+            login = certificate.login or None if certificate is not None else None
+            log.debug("encrypted", peer=peer.name, tls=self._shell.agreed, certified=login)
 
     def fail(self, why: str, last: bytes) -> None:
         """End the connection because a layer cannot decode what the peer sends."""

@@ -23,7 +23,6 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from daybook.engine.names.names import HOST
 from daybook.server.process.logs import logger
 from daybook.server.process.tally import Tally
 from daybook.server.users.passcode_hashes import CannotCheck
@@ -63,18 +62,25 @@ class LoginRequest(msgspec.Struct, frozen=True):
     """A login of a peer and its address; `is_wanted` returns whether the peer still waits.
 
     `proven` is the name of a user that was proven otherwise, as by a certificate; login and
-    passcode then do not matter. `host` is the virtual host that the peer asks for.
+    passcode then do not matter.
     """
 
     login: str
     passcode: str
-    client_id: str
     is_loopback: bool
     peer: str = ""
     address: str = ""
     is_wanted: Callable[[], bool] = _always
     proven: str = ""
-    host: str = HOST
+
+
+class HostRequest(msgspec.Struct, frozen=True):
+    """A user asks for a virtual host, by a peer and its address."""
+
+    user: str
+    host: str
+    peer: str
+    address: str
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -160,7 +166,6 @@ class Logins:
 
     def begin(self, request: LoginRequest, answer: Answer) -> None:
         """Answer a login, at once or when its passcode has been hashed."""
-        answer = self._for_host(request, answer)
         login, passcode = request.login, request.passcode
         if request.proven:
             self._begin_proven(request, answer)
@@ -188,23 +193,19 @@ class Logins:
         self._total += 1
         self._pump()
 
-    def _for_host(self, request: LoginRequest, answer: Answer) -> Answer:
-        """Return an answer that refuses users who may not use the virtual host."""
-
-        def checked(user: str | None, text: str) -> None:
-            if user is None or self._users.may_use(user, request.host):
-                answer(user, text)
-            else:
-                # The same for a host that does not exist.
-                self._tell(
-                    request,
-                    answer,
-                    f"no virtual host is named so, or user '{user}' may not use it; connect to one"
-                    " that it may use",
-                    virtual_host=request.host or "unknown",
-                )
-
-        return checked
+    def admit(self, request: HostRequest) -> str:
+        """Return why a user may not use a virtual host, "" if it may."""
+        user = request.user
+        if self._users.may_use(user, request.host):
+            return ""
+        # The same for a host that does not exist.
+        why = (
+            f"no virtual host is named so, or user '{user}' may not use it; connect to one that it"
+            " may use"
+        )
+        asked = LoginRequest(user, "", False, request.peer, request.address)
+        self._note_refused(asked, why, virtual_host=request.host or "unknown")
+        return why
 
     def begin_token(self, token: str, peer: str, address: str, answer: Answer) -> None:
         """Answer a token at once; after failures of its address not before a delay is over."""
@@ -215,7 +216,7 @@ class Logins:
             return
         user = self._users.user_of_token(token)
         if user is None:
-            request = LoginRequest("", "", "", False, peer, address)
+            request = LoginRequest("", "", False, peer, address)
             self._refuse(request, answer, "the token is wrong, or its user is disabled")
             return
         self._note_success(address)
@@ -362,8 +363,13 @@ class Logins:
         self._note_failure(request.address)
         self._tell(request, answer, why)
 
-    def _tell(self, request: LoginRequest, answer: Answer, why: str, **logged: str) -> None:
+    def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
         """Refuse a login, and log it with address and reason."""
+        self._note_refused(request, why)
+        answer(None, why)
+
+    def _note_refused(self, request: LoginRequest, why: str, **logged: str) -> None:
+        """Count a login that was refused, and log it."""
         self.refused += 1
         if self._tally.note(request.address, self._clock()):
             known = request.login if self._users.has(request.login) else None
@@ -375,7 +381,6 @@ class Logins:
                 why=why.replace(request.login, "...") if request.login and not known else why,
                 **logged,
             )
-        answer(None, why)
 
     def _note_failure(self, address: str) -> None:
         now = self._clock()

@@ -50,7 +50,7 @@ def converse(
     for position, chunk in enumerate(chunks):
         output.append(peer.send(chunk))
         if peer.session.login_request is not None:
-            peer.session.authenticated("user", "", peer.now)
+            peer.log_in()
         while peer.session.is_blocked and (eager or position == len(chunks) - 1):
             broker.left -= 1
             peer.session.proceed(peer.now)

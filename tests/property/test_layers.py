@@ -1,5 +1,6 @@
 """Layers between socket and session: any bytes in any pieces are input, or one documented end."""
 
+import hashlib
 import ssl
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class Encrypted:
         self.owner = FakeOwner()
         self.shell = Shell(
             self.owner,
-            Tls(identity.context),
+            Tls(identity.context, identity.end_point),
             ClientNames("none", ""),
             Handshakes(self.owner.call_soon),
             lambda: TELL,
@@ -112,6 +113,23 @@ def test_tls_is_invisible(
     assert bytes(answer) == b"".join(bodies)
     here.incoming.write(here.shell.farewell())
     assert here.client.read(1) == b"", "the end is told"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_ends_know_what_binds_a_login_to_the_connection(
+    identity: Identity, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    context = authority.trusting()
+    context.minimum_version = context.maximum_version = version
+    here = Encrypted(identity, context)
+    here.connect([5000])
+    shown = here.client.getpeercert(binary_form=True)
+    assert shown is not None
+    expected = {"tls-server-end-point": hashlib.sha256(shown).digest()}
+    if version == ssl.TLSVersion.TLSv1_2:
+        expected["tls-unique"] = here.client.get_channel_binding() or b""
+    assert here.owner.bindings == expected
+    assert here.owner.certificate is None
 
 
 @calm(100)

@@ -17,6 +17,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
 from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.layout import LAYOUT
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
@@ -76,6 +77,7 @@ class Incarnation:
             clock=clock,
             schedule=self._schedule,
             authenticate=self._authenticate,
+            admit=lambda request: "",
         )
         self.writer.on_durable = self.hub.durable
         self.writer.on_failure = self.hub.failed
@@ -114,10 +116,11 @@ class Incarnation:
 
     def accept(self, link: Link) -> None:
         """A client connects."""
-        session = Session(self.broker, self.stomp, str(link.serial), "sim")
+        caller = Caller(str(link.serial))
+        session = Session(self.broker, self.stomp, caller, "sim")
         link.hub = self.hub
         link.clock = self.clock
-        link.peer = Peer(session, link, str(link.serial), "sim", self.stomp.room)
+        link.peer = Peer(session, link, caller, "sim", self.stomp.room)
         self.hub.opened(link.peer)
 
     def turn(self) -> None:

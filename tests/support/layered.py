@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from daybook.protocols.port import Certificate
+
 
 class FakeTransport:
     """Remembers what was written; nothing leaves while `is_stuck`."""
@@ -38,7 +40,8 @@ class FakeOwner:
         self.input = bytearray()
         self.passed = 0
         self.failure = ""
-        self.login: str | None = None
+        self.certificate: Certificate | None = None
+        self.bindings: dict[str, bytes] = {}
         self.charged = self.charged_input = 0
         self.is_busy = False
         self.is_finished = False
@@ -62,8 +65,8 @@ class FakeOwner:
         self.failure = why
         self.fake.is_closed = True
 
-    def identify(self, login: str) -> None:
-        self.login = login
+    def identify(self, certificate: Certificate | None, bindings: dict[str, bytes]) -> None:
+        self.certificate, self.bindings = certificate, bindings
 
     def charge(self, held_bytes: int) -> None:
         self.charged += held_bytes

@@ -5,6 +5,7 @@ certificate never ends what works. Fault model: files may be missing, unreadable
 or expired. Must never know sockets.
 """
 
+import hashlib
 import ssl
 import stat
 import time
@@ -21,6 +22,20 @@ FILE_BYTES_MAX: Final = 1 << 20
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _DEMANDS: Final = {OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
 _SEQUENCE: Final = 0x30
+_END_POINT_HASHES: Final = {
+    # MD5 and SHA-1 with RSA, and SHA-1 with ECDSA, stand for SHA-256 (RFC 5929, 4.1).
+    "2a864886f70d010104": "sha256",
+    "2a864886f70d010105": "sha256",
+    "2a8648ce3d0401": "sha256",
+    # SHA-256, 384 and 512 with RSA, then with ECDSA.
+    "2a864886f70d01010b": "sha256",
+    "2a864886f70d01010c": "sha384",
+    "2a864886f70d01010d": "sha512",
+    "2a8648ce3d040302": "sha256",
+    "2a8648ce3d040303": "sha384",
+    "2a8648ce3d040304": "sha512",
+}
+"""The hash of a certificate that binds logins to it, by the algorithm of its signature."""
 _VERSION_TAG: Final = 0xA0
 _UTC_TIME: Final = 0x17
 
@@ -42,6 +57,7 @@ class Identity:
         self.begins, self.expires = validity(text, str(certificate))
         self.context: Final = _context(config)
         _load_pair(self.context, certificate, key)
+        self.end_point: Final = end_point(text)
         if config.client_certificates in _DEMANDS:
             _trust(self.context, config)
         self._key: Final = key
@@ -164,15 +180,21 @@ def _day(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def validity(pem: str, name: str) -> tuple[float, float]:
-    """Return from when until when the first certificate of a text is valid. Raises TlsError."""
+def _first_of(pem: str) -> str:
+    """Return the first certificate of a text, "" if there is none."""
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     start = pem.find(begin)
     stop = pem.find(end, start)
-    if start < 0 or stop < 0:
+    return pem[start : stop + len(end)] if start >= 0 and stop >= 0 else ""
+
+
+def validity(pem: str, name: str) -> tuple[float, float]:
+    """Return from when until when the first certificate of a text is valid. Raises TlsError."""
+    text = _first_of(pem)
+    if not text:
         raise TlsError(f"{name} has no certificate in PEM format")
     try:
-        der = ssl.PEM_cert_to_DER_cert(pem[start : stop + len(end)])
+        der = ssl.PEM_cert_to_DER_cert(text)
         _, inside, _ = _element(der, 0)
         _, at, _ = _element(der, inside)
         tag, _, after = _element(der, at)
@@ -185,6 +207,18 @@ def validity(pem: str, name: str) -> tuple[float, float]:
         return _time(der, first), _time(der, second)
     except (ValueError, IndexError):
         raise TlsError(f"{name}: the certificate is damaged") from None
+
+
+def end_point(pem: str) -> bytes:
+    """Return the hash of the first certificate of a text, which OpenSSL has accepted: the data of
+    `tls-server-end-point`. Empty where the signature of the certificate names no single hash."""
+    der = ssl.PEM_cert_to_DER_cert(_first_of(pem))
+    _, inside, _ = _element(der, 0)
+    _, _, after = _element(der, inside)
+    _, algorithm, _ = _element(der, after)
+    _, at, stop = _element(der, algorithm)
+    name = _END_POINT_HASHES.get(der[at:stop].hex())
+    return hashlib.new(name, der).digest() if name is not None else b""
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:

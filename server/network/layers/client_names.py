@@ -1,4 +1,4 @@
-"""The login of a client that has shown a certificate.
+"""The holder, and the login, of a certificate that a client has shown.
 
 The authority of the acceptor has vouched for the certificate; what it calls its holder is read from
 the subject or from the alternative names. Must never know users.
@@ -8,10 +8,39 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from daybook.protocols.port import Certificate
 from daybook.server.config_keys.acceptor_config import NONE
 
 _NAME_LENGTH_MAX: Final = 255
 _ALTERNATIVES: Final = {"email": "email", "dns": "DNS", "uri": "URI"}
+
+
+_SHORT: Final = {
+    "commonName": "CN",
+    "countryName": "C",
+    "domainComponent": "DC",
+    "localityName": "L",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "stateOrProvinceName": "ST",
+    "userId": "UID",
+}
+_has_special: Final = re.compile(r'[\\,+"<>;=]')
+
+
+def subject_of(certificate: Mapping[str, Any]) -> str:
+    """Return the holder of a certificate in the notation of RFC 4514, the narrowest part first."""
+    parts = [
+        "+".join(
+            f"{_SHORT.get(key, key)}={_has_special.sub(_escaped, value)}" for key, value in relative
+        )
+        for relative in certificate.get("subject", ())
+    ]
+    return ",".join(reversed(parts))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\" + found[0]
 
 
 class ClientNames:
@@ -21,6 +50,15 @@ class ClientNames:
         """`source` is one of `acceptor_config.SOURCES`; an empty pattern takes the whole name."""
         self._source: Final = source
         self._pattern: Final = re.compile(pattern) if pattern else None
+
+    def certificate(self, shown: Mapping[str, Any] | None) -> Certificate | None:
+        """Return what a session is to know of a certificate; None if the client has shown none.
+
+        A handshake with one that nobody vouches for fails.
+        """
+        if not shown:
+            return None
+        return Certificate(subject_of(shown), self.login(shown), is_verified=True)
 
     def login(self, certificate: Mapping[str, Any] | None) -> str:
         """Return the login of a certificate as `ssl` describes it; "" if it gives none."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from daybook.protocols.port import Certificate
 from daybook.server.network.layers.client_names import ClientNames
 from daybook.server.network.layers.handshakes import Handshakes
 from daybook.server.network.layers.tls import (
@@ -49,8 +50,8 @@ class Owner(Protocol):
         """End the connection because of the peer; `last` are its last bytes."""
         ...
 
-    def identify(self, login: str) -> None:
-        """Note the login that the certificate of the peer gives."""
+    def identify(self, certificate: Certificate | None, bindings: dict[str, bytes]) -> None:
+        """Note which certificate the peer has shown, and what binds a login to the connection."""
         ...
 
     def charge(self, held_bytes: int) -> None:
@@ -109,7 +110,8 @@ class Shell:
             return
         try:
             if self._tls.shake():
-                self._owner.identify(self._names.login(self._tls.certificate))
+                shown = self._names.certificate(self._tls.certificate)
+                self._owner.identify(shown, self._tls.bindings)
                 self._owner.charge(HELD_BYTES - HANDSHAKE_BYTES)
                 self._decrypt()
             else:

@@ -46,12 +46,14 @@ class Tls:
     has said that nothing more comes.
     """
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, end_point: bytes = b"") -> None:
+        """`end_point` is the hash of the broker's certificate by which logins are bound to it."""
         self.is_open = False
         self.has_ended = False
         self._incoming: Final = ssl.MemoryBIO()
         self._outgoing: Final = ssl.MemoryBIO()
         self._object: Final = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._end_point: Final = end_point
         self._early = 0
 
     def put(self, data: bytes) -> None:
@@ -77,6 +79,15 @@ class Tls:
     def certificate(self) -> dict[str, Any] | None:
         """The certificate that the peer has shown, checked by the context; None without one."""
         return self._object.getpeercert()
+
+    @property
+    def bindings(self) -> dict[str, bytes]:
+        """The data that bind a login to this connection (RFC 5929), by type."""
+        found = {"tls-server-end-point": self._end_point} if self._end_point else {}
+        # From TLS 1.3 on it is not defined.
+        if self._object.version() == "TLSv1.2" and (unique := self._object.get_channel_binding()):
+            found["tls-unique"] = unique
+        return found
 
     @property
     def version(self) -> str:

@@ -50,7 +50,7 @@ class Run:
             budget.allow(units)
             self.parts.append(peer.send(chunk))
             if peer.session.login_request is not None:
-                peer.session.authenticated("user", "", peer.now)
+                peer.log_in()
             while peer.session.has_more:
                 before = budget.spent
                 budget.allow(units)

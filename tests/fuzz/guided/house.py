@@ -16,6 +16,7 @@ from daybook.engine.broker import Broker
 from daybook.engine.core.core import Options
 from daybook.engine.settings.permissions import CONSUME, PERMISSIONS, SEND, Permissions
 from daybook.engine.state.state import State
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.server.hub.hub import Hub
@@ -117,6 +118,7 @@ class House:
         self.hub: Final = Hub(
             broker, self.writer, HubOptions(),
             clock=lambda: self.now, schedule=self._schedule, authenticate=self._authenticate,
+            admit=lambda request: "",
         )  # fmt: skip
         self.hub.chunks = Chunks(self.writer.events)
         self.hub.request(c.Start(version="fuzz", skipped=0))
@@ -147,9 +149,10 @@ class House:
         """A new connection."""
         link = Link(len(self.said), 4096, self._watch)
         self.said[link], self.heard[link] = bytearray(), bytearray()
-        session = Session(self.broker, STOMP, str(link.serial), "fuzz")
+        caller = Caller(str(link.serial))
+        session = Session(self.broker, STOMP, caller, "fuzz")
         link.hub, link.clock = self.hub, lambda: self.now
-        link.peer = Peer(session, link, str(link.serial), "fuzz", STOMP.room)
+        link.peer = Peer(session, link, caller, "fuzz", STOMP.room)
         self.links.append(link)
         self.hub.opened(link.peer)
         return link

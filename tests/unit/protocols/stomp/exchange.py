@@ -2,6 +2,7 @@
 
 from daybook.engine.broker import Broker
 from daybook.engine.state.state import State
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.fakes import NOW
@@ -23,12 +24,13 @@ class Client:
 
     def __init__(self, exchange: Exchange, version: str | None, client_id: str = "") -> None:
         self.exchange = exchange
-        self.session = Session(exchange.broker, exchange.options, "peer", "daybook/0")
+        self.session = Session(exchange.broker, exchange.options, Caller("peer"), "daybook/0")
         self.gate = 0
         head = "" if version is None else f"accept-version:{version}\nhost:h\n"
         head += f"client-id:{client_id}\n" if client_id else ""
         self.session.receive(f"CONNECT\n{head}heart-beat:0,0\n\n\0".encode(), NOW)
         self.session.authenticated("user", "", NOW)
+        self.session.admitted("", NOW)
         self.connected = self.read()
 
     def send(self, text: str, body: bytes = b"") -> list[bytes]:

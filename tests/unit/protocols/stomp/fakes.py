@@ -4,6 +4,7 @@ from daybook.engine.commands import Attach, Command, OpenConnection
 from daybook.engine.limits.budget import Budget
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.routing.send_outcome import Outcome
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.protocols.stomp.wire.options import StompOptions
@@ -76,7 +77,9 @@ class Peer:
         self, options: StompOptions | None = None, broker: FakeBroker | None = None
     ) -> None:
         self.broker = broker or FakeBroker()
-        self.session = Session(self.broker, options or StompOptions(), "127.0.0.1:5", "daybook/0")
+        self.session = Session(
+            self.broker, options or StompOptions(), Caller("127.0.0.1:5"), "daybook/0"
+        )
         self.now = NOW
         self.session.tick(self.now)
 
@@ -94,8 +97,14 @@ class Peer:
         if version is not None:
             head += b"accept-version:" + version.encode() + b"\nhost:here\n"
         self.send(head + extra + b"\n\0")
-        self.session.authenticated("user", "", self.now)
+        self.log_in()
         return self.taken()
+
+    def log_in(self, user: str | None = "user", text: str = "") -> None:
+        """Answer the login, and let the user use every virtual host."""
+        self.session.authenticated(user, text, self.now)
+        if self.session.host_request is not None:
+            self.session.admitted("", self.now)
 
     def subscribed(self) -> Subscription:
         receiver = self.broker.of(Attach)[-1].receiver

@@ -93,7 +93,7 @@ def run(
         budget.allow(units)
         output.append(peer.send(chunk))
         if peer.session.login_request is not None:
-            peer.session.authenticated("user", "", peer.now)
+            peer.log_in()
             output.append(peer.taken())
         while peer.session.has_more:
             budget.allow(units)

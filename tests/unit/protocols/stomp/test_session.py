@@ -132,7 +132,7 @@ def test_heart_beats_and_line_ends_between_frames() -> None:
 def test_carriage_returns_in_1_2() -> None:
     peer = Peer()
     peer.send(b"CONNECT\r\naccept-version:1.2\r\nhost:h\r\n\r\n\0\r\n")
-    peer.session.authenticated("u", "", peer.now)
+    peer.log_in("u")
     peer.taken()
     output = peer.send(
         b"SEND\r\ndestination:/queue/a\r\nreceipt:1\r\nx:y\r\n\r\na\r\n\n\nb\0\r\n"
@@ -147,7 +147,7 @@ def test_carriage_returns_in_1_2() -> None:
 def test_carriage_returns_in_connect_promise_nothing(version: str) -> None:
     peer = Peer()
     peer.send(f"CONNECT\r\naccept-version:{version}\r\nhost:h\r\n\r\n\0".encode())
-    peer.session.authenticated("u", "", peer.now)
+    peer.log_in("u")
     peer.taken()
     assert b"without a colon" in peer.send(b"SEND\ndestination:/queue/a\n\r\nx\n\n\0")
 

@@ -17,6 +17,7 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.writing.writer import InlineWriter
 from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.layout import LAYOUT
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp import Session, StompOptions
 from daybook.recovery.fold import fold
 from daybook.server.hub.hub import Hub
@@ -105,6 +106,7 @@ class Bench:
             clock=lambda: self.now,
             schedule=self.schedule,
             authenticate=lambda request, answer: self.logins.append((request, answer)),
+            admit=lambda request: "",
         )
         self.hub.on_notice = self.notices.append
         self.hub.chunks = ContentReader(self.disk, LAYOUT)
@@ -152,8 +154,8 @@ class Client:
         self.bench = bench
         self.transport = Transport()
         stomp = StompOptions(**options)
-        session = Session(bench.hub.broker, stomp, "peer", "server")
-        self.peer = Peer(session, self.transport, "peer", "stomp", stomp.room)
+        session = Session(bench.hub.broker, stomp, Caller("peer"), "server")
+        self.peer = Peer(session, self.transport, Caller("peer"), "stomp", stomp.room)
         bench.hub.opened(self.peer)
 
     def send(self, data: bytes) -> None:

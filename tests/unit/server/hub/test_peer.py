@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.broker import Broker
 from daybook.engine.state.state import State
-from daybook.protocols.port import Body
+from daybook.protocols.port import Body, Caller
 from daybook.protocols.stomp import Session, StompOptions
 from daybook.server.hub.outbox import Outbox
 from daybook.server.hub.peer import CHUNKS_AT_ONCE, WRITE_HIGH_BYTES, Peer
@@ -79,8 +79,8 @@ class Pipe:
 
 def piped() -> tuple[Peer, Pipe]:
     pipe = Pipe()
-    session = Session(Broker(State()), StompOptions(), "peer", "server")
-    return Peer(session, pipe, "peer", "stomp", 1000), pipe
+    session = Session(Broker(State()), StompOptions(), Caller("peer"), "server")
+    return Peer(session, pipe, Caller("peer"), "stomp", 1000), pipe
 
 
 SAID = st.lists(
@@ -155,7 +155,7 @@ def test_heart_beats_overtake_what_waits_and_interrupt_no_frame(
 ) -> None:
     pipe = Pipe()
     session: Any = Beating()
-    peer = Peer(session, pipe, "peer", "stomp", 1000)
+    peer = Peer(session, pipe, Caller("peer"), "stomp", 1000)
     outbox = Outbox(0)
     beats = 0
     for lsn, (pieces, wait) in enumerate(said, 1):
@@ -227,8 +227,8 @@ def test_after_bodies_are_dropped_nothing_more_is_written() -> None:
 
 def test_output_is_what_waits_and_what_the_transport_holds() -> None:
     transport = Transport()
-    session = Session(Broker(State()), StompOptions(), "peer", "server")
-    peer = Peer(session, transport, "peer", "stomp", 1000)
+    session = Session(Broker(State()), StompOptions(), Caller("peer"), "server")
+    peer = Peer(session, transport, Caller("peer"), "stomp", 1000)
     peer.waiting_bytes = 5
     assert peer.output_bytes() == 12
     assert peer.output_limit > peer.room

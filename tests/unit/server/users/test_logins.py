@@ -13,6 +13,7 @@ from daybook.server.users.logins import (
     DELAY_MAX_US,
     ENABLE,
     FREE_FAILURES,
+    HostRequest,
     Limits,
     LoginRequest,
     Logins,
@@ -107,9 +108,7 @@ class World:
         self.timers.append((delay, callback))
 
     def log_in(self, login: str, passcode: str, address: str = "192.0.2.1", peer: str = "") -> None:
-        request = LoginRequest(
-            login, passcode, "", False, peer, address, lambda: peer not in self.gone
-        )
+        request = LoginRequest(login, passcode, False, peer, address, lambda: peer not in self.gone)
         self.logins.begin(request, lambda user, text: self.answers.append((user, text)))
 
 
@@ -124,6 +123,16 @@ def test_a_known_login_does_not_wait_behind_hashing(world: World) -> None:
         world.log_in("joe", f"wrong{number}")
     world.log_in("joe", "right")
     assert world.answers == [("joe", "")]
+
+
+def test_a_host_is_asked_for_after_the_login(world: World) -> None:
+    assert world.logins.admit(HostRequest("joe", "default", "p:1", "192.0.2.1")) == ""
+    assert world.logins.refused == 0
+    why = world.logins.admit(HostRequest("joe", "other", "p:1", "192.0.2.1"))
+    assert why == (
+        "no virtual host is named so, or user 'joe' may not use it; connect to one that it may use"
+    )
+    assert world.logins.refused == 1
 
 
 def test_a_right_passcode_is_hashed_once_for_all_who_wait(world: World) -> None:
@@ -237,7 +246,7 @@ def test_a_refused_login_is_logged_with_its_address(world: World) -> None:
 
 def test_a_login_that_is_proven_otherwise_is_answered_at_once(world: World) -> None:
     def prove(user: str) -> None:
-        request = LoginRequest("joe", "right", "", False, proven=user)
+        request = LoginRequest("joe", "right", False, proven=user)
         world.logins.begin(request, lambda user, text: world.answers.append((user, text)))
 
     prove("joe")

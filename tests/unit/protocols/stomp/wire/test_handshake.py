@@ -27,7 +27,7 @@ def test_the_highest_common_version_wins(command: str, accepted: str | None, ver
     peer = Peer()
     head = f"{command}\nhost:h" + (f"\naccept-version:{accepted}" if accepted else "")
     assert peer.send(frame(head)) == b""
-    peer.session.authenticated("u", "", peer.now)
+    peer.log_in("u")
     assert peer.taken().startswith(f"CONNECTED\nversion:{version}\nsession:1\n".encode())
     assert peer.broker.of(OpenConnection)[0].protocol == f"STOMP {version}"
 
@@ -58,14 +58,14 @@ def test_connected_waits_for_its_event_and_tells_who_answers() -> None:
 def test_login_is_asked_for_and_never_escaped() -> None:
     peer = Peer()
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\nlogin:a\\cb\npasscode:p:w\\n\n\n\0")
-    assert peer.session.login_request == ("a\\cb", "p:w\\n", "")
+    assert peer.session.login_request == ("a\\cb", "p:w\\n", False)
     assert peer.taken() == b""
 
 
 def test_a_refused_login() -> None:
     peer = Peer()
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\nlogin:joe\npasscode:secret\n\n\0")
-    peer.session.authenticated(None, "login or passcode are wrong", peer.now)
+    peer.log_in(None, "login or passcode are wrong")
     output = peer.taken()
     assert output.startswith(b"ERROR\nmessage:login or passcode are wrong; ")
     assert b"secret" not in output
@@ -88,7 +88,7 @@ def test_input_is_held_until_the_login_is_decided() -> None:
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0SEND\ndestination:/queue/a\n\n1\0SEND\n")
     assert peer.send(b"destination:/queue/b\n\n2\0") == b""
     assert peer.broker.commands == []
-    peer.session.authenticated("u", "", peer.now)
+    peer.log_in("u")
     assert [each.body for each in peer.broker.of(Send)] == [b"1", b"2"]
 
 
@@ -98,7 +98,7 @@ def test_what_is_held_is_bounded() -> None:
     output = peer.send(b"x" * 60)
     assert b"max-early-data" in output
     assert peer.session.closing
-    peer.session.authenticated("u", "", peer.now)
+    peer.log_in("u")
     assert peer.taken() == b""
     assert peer.broker.of(OpenConnection) == []
 
@@ -129,17 +129,17 @@ def test_hosts_are_checked_when_they_are_listed() -> None:
 def test_blanks_around_values_in_1_0() -> None:
     peer = Peer()
     peer.send(b"CONNECT\nlogin: joe\npasscode: x \n\n\0")
-    assert peer.session.login_request == ("joe", "x", "")
+    assert peer.session.login_request == ("joe", "x", False)
     peer = Peer()
     peer.send(b"CONNECT\nlogin:\tjoe\t\npasscode:\xc2\xa0x\xc2\xa0\n\n\0")
-    assert peer.session.login_request == ("joe", "\xa0x\xa0", "")
+    assert peer.session.login_request == ("joe", "\xa0x\xa0", False)
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_blanks_are_part_of_values_from_1_1_on(version: str) -> None:
     peer = Peer()
     peer.send(f"CONNECT\naccept-version:{version}\nhost:h\nlogin: joe\npasscode:x \n\n\0".encode())
-    assert peer.session.login_request == (" joe", "x ", "")
+    assert peer.session.login_request == (" joe", "x ", False)
 
 
 def test_1_0_is_told_the_version_and_no_heart_beat() -> None:

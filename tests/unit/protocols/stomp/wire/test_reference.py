@@ -2,6 +2,7 @@
 
 import pytest
 
+from daybook.protocols.port import Caller
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from tests.unit.protocols.stomp.exchange import Client, Exchange
@@ -75,10 +76,11 @@ def test_undefined_header_escapes(version: str, escape: str) -> None:
 
 
 def test_connect_and_connected_are_never_escaped() -> None:
-    session = Session(FakeBroker(), StompOptions(), "peer", "day:book\\0")
+    session = Session(FakeBroker(), StompOptions(), Caller("peer"), "day:book\\0")
     session.receive(b"CONNECT\naccept-version:1.2\nhost:h\nlogin:a\\cb\\t\n\n\0", NOW)
-    assert session.login_request == ("a\\cb\\t", "", "")
+    assert session.login_request == ("a\\cb\\t", "", False)
     session.authenticated("user", "", NOW)
+    session.admitted("", NOW)
     assert header(session.out[0], "server") == "day:book\\0"
 
 

@@ -58,7 +58,7 @@ def test_every_pair(state: str, command: str) -> None:
         assert peer.session.closing
     elif action == "CONNECT":
         assert output == b""
-        assert peer.session.login_request == ("", "", "")
+        assert peer.session.login_request == ("", "", False)
         assert peer.session.state == states.AUTHENTICATING
     else:
         assert output == b"RECEIPT\nreceipt-id:r\n\n\0"

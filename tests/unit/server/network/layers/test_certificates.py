@@ -9,6 +9,7 @@ import pytest
 
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.config import load
+from daybook.server.network.layers import certificates
 from daybook.server.network.layers.certificates import Identity, TlsError, validity
 from tests.support.certificates import Authority
 
@@ -32,6 +33,15 @@ def test_the_time_of_a_certificate(authority: Authority) -> None:
     assert old.is_expired
     with pytest.raises(TlsError, match="valid from 2001-01-01 00:00 UTC to 2001-01-10 00:00 UTC"):
         old.check_dates("f")
+
+
+def test_a_signature_without_a_hash_of_its_own_binds_nothing(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = config(authority.issue("localhost"))
+    assert len(Identity(made).end_point) == 32
+    monkeypatch.setattr(certificates, "_END_POINT_HASHES", {})
+    assert Identity(made).end_point == b""
 
 
 def test_any_cut_of_a_certificate_is_an_error(authority: Authority) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from daybook.server.network.layers.client_names import ClientNames
+from daybook.protocols.port import Certificate
+from daybook.server.network.layers.client_names import ClientNames, subject_of
 
 
 def certificate(*names: str, **alternatives: str) -> dict[str, Any]:
@@ -21,6 +22,22 @@ def test_the_common_name() -> None:
     assert names.login(certificate("joe", "eve")) == "", "two names are none"
     assert names.login(None) == ""
     assert names.login({}) == ""
+
+
+def test_the_holder_in_the_notation_of_rfc_4514() -> None:
+    subject = (
+        (("countryName", "X"),),
+        (("organizationName", "Smith, Sons + Co"), ("serialNumber", "7")),
+        (("commonName", "joe"),),
+    )
+    assert subject_of({"subject": subject}) == r"CN=joe,O=Smith\, Sons \+ Co+serialNumber=7,C=X"
+    assert subject_of({}) == ""
+
+
+def test_a_session_gets_holder_and_login() -> None:
+    names = ClientNames("cn", "")
+    assert names.certificate(certificate("joe")) == Certificate("C=X,CN=joe", "joe", True)
+    assert names.certificate(None) is None
 
 
 def test_off_is_off() -> None:
