@@ -98,6 +98,11 @@ def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
     return composite.send_to_all(core, command)
 
 
+def _give_up_send(core: Core, command: commands.GiveUpSend) -> int:
+    core.room.line.leave((command.connection, command.link))
+    return 0
+
+
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
@@ -153,6 +158,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.SendToAll: _send_to_all,
     commands.Chunk: _chunk,
+    commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
     commands.Withhold: settlement.withhold,
     commands.OpenConnection: connections.open_connection,

@@ -177,7 +177,9 @@ class Send(Command):
     delivered, in milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for
     a message with the routing type MULTICAST, or 0 (`engine.entries.retained_messages`). A copy
     that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
-    take this one, `origin` is where a copy was before. Clients set none of these. A command that is
+    take this one, `origin` is where a copy was before. Clients set none of these. `link` is the
+    sender, among those of the connection, that waits if there is no room; 0 is the only one of a
+    protocol without links. A command that is
     answered UNFINISHED keeps what was done of it in `judged` (`engine.routing.filter_questions`):
     the same one must be given again.
     """
@@ -202,6 +204,7 @@ class Send(Command):
     retain: int = 0
     origin: Origin | None = None
     judged: Any = None
+    link: int = 0
 
 
 class SendToAll(Command, gc=True):
@@ -248,10 +251,18 @@ class Begin(Command):
 
 
 class Commit(Command):
-    """Carry out a transaction, completely or not at all."""
+    """Carry out a transaction, completely or not at all; `link` is as in Send."""
 
     connection: int
     transaction: str
+    link: int = 0
+
+
+class GiveUpSend(Command):
+    """A sender gives up the command that waits for room, as when its link ends."""
+
+    connection: int
+    link: int
 
 
 class Rollback(Command):

@@ -181,8 +181,9 @@ class MessagingSession(Session, Protocol):
       belongs to it, and from then on `connection` is the engine's id of it. A session whose peer
       takes too long for that ends itself;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
-    - reads no more from the peer while `is_blocked` is set, and calls `proceed` when it is the
-      connection's turn (`engine.limits.waiting_senders`);
+    - calls `resume_sender` when it is the turn of a sender whose command was BLOCKED
+      (`engine.limits.waiting_senders`), and reads no more from the peer while `is_blocked` is set,
+      which is for protocols that cannot stop a single sender otherwise;
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
     - sets `is_withheld` before `tick` if output waits for the disk, and sends the bytes of `urgent`
       before that output, between two of its frames;
@@ -222,6 +223,14 @@ class MessagingSession(Session, Protocol):
 
     def listen_again(self, now: int) -> None:
         """The owner reads from the peer again."""
+        ...
+
+    def is_sender_waiting(self, link: int) -> bool:
+        """Return whether a command of this sender (`Send.link`) waits for room."""
+        ...
+
+    def resume_sender(self, link: int, now: int) -> None:
+        """Give the command of this sender again: there may be room."""
         ...
 
     def is_taking(self, now: int) -> None:

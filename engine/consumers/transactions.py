@@ -220,6 +220,7 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     if not are_judged(core, transaction):
         return UNFINISHED
     core.budget.spent += transaction.entries
+    transaction.link = command.link
     refusal = check_all(core, transaction)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
@@ -251,7 +252,8 @@ def check_all(core: Core, transaction: Transaction) -> Refusal | None:
     targets: capacity.Targets = {}
     for each in _to_check(core, transaction):
         targets |= targets_of(core, each)
-    return capacity.check(core, transaction.connection, targets, in_turn=False)
+    sender = transaction.connection, transaction.link
+    return capacity.check(core, sender, targets, in_turn=False)
 
 
 def carry_out(core: Core, transaction: Transaction) -> int:
@@ -438,7 +440,7 @@ def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
     """Roll back: the messages stay as they are, and its deliveries can be settled again."""
-    core.room.line.leave(connection.id)
+    core.room.line.leave((connection.id, transaction.link))
     del connection.transactions[transaction.name]
     return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
 
@@ -470,7 +472,7 @@ def give_up(core: Core, transaction: Transaction, why: str) -> None:
     transaction.settled = {}
     transaction.owners = {}
     transaction.bytes = 0
-    core.room.line.leave(transaction.connection)
+    core.room.line.leave((transaction.connection, transaction.link))
     connection = core.state.connections[transaction.connection]
     core.notices.append(
         f"transaction '{transaction.name}' of connection {connection.id} ({connection.peer}, user "

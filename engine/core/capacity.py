@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from daybook.engine.core import hosts, permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.facts import details, events, reasons
+from daybook.engine.limits.waiting_senders import Sender
 from daybook.engine.queues.queue import Address
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.expiry_rules import has_rules
@@ -64,7 +65,7 @@ def has_room(core: Core, address: Address) -> bool:
 
     The result of `check` and `enter` for the usual case: the address has limits, and is below them.
     """
-    if core.room.is_full or address.paging or core.room.line.first(address.name):
+    if core.room.is_full or address.paging or core.room.line.first(address.name) is not None:
         return False
     if core.room.behind and _is_held(core, address):
         return False
@@ -84,10 +85,10 @@ def has_room(core: Core, address: Address) -> bool:
     return True
 
 
-def check(core: Core, connection: int, targets: Targets, *, in_turn: bool = True) -> Refusal | None:
+def check(core: Core, sender: Sender, targets: Targets, *, in_turn: bool = True) -> Refusal | None:
     """Return why messages to these addresses are refused now; None if they are not.
 
-    Failed if one of them fails, else blocked as a whole. A connection refused with BLOCKED waits in
+    Failed if one of them fails, else blocked as a whole. A sender refused with BLOCKED waits in
     line from then on, until a send of it is not refused. Unless `in_turn`, it does not wait behind
     others: two transactions, each with several addresses, could wait for each other.
     """
@@ -95,30 +96,30 @@ def check(core: Core, connection: int, targets: Targets, *, in_turn: bool = True
     for name, address in targets.items():
         full = _find_full(core, name, address)
         if full is not None and full.policy == FAIL:
-            core.room.line.leave(connection)
-            return Refusal(Code.LIMIT, _for_sender(core, connection, full, name, address))
+            core.room.line.leave(sender)
+            return Refusal(Code.LIMIT, _for_sender(core, sender[0], full, name, address))
         if blocked is not None:
             continue
         if full is not None and full.policy == BLOCK:
             blocked = name, _sentence(core, full, name, address)
-        elif in_turn and core.room.line.must_wait(connection, name):
+        elif in_turn and core.room.line.must_wait(sender, name):
             blocked = name, f"others wait for address '{name}' before this one"
     if blocked is not None:
-        if connection in core.state.connections:
-            core.room.line.stand(connection, blocked[0])
+        if sender[0] in core.state.connections:
+            core.room.line.stand(sender, blocked[0], core.now)
         return Refusal(Code.BLOCKED, blocked[1])
-    core.room.line.leave(connection)
+    core.room.line.leave(sender)
     return None
 
 
-def check_piece(core: Core, connection: int, targets: Targets) -> Refusal | None:
+def check_piece(core: Core, sender: Sender, targets: Targets) -> Refusal | None:
     """The same for a piece of a large message, while no messages are accepted at all.
 
     It cannot be dropped: its message may be accepted when there is room again.
     """
     if core.room.disk_full and core.options.disk_full_policy == DROP:
         return Refusal(Code.LIMIT, core.room.disk_full)
-    return check(core, connection, targets)
+    return check(core, sender, targets)
 
 
 def enter(core: Core, address: Address) -> int:
@@ -140,13 +141,13 @@ def enter(core: Core, address: Address) -> int:
     return 0
 
 
-def next_in_line(core: Core, name: str) -> int:
-    """Return the connection that may send to an address, 0 if there is no room or nobody waits."""
+def next_in_line(core: Core, name: str) -> Sender | None:
+    """Return the sender that may send to an address, None if there is no room or nobody waits."""
     first = core.room.line.first(name)
-    if first:
+    if first is not None:
         full = _find_full(core, name, core.state.address_by_name.get(name))
         if full is not None and full.policy == BLOCK:
-            return 0
+            return None
     return first
 
 
@@ -306,7 +307,7 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
         needs_checks = True
     if core.room.behind and _is_held(core, address):
         needs_checks = True
-    if not needs_checks and not core.room.line.first(address.name):
+    if not needs_checks and core.room.line.first(address.name) is None:
         address.guard(False)
         core.room.opened[address.id] = address
 

@@ -35,7 +35,7 @@ class Transaction:
     """
 
     __slots__ = (
-        "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "owners",
+        "bytes", "connection", "doomed", "ended", "entries", "link", "name", "operations", "owners",
         "settled", "since", "user", "weight",
     )  # fmt: skip
 
@@ -43,6 +43,8 @@ class Transaction:
         self.name = name
         self.user = user
         self.connection = connection
+        # The link whose commit waits for room.
+        self.link = 0
         self.since = since
         self.operations: list[Operation] = []
         self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}

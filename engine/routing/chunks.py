@@ -17,11 +17,12 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     refusal = check_send(core, send) if not command.previous else None
     if refusal is None and _is_passed_over(core, command):
         return 0
+    sender = send.connection, send.link
     is_asked = not command.previous and send.transaction is None
     if refusal is None and (core.room.disk_full or core.room.behind):
-        refusal = capacity.check_piece(core, send.connection, targets_of(core, send))
+        refusal = capacity.check_piece(core, sender, targets_of(core, send))
     elif refusal is None and is_asked:
-        refusal = capacity.check(core, send.connection, targets_of(core, send))
+        refusal = capacity.check(core, sender, targets_of(core, send))
     if refusal is not None:
         return refusal
     return core.emit(

@@ -104,7 +104,9 @@ def send(core: Core, command: Send) -> int | Refusal:
     if is_free:
         return _send_to(core, command, address, others)
     if command.transaction is None:
-        refusal = capacity.check(core, command.connection, targets_of(core, command))
+        refusal = capacity.check(
+            core, (command.connection, command.link), targets_of(core, command)
+        )
         if refusal is not None:
             return refusal
     return _send_or_drop(core, command, address, None)
@@ -164,7 +166,9 @@ def _send_as_planned(core: Core, command: Send, *, is_limited: bool = False) -> 
     plan = resolve(core, command)
     refusal = check(core, command, plan)
     if refusal is None and is_limited and command.transaction is None:
-        refusal = capacity.check(core, command.connection, targets_of(core, command, plan.takers))
+        refusal = capacity.check(
+            core, (command.connection, command.link), targets_of(core, command, plan.takers)
+        )
     if refusal is not None:
         return refusal
     if plan.way == LOST:

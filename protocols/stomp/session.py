@@ -78,8 +78,8 @@ class Session(Conversation):
     - when `login_request` is set, answers with `authenticated`;
     - when `host_request` is set, answers with `admitted`;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
-    - when `is_blocked` is set, reads no more from the peer until it has called `proceed`, which it
-      does when it is the connection's turn (`engine.limits.waiting_senders`);
+    - when `is_blocked` is set, reads no more from the peer until it has called `resume_sender`,
+      which it does when it is the connection's turn (`engine.limits.waiting_senders`);
     - when `has_more` is set, reads no more from the peer until it has called `proceed`, which it
       does after other sessions had their turn: the broker's budget was used up before the input;
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
@@ -189,6 +189,14 @@ class Session(Conversation):
             self.is_blocked = self.has_more = False
             data, self._behind = self._behind, b""
             self._carry_out(self._feed_again, data, now)
+
+    def is_sender_waiting(self, link: int) -> bool:
+        """Whether the command of the one sender of the connection waits for room."""
+        return self.is_blocked
+
+    def resume_sender(self, link: int, now: int) -> None:
+        """Resume the blocked command: there may be room."""
+        self.proceed(now)
 
     def _carry_out(self, work: Callable[[bytes, int], None], data: bytes, now: int) -> None:
         self._head = b""

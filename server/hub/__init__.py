@@ -4,7 +4,7 @@ It must never know asyncio. Begin with `hub`, then `turns` and `memory`.
 
 Modules:
 
-- `blocked`: Blocked peers: their command waits for space at a full address. They resume in order.
+- `blocked`: Blocked senders: their command waits for space at a full address. They resume in order.
 - `deadlines`: The deadlines of sessions: a heap that also bounds its obsolete entries.
 - `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
   of lines.

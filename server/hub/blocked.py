@@ -1,8 +1,8 @@
-"""Blocked peers: their command waits for space at a full address. They resume in order.
+"""Blocked senders: their command waits for space at a full address. They resume in order.
 
-The engine keeps the line (`engine.limits.waiting_senders`), and a session keeps its unread input;
-this module connects the two. Blocked peers are checked whenever a turn may have freed space, not
-only by a timer, so that none waits longer than needed. Must never know sockets.
+The engine keeps the line (`engine.limits.waiting_senders`), and a session keeps the command, or its
+unread input; this module connects the two. Blocked senders are checked whenever a turn may have
+freed space, not only by a timer, so that none waits longer than needed. Must never know sockets.
 """
 
 from collections.abc import Callable
@@ -10,91 +10,98 @@ from typing import Any, Final
 
 from daybook.engine.broker import Broker
 from daybook.engine.core import capacity
+from daybook.engine.limits.waiting_senders import Sender
 from daybook.server.hub.peer import Peer
 
 WAKES_AT_A_TIME: Final = 64
-"""How many blocked peers resume in one turn."""
+"""How many blocked senders resume in one turn."""
 
 SHOWN_MAX: Final = 100
-"""How many blocked peers a status lists."""
+"""How many blocked senders a status lists."""
 
 
-class BlockedPeers:
-    """The blocked peers, with the begin in microseconds. `find` returns a connection's peer."""
+class BlockedSenders:
+    """The blocked senders, and the peers that are not read for that (`stopped`), because their
+    protocol has no other way. `find` returns a connection's peer."""
 
     def __init__(
         self, broker: Broker, clock: Callable[[], int], find: Callable[[int], Peer | None]
     ) -> None:
-        self.since: Final[dict[Peer, int]] = {}
+        self.stopped: Final[dict[Peer, None]] = {}
         self._broker: Final = broker
         self._clock: Final = clock
         self._find: Final = find
 
-    def add(self, peer: Peer) -> None:
+    @property
+    def count(self) -> int:
+        """How many senders are blocked."""
+        return self._broker.room.line.count
+
+    def stop(self, peer: Peer) -> None:
         """Stop reading from a peer whose session is blocked."""
-        self.since[peer] = self._clock()
+        self.stopped[peer] = None
         peer.session.is_unheard = True
         peer.transport.pause_reading()
         peer.transport.notice_end()
 
     def remove(self, peer: Peer) -> None:
         """Forget a peer whose connection has ended."""
-        self.since.pop(peer, None)
+        self.stopped.pop(peer, None)
 
     def wake(self, went_on: Callable[[Peer], None]) -> bool:
-        """Resume sessions for which there is space, in order; `went_on` is called for each.
+        """Resume senders for which there is space, in order; `went_on` is called for each.
 
         Returns whether there may be more to resume.
         """
         line = self._broker.room.line
         left = WAKES_AT_A_TIME
         for name in line.addresses():
-            while connection := capacity.next_in_line(self._broker, name):
-                peer = self._find(connection)
-                if peer is None or peer not in self.since:
+            while (sender := capacity.next_in_line(self._broker, name)) is not None:
+                peer = self._find(sender[0])
+                if peer is None or not peer.session.is_sender_waiting(sender[1]):
                     # Its connection ended, or another of its commands was refused meanwhile.
-                    line.leave(connection)
+                    line.leave(sender)
                     continue
                 if left == 0:
                     return True
                 left -= 1
-                self._proceed(peer, connection)
+                self._resume(peer, sender)
                 went_on(peer)
-                if line.first(name) == connection:
+                if line.first(name) == sender:
                     break
         return False
 
-    def _proceed(self, peer: Peer, connection: int) -> None:
-        now = self._clock()
+    def _resume(self, peer: Peer, sender: Sender) -> None:
+        session = peer.session
         line = self._broker.room.line
-        line.serving = connection
-        peer.session.proceed(now)
-        line.serving = 0
-        if peer.session.is_blocked:
-            self.since[peer] = now
-        else:
-            del self.since[peer]
+        line.serving = sender
+        session.resume_sender(sender[1], self._clock())
+        line.serving = None
+        if not session.is_blocked:
+            self.stopped.pop(peer, None)
+        if not session.is_sender_waiting(sender[1]):
             # A command that resumes may not need space any more, so the session leaves the line
             # here.
-            line.leave(connection)
+            line.leave(sender)
 
     def status(self) -> dict[str, Any]:
-        """Return how many peers are blocked, and describe some, for `daybook status`."""
-        return {"producers_blocked": len(self.since), "blocked": self.describe()}
+        """Return how many senders are blocked, and describe some, for `daybook status`."""
+        return {"producers_blocked": self.count, "blocked": self.describe()}
 
     def describe(self) -> list[dict[str, Any]]:
-        """Describe the blocked peers, the longest blocked first."""
+        """Describe the blocked senders, the longest blocked first."""
         now = self._clock()
         rows: list[dict[str, Any]] = []
-        for peer, since in sorted(self.since.items(), key=lambda item: item[1])[:SHOWN_MAX]:
-            name = self._broker.room.line.address_of(peer.connection) or ""
+        waiting = sorted(self._broker.room.line.waiting(), key=lambda each: each[2])
+        for (connection, _), address, since in waiting[:SHOWN_MAX]:
+            peer = self._find(connection)
             rows.append(
                 {
-                    "connection": peer.connection,
-                    "peer": peer.name,
-                    "address": name,
+                    "connection": connection,
+                    "peer": peer.name if peer is not None else "",
+                    "address": address,
                     "seconds": round(max(0, now - since) / 1_000_000, 1),
-                    "why": capacity.explain(self._broker, name),
+                    "why": capacity.explain(self._broker, address),
                 }
             )
         return rows

@@ -20,7 +20,7 @@ from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.server.administration.views import counting
-from daybook.server.hub.blocked import BlockedPeers
+from daybook.server.hub.blocked import BlockedSenders
 from daybook.server.hub.deadlines import Deadlines
 from daybook.server.hub.journal_port import NoChunks, Writer
 from daybook.server.hub.memory import Memory
@@ -74,7 +74,7 @@ class Hub:
         self._paused: set[Peer] = set()
         self.refusals: Final = Refusals(lambda command: self.request(command))
         self.turns: Final = Turns(broker)
-        self.blocked: Final = BlockedPeers(broker, clock, self._by_connection.get)
+        self.blocked: Final = BlockedSenders(broker, clock, self._by_connection.get)
         self.memory: Final = Memory(
             broker, writer, self.peers, options.memory,
             make_room=self._make_room, dismiss=self.dismiss,
@@ -243,7 +243,7 @@ class Hub:
         if lsn <= self.outbox.durable_lsn or self.failure is not None:
             return
         # The turn closes the next block: one that is closed here would be too small.
-        if self.broker.pending.rows or self.blocked.since or self.turns.has_work:
+        if self.broker.pending.rows or self.blocked.count or self.turns.has_work:
             self._soon()
         for outlet in self.outbox.durable(lsn):
             assert isinstance(outlet, Peer)
@@ -310,7 +310,7 @@ class Hub:
         broker.dispatch(now)
         if broker.effects:
             self._deliver()
-        if self.blocked.since and not self._is_behind():
+        if self.blocked.count and not self._is_behind():
             self.turns.allow_input()
             if self.blocked.wake(self._went_on):
                 self._soon()
@@ -369,7 +369,7 @@ class Hub:
         self.memory.tick(now)
         self.slow.tick(now)
         self.broker.look_again(now)
-        if self.blocked.since or self.broker.notices or self.broker.is_touched or self._has_work:
+        if self.blocked.count or self.broker.notices or self.broker.is_touched or self._has_work:
             self._soon()
         self.refusals.tick(now)
         self._mark_if_idle(now)
@@ -427,9 +427,9 @@ class Hub:
         if not peer.connection and session.connection:
             peer.connection = session.connection
             self._by_connection[peer.connection] = peer
-        if session.is_blocked and peer not in self.blocked.since:
+        if session.is_blocked and peer not in self.blocked.stopped:
             self._paused.discard(peer)
-            self.blocked.add(peer)
+            self.blocked.stop(peer)
         if session.login_request is not None:
             self._begin_login(peer)
         if session.refusal is not None:
@@ -592,7 +592,8 @@ class Hub:
         self.turns.allow_input()
         self._see_to_input(peer)
         session = peer.session
-        if not (session.has_more or session.is_blocked or peer in self._paused):
+        is_stopped = session.has_more or session.is_blocked
+        if not (is_stopped or peer in self._paused or peer in self.turns.waiting):
             self._read_again(peer)
 
     def _read_again(self, peer: Peer) -> None:

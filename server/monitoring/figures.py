@@ -176,7 +176,7 @@ BROKER: Final = (
     _gauge("consumers", lambda process: len(_state(process).consumers), "Consumers."),
     _gauge(
         "producers_blocked",
-        lambda process: len(process.hub.blocked.since),
+        lambda process: process.hub.blocked.count,
         "Connections whose message waits for room at its address, in memory or on the disk.",
     ),
     _gauge(

@@ -84,10 +84,10 @@ class Peers:
         broker = self.world.broker
         self.world.turn()
         for name in broker.room.line.addresses():
-            while connection := capacity.next_in_line(broker, name):
-                broker.room.line.serving = connection
-                self.do(connection, self.waiting[connection])
-                broker.room.line.serving = 0
+            while sender := capacity.next_in_line(broker, name):
+                broker.room.line.serving = sender
+                self.do(sender[0], self.waiting[sender[0]])
+                broker.room.line.serving = None
         self.world.turn()
 
     def take(self, name: str, count: int) -> None:
@@ -96,7 +96,7 @@ class Peers:
     def check(self) -> None:
         broker = self.world.broker
         for connection in self.waiting:
-            assert broker.room.line.address_of(connection) is not None
+            assert broker.room.line.address_of((connection, 0)) is not None
         for name in broker.room.line.addresses():
             assert not capacity.next_in_line(broker, name), f"somebody waits for {name} in vain"
             assert capacity.explain(broker, name)

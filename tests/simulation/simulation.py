@@ -488,7 +488,7 @@ class Simulation:
         if self.clock.now >= self._next_tick:
             self._next_tick = self.clock.now + TICK_US
             life.hub.tick()
-        self.counts.blocked += bool(life.hub.blocked.since)
+        self.counts.blocked += bool(life.hub.blocked.count)
         if life.is_quiet and life.hub.failure is None:
             self._nobody_waits_in_vain(life)
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:

@@ -4,7 +4,7 @@ Modules:
 
 - `certificates`: The certificate of an acceptor, and what its peers must show: files in, a TLS
   context out.
-- `client_names`: The login of a client that has shown a certificate.
+- `client_names`: The holder, and the login, of a certificate that a client has shown.
 - `handshakes`: The handshakes of TLS, a few in each turn of the event loop.
 - `shell`: TLS of a connection, with the socket below and the session above it.
 - `tls`: TLS of one connection, between its socket and what lies above: bytes in, bytes out.

@@ -227,7 +227,7 @@ class Play:
         house, hub = self.house, self.house.hub
         if len(hub.peers) != 2 or len(house.broker.state.connections) != 2:
             raise Wrong(f"{len(hub.peers)} peers, {len(house.broker.state.connections)} opened")
-        kept = {**hub.turns.waiting, **hub.blocked.since}
+        kept = {**hub.turns.waiting, **hub.blocked.stopped}
         if (
             any(peer.closed for peer in kept)
             or house.broker.work.closing

@@ -28,16 +28,16 @@ def test_a_blocked_send_leaves_no_trace_and_waits_in_line(world: World) -> None:
         assert refusal.code is Code.BLOCKED
     line = world.broker.room.line
     assert line.addresses() == ["orders"]
-    assert (line.first("orders"), line.length("orders")) == (first, 2)
-    assert capacity.next_in_line(world.broker, "orders") == 0
+    assert (line.first("orders"), line.length("orders")) == ((first, 0), 2)
+    assert capacity.next_in_line(world.broker, "orders") is None
     assert "max-size-messages is 1" in capacity.explain(world.broker, "orders")
     world.ok(c.PurgeQueue("orders"))
-    assert capacity.next_in_line(world.broker, "orders") == first
+    assert capacity.next_in_line(world.broker, "orders") == (first, 0)
     # Nobody goes before who stands before.
     assert is_blocked(try_send(world, second))
     assert is_blocked(try_send(world, world.connect()))
     assert isinstance(try_send(world, first), int)
-    assert line.first("orders") == second
+    assert line.first("orders") == (second, 0)
 
 
 @pytest.mark.parametrize("way", ["settings", "purge", "delete", "acknowledge", "expire"])
@@ -58,12 +58,35 @@ def test_everything_that_makes_room_lets_the_first_go_on(world: World, way: str)
     else:
         consumer = world.attach(other, "orders")
         (delivery,) = world.taken()
-        assert capacity.next_in_line(world.broker, "orders") == 0  # in flight counts
+        assert capacity.next_in_line(world.broker, "orders") is None  # in flight counts
         world.ack(consumer, delivery.message)
-    assert capacity.next_in_line(world.broker, "orders") == connection
+    assert capacity.next_in_line(world.broker, "orders") == (connection, 0)
     assert isinstance(try_send(world, connection), int)
     assert not world.broker.room.line.addresses()
     world.check()
+
+
+def test_a_link_waits_and_the_others_of_its_connection_do_not(world: World) -> None:
+    limited(world, "BLOCK", max_size_messages=0)
+    connection = world.connect()
+
+    def send(link: int, address: str = "orders") -> bool:
+        return is_blocked(world.handle(c.Send(connection, address, b"", BODY, link=link)))
+
+    assert send(1)
+    assert send(2)
+    assert not send(3, "elsewhere")
+    line = world.broker.room.line
+    assert (line.first("orders"), line.length("orders")) == ((connection, 1), 2)
+    world.ok(c.GiveUpSend(connection, 1))
+    assert line.first("orders") == (connection, 2)
+    world.begin(connection)
+    world.send("orders", BODY, connection, transaction="t")
+    assert is_blocked(world.handle(c.Commit(connection, "t", link=4)))
+    assert line.address_of((connection, 4)) == "orders"
+    world.close(connection)
+    assert not line.addresses()
+    assert not line.count
 
 
 def test_who_goes_away_is_waited_for_no_more(world: World) -> None:
@@ -72,7 +95,7 @@ def test_who_goes_away_is_waited_for_no_more(world: World) -> None:
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.close(first)
-    assert world.broker.room.line.first("orders") == second
+    assert world.broker.room.line.first("orders") == (second, 0)
     world.close(second)
     assert not world.broker.room.line.addresses()
 
@@ -84,12 +107,12 @@ def test_who_has_its_turn_may_go_on_as_long_as_there_is_room(world: World) -> No
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.ok(c.PurgeQueue("orders"))
-    world.broker.room.line.serving = first
+    world.broker.room.line.serving = first, 0
     assert isinstance(try_send(world, first), int)
     assert isinstance(try_send(world, first), int)
     assert is_blocked(try_send(world, first))
-    world.broker.room.line.serving = 0
-    assert world.broker.room.line.first("orders") == second
+    world.broker.room.line.serving = None
+    assert world.broker.room.line.first("orders") == (second, 0)
 
 
 def test_a_sender_without_a_connection_does_not_stand_in_line(world: World) -> None:
@@ -146,13 +169,13 @@ def test_a_commit_passes_lines_and_stands_in_one(world: World) -> None:
     assert is_blocked(try_send(world, single, "two"))
     transaction(world, both, "one", "two")
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.room.line.address_of(both) == "one"
+    assert world.broker.room.line.address_of((both, 0)) == "one"
     world.ok(c.PurgeQueue("one"))
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.room.line.address_of(both) == "two"
+    assert world.broker.room.line.address_of((both, 0)) == "two"
     world.ok(c.PurgeQueue("two"))
     world.commit(both)
-    assert world.broker.room.line.first("two") == single
+    assert world.broker.room.line.first("two") == (single, 0)
 
 
 def test_a_commit_fails_as_a_whole(world: World) -> None:

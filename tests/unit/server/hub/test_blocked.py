@@ -43,7 +43,8 @@ def test_a_blocked_peer_is_not_read_until_there_is_room() -> None:
     assert receipts(client) == ["3"]
     assert client.transport.reading
     assert not client.transport.is_watched
-    assert not bench.hub.blocked.since
+    assert not bench.hub.blocked.stopped
+    assert not bench.hub.blocked.count
 
 
 def test_they_go_on_in_the_order_in_which_they_were_blocked() -> None:
@@ -91,7 +92,7 @@ def test_a_blocked_peer_that_is_gone_gives_back_and_lets_the_next_go_on() -> Non
     bench.hub.lost(dying.peer)
     bench.run()
     assert queue.ready_count == 1
-    assert list(bench.hub.blocked.since) == [next_one.peer]
+    assert list(bench.hub.blocked.stopped) == [next_one.peer]
     purge(bench)
     assert receipts(next_one) == ["x"]
 
@@ -102,14 +103,15 @@ def test_new_settings_let_all_go_on_a_part_at_a_time() -> None:
     for client in clients:
         client.message(b"x", receipt="x")
     bench.run()
-    assert len(bench.hub.blocked.since) == len(clients)
+    assert bench.hub.blocked.count == len(clients)
     bench.hub.request(ChangeSettings({}))
     bench.turns -= 1
     bench.hub.turn()
-    assert len(bench.hub.blocked.since) == 5
+    assert bench.hub.blocked.count == 5
     bench.run()
     assert all(receipts(client) == ["x"] for client in clients)
-    assert not bench.hub.blocked.since
+    assert not bench.hub.blocked.stopped
+    assert not bench.hub.blocked.count
 
 
 def test_who_is_refused_when_its_turn_comes_is_closed() -> None:
@@ -121,7 +123,8 @@ def test_who_is_refused_when_its_turn_comes_is_closed() -> None:
     bench.run()
     assert b"address 'a' is full" in client.transport.take()
     assert client.transport.closed_after_ms is not None
-    assert not bench.hub.blocked.since
+    assert not bench.hub.blocked.stopped
+    assert not bench.hub.blocked.count
 
 
 def test_nobody_goes_on_while_the_disk_is_behind() -> None:
