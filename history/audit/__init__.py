@@ -1,7 +1,7 @@
 """The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
 
-The rules are in `checks`, by what they are about. The audit must never know how its answer is shown.
-Begin with `re_execution`, then `judge`.
+The rules are in `checks`, by what they are about. The audit must never know how its answer is
+shown. Begin with `re_execution`, then `judge`.
 
 Modules:
 
