@@ -216,6 +216,7 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.metrics_page
 	$(BIN)/python -m tests.meta.pools_page
 	$(BIN)/python -m tests.meta.requests_page
+	$(BIN)/python -m tests.meta.states_page
 	$(BIN)/python -m tests.meta.synonyms_page
 	$(BIN)/python -m tests.meta.audit_page
 	$(BIN)/python -m tests.meta.verification_page

@@ -143,7 +143,7 @@ class Conversation(Output):
         )  # fmt: skip
         self.connection = answer
         self.client_id = shake.client_id
-        self.state = states.CONNECTED
+        self.state = states.TRANSITIONS[self.state, states.OPENED]
         self.out.append(shake.connected(str(answer), self._server_name, user))
         self.gate = max(self.gate, answer)
         self._heard = now
@@ -286,7 +286,7 @@ class Conversation(Output):
         if not self.closing:
             self.closing = True
             self.close_delay_ms = delay_ms
-        self.state = states.CLOSED
+        self.state = states.TRANSITIONS[self.state, states.ENDED]
         self.next_deadline = 0
         self.login_request = self.host_request = None
         for subscription in self.by_key.values():

@@ -160,7 +160,7 @@ class Session(Conversation):
         shake = self._handshake
         self.version = shake.version
         self.options = on_host(self.options, shake.host)
-        self.state = states.AUTHENTICATING
+        self.state = states.TRANSITIONS[self.state, states.LOGIN]
         certificate = self._caller.certificate
         certified = certificate.login if certificate is not None else ""
         by_certificate = certified != "" and shake.login in ("", certified)

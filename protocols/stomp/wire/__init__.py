@@ -14,7 +14,8 @@ Modules:
 - `options`: The options of STOMP acceptors. Must never know where the values come from.
 - `principals`: Headers that say who sent a message: the principals of a user, as Apollo has them.
 - `spelling`: How an acceptor spells names: its separators and wildcards, and percent-encoding.
-- `states`: The state machine of a connection as one table: what each command does in each state.
+- `states`: The state machine of a connection: what each command does in each state, and what
+  changes it.
 - `synonyms`: Headers that mean the same, in their order: which one counts when a frame has several.
 - `versions`: What differs between STOMP 1.0, 1.1 and 1.2 in header lines.
 - `virtual_hosts`: Which virtual host a client gets by the header `host` of its CONNECT (ADR 58).

@@ -1,7 +1,7 @@
-"""The state machine of a connection as one table: what each command does in each state.
+"""The state machine of a connection: what each command does in each state, and what changes it.
 
-For a pair that is not in the table the session reports an unknown command. Must never know how an
-action is executed.
+For a command that is not in the table the session reports an unknown one. docs/stomp.md shows both
+tables. Must never know how an action is executed.
 """
 
 from typing import Final
@@ -10,6 +10,19 @@ NEW: Final = "new"
 AUTHENTICATING: Final = "authenticating"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
+
+STATES: Final = (NEW, AUTHENTICATING, CONNECTED, CLOSED)
+
+# What changes the state.
+LOGIN: Final = "login"  # a CONNECT that can be understood
+OPENED: Final = "opened"  # the login is right, and the engine has opened the connection
+ENDED: Final = "ended"  # DISCONNECT, an error, a deadline, or the peer is gone
+
+TRANSITIONS: Final[dict[tuple[str, str], str]] = {
+    (NEW, LOGIN): AUTHENTICATING,
+    (AUTHENTICATING, OPENED): CONNECTED,
+    **{(state, ENDED): CLOSED for state in STATES},
+}
 
 CLIENT_COMMANDS: Final = (
     "CONNECT", "STOMP", "SEND", "SUBSCRIBE", "UNSUBSCRIBE", "ACK", "NACK",

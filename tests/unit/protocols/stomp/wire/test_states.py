@@ -5,9 +5,9 @@ import pytest
 from daybook.engine.commands import CloseConnection
 from daybook.protocols.stomp.actions import ACTIONS
 from daybook.protocols.stomp.wire import states
+from tests.meta import states_page
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
-STATES = (states.NEW, states.AUTHENTICATING, states.CONNECTED, states.CLOSED)
 COMMANDS = states.CLIENT_COMMANDS + states.SERVER_COMMANDS
 
 VALID = {
@@ -40,7 +40,7 @@ def in_state(state: str) -> Peer:
     return peer
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", states.STATES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_pair(state: str, command: str) -> None:
     peer = in_state(state)
@@ -68,7 +68,13 @@ def test_every_pair(state: str, command: str) -> None:
 
 
 def test_the_table_has_every_pair() -> None:
-    assert set(states.TABLE) == {(state, command) for state in STATES for command in COMMANDS}
+    assert set(states.TABLE) == {
+        (state, command) for state in states.STATES for command in COMMANDS
+    }
+
+
+def test_the_page_shows_the_tables() -> None:
+    assert states_page.PART.is_current()
 
 
 def test_every_action_of_the_table_is_known() -> None:
