@@ -138,8 +138,9 @@ class World:
         for _ in range(TURN):
             broker.handle(send, now)
         broker.dispatch(now)
-        for consumer, message, *_ in broker.effects:
-            broker.handle(Settle(consumer.id, message.id), now)
+        for effect in broker.effects:
+            assert isinstance(effect, tuple)
+            broker.handle(Settle(effect[0].id, effect[1].id), now)
         got = len(broker.effects)
         broker.effects.clear()
         broker.handle(DeliverDue(), now)

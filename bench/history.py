@@ -106,7 +106,11 @@ class Traffic:
                 self._do(c.Settle(consumer, message))
         self._now += TURN_MICROSECONDS
         self._broker.dispatch(self._now)
-        self._flying.extend((effect[0].id, effect[1].id) for effect in self._broker.effects)
+        self._flying.extend(
+            (effect[0].id, effect[1].id)
+            for effect in self._broker.effects
+            if isinstance(effect, tuple)
+        )
         self._broker.effects.clear()
         batch = self._broker.take()
         assert batch is not None

@@ -114,7 +114,11 @@ class Shop:
         self._now += TURN_US
         self._broker.dispatch(self._now)
         self._do(c.ExpireDue())
-        self._flying.extend((effect[0].id, effect[1].id) for effect in self._broker.effects)
+        self._flying.extend(
+            (effect[0].id, effect[1].id)
+            for effect in self._broker.effects
+            if isinstance(effect, tuple)
+        )
         self._broker.effects.clear()
         batch = self._broker.take()
         assert batch is not None

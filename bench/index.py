@@ -83,7 +83,11 @@ class History:
         """Write down what was decided; return (consumer, message) of what was delivered."""
         self._now += STEP_MICROSECONDS
         self._broker.dispatch(self._now)
-        delivered = [(effect[0].id, effect[1].id) for effect in self._broker.effects]
+        delivered = [
+            (effect[0].id, effect[1].id)
+            for effect in self._broker.effects
+            if isinstance(effect, tuple)
+        ]
         self._broker.effects.clear()
         batch = self._broker.take()
         if batch is not None:

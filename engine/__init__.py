@@ -11,6 +11,8 @@ Modules:
   end.
 - `core`: What all deciding functions share: the state to read, `emit`, and who may have how much.
 - `dispatch`: Dispatch: looks at each queue that was touched, and chooses who gets what is ready.
+- `effects`: Effects: what follows from decisions outside of the engine, in the order of the
+  decisions.
 - `entries`: How entries come into a queue: on arrival, from history, in place of others, or at a
   time.
 - `facts`: Facts: the one table of events, and the tables that give their columns a meaning.

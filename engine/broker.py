@@ -321,7 +321,7 @@ class Broker(Core):
         return bool(self.touched or self.backlog)
 
     def dispatch(self, now: int) -> None:
-        """Deliver what can be delivered; deliveries are appended to `effects`."""
+        """Deliver what can be delivered; what follows is appended to `effects`."""
         self.now = now
         if self.is_touched or self.room.resized or self.room.review_due or self.refilled:
             dispatch.dispatch(self)

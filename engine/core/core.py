@@ -15,6 +15,7 @@ from daybook.engine.core.backlog import Backlog
 from daybook.engine.core.compiled_filters import CompiledFilters
 from daybook.engine.core.open_transactions import OpenTransactions
 from daybook.engine.core.parts import Rights, Room, Work
+from daybook.engine.effects import Delivered, Effect
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import (
     ACKNOWLEDGED,
@@ -104,8 +105,7 @@ class Core:
         self.touched: dict[int, Queue] = {}
         self.later: dict[int, Queue] = {}
         self.backlog = Backlog()
-        # Consumer, message, delivery count, whether it may have been delivered before, gate.
-        self.effects: list[tuple[Consumer, Message, int, bool, int]] = []
+        self.effects: list[Delivered | Effect] = []
         self._last_detail = "", b""
         # How much work may be done in this turn, and what remains (`engine.consumers.slices`).
         self.budget = Budget()

@@ -261,6 +261,6 @@ def note_deliveries(core: Core, queue: Queue, since: int) -> None:
     if flights is None:
         return
     for effect in islice(core.effects, since, None):
-        entry = queue.entries.get(effect[1].id)
+        entry = queue.entries.get(effect[1].id) if isinstance(effect, tuple) else None
         if entry is not None and entry.state == IN_FLIGHT:
             flights.add(entry)

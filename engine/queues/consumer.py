@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from daybook.engine.facts.settlements import BY_SETTLEMENT, UNMETERED
-from daybook.engine.messages.message import PRIORITIES, Filter, Message
+from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.entry import Entry, Taker
 from daybook.engine.queues.hashed_groups import HashedGroups
@@ -25,9 +25,6 @@ Key: TypeAlias = tuple[int, int]
 """The place of an entry in the order in which a browser reads: by level, then by position."""
 
 BEHIND_ALL: Final[Key] = (PRIORITIES, 0)
-
-END_OF_BROWSE: Final = Message(0, 0, 0, 0, 0, b"", b"")
-"""What the receiver of a browser is handed behind the last message; no message has the id 0."""
 
 Place: TypeAlias = tuple[int, int]
 """A delivery of a bundle: the consumer, and the message."""

@@ -93,7 +93,9 @@ def mark_if_retained(core: Core, message: Message) -> None:
 
 def mark_last(core: Core, name: str) -> None:
     """Set a header to true in the delivery that was made last; the message stays as it is."""
-    consumer, message, count, redelivered, gate = core.effects[-1]
+    last = core.effects[-1]
+    assert isinstance(last, tuple)
+    consumer, message, count, redelivered, gate = last
     headers = codec_of(message.flags).marked(message.headers, name)
     marked = Message(
         message.id, message.address_id, message.priority, message.flags, message.expires, headers,

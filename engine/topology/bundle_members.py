@@ -8,10 +8,11 @@ from typing import Final
 
 from daybook.engine.commands import Attach
 from daybook.engine.core.core import Core
+from daybook.engine.effects import Browsed
 from daybook.engine.facts import details, events
 from daybook.engine.facts.definitions import ANYCAST, AddressDefinition, QueueDefinition
 from daybook.engine.names.names import HOST
-from daybook.engine.queues.consumer import END_OF_BROWSE, Bundle, Connection, Consumer
+from daybook.engine.queues.consumer import Bundle, Connection, Consumer
 from daybook.engine.queues.queue import Address, Queue
 
 TEXT_SHIFT: Final = 8
@@ -57,7 +58,7 @@ def tell_end(core: Core, consumer: Consumer) -> None:
     """Tell a browser that it has read its queue; a bundle once it has read all of them."""
     bundle = consumer.bundle
     if bundle is None:
-        core.effects.append((consumer, END_OF_BROWSE, 0, False, 0))
+        core.effects.append(Browsed(consumer))
     elif bundle.reading.pop(consumer.id, None) is not None:
         end_if_read(core, bundle)
 
@@ -71,7 +72,7 @@ def end_if_read(core: Core, bundle: Bundle) -> None:
         # It listens for queues to come.
         return
     bundle.is_told = True
-    core.effects.append((_speaker(bundle), END_OF_BROWSE, 0, False, 0))
+    core.effects.append(Browsed(_speaker(bundle)))
 
 
 def _speaker(bundle: Bundle) -> Consumer:

@@ -26,16 +26,13 @@ class Reader(Subscription):
         self._sequence: bytes = f"{name}:".encode() if name else b""
 
     def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
-        """Write MESSAGE; one with the id 0 stands for the end of a browse."""
-        if not message.id:
-            self._end()
-            return
+        """Write MESSAGE, with its sequence number."""
         if self._sequence:
             self._before_id = b"%b%b%d\nmessage-id:" % (self._before, self._sequence, message.id)
         super().deliver(message, count, redelivered, gate)
 
-    def _end(self) -> None:
-        """The broker has nothing more for this subscription."""
+    def browsed(self) -> None:
+        """Write the end of a browse: the broker has nothing more for this subscription."""
         self.is_over = True
         if self.is_open:
             self.output.out.append(self._before + _END)

@@ -232,7 +232,8 @@ class Hub:
         Those of bodies under way, deliveries of the next turn, and open transactions must stay.
         """
         firsts = [peer.first_chunk() for peer in self.peers]
-        firsts += [message.chunks[0] for _, message, *_ in self.broker.effects if message.chunks]
+        delivered = [each[1] for each in self.broker.effects if isinstance(each, tuple)]
+        firsts += [message.chunks[0] for message in delivered if message.chunks]
         firsts.append(transactions.first_chunk(self.broker))
         return min(filter(None, firsts), default=0)
 
@@ -407,8 +408,13 @@ class Hub:
     def _deliver(self) -> None:
         effects, self.broker.effects = self.broker.effects, []
         last = None
-        for consumer, message, delivery_count, redelivered, gate in effects:
-            consumer.receiver.deliver(message, delivery_count, redelivered, gate)
+        for effect in effects:
+            if isinstance(effect, tuple):
+                consumer, message, delivery_count, redelivered, gate = effect
+                consumer.receiver.deliver(message, delivery_count, redelivered, gate)
+            else:
+                consumer = effect.consumer
+                effect.hand_to(consumer.receiver)
             if consumer is not last:
                 last = consumer
                 peer = self._by_connection.get(consumer.connection_id)

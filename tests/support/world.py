@@ -28,6 +28,7 @@ from daybook.engine.commands import (
     Start,
 )
 from daybook.engine.core.core import Options
+from daybook.engine.effects import Browsed, Effect
 from daybook.engine.entries import arrivals
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
@@ -76,7 +77,7 @@ class Event(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """An effect: the delivery to a consumer, and the LSN that it waits for."""
+    """The delivery to a consumer, and the LSN that it waits for."""
 
     consumer: int
     message: int
@@ -85,6 +86,11 @@ class Delivery(NamedTuple):
     body: bytes
     headers: bytes
     redelivered: bool
+
+
+def end_of_browse(consumer: int) -> Delivery:
+    """The end of a browse, in its place behind the deliveries: no message has the id 0."""
+    return Delivery(consumer, 0, 0, 0, b"", b"", False)
 
 
 def unpack(batch: Any) -> list[Event]:
@@ -156,7 +162,7 @@ def check_bundle(bundle: Bundle, broker: Broker) -> None:
 
 
 class World:
-    """A broker, its clock, all its events and all its deliveries."""
+    """A broker, its clock, all its events, all its deliveries and all other effects."""
 
     def __init__(self, journal: Sequence[Event] = (), **options: Any) -> None:
         """Start a broker on a journal, an empty one if none is given."""
@@ -165,6 +171,7 @@ class World:
         self.now = 1_700_000_000 * SECOND
         self.journal = list(journal)
         self.deliveries: list[Delivery] = []
+        self.effects: list[Effect] = []
         self.followed = 0
         self.follower = State()
         self._start()
@@ -189,7 +196,14 @@ class World:
     def dispatch(self) -> None:
         """Dispatch, and take what was decided and handed out."""
         self.broker.dispatch(self.now)
-        for consumer, message, count, redelivered, gate in self.broker.effects:
+        for effect in self.broker.effects:
+            if isinstance(effect, Browsed):
+                self.deliveries.append(end_of_browse(effect.consumer.id))
+                continue
+            if not isinstance(effect, tuple):
+                self.effects.append(effect)
+                continue
+            consumer, message, count, redelivered, gate = effect
             self.deliveries.append(
                 Delivery(
                     consumer.id, message.id, count, gate, message.body, message.headers, redelivered

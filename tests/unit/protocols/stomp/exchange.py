@@ -45,8 +45,12 @@ class Client:
     def read(self) -> list[bytes]:
         broker = self.exchange.broker
         broker.dispatch(NOW)
-        for consumer, message, count, redelivered, gate in broker.effects:
-            consumer.receiver.deliver(message, count, redelivered, gate)
+        for effect in broker.effects:
+            if isinstance(effect, tuple):
+                consumer, *delivery = effect
+                consumer.receiver.deliver(*delivery)
+            else:
+                effect.hand_to(effect.consumer.receiver)
         broker.effects.clear()
         frames = b"".join(self.session.out).split(b"\0")
         self.session.out.clear()
