@@ -19,6 +19,8 @@ Modules:
   (`journal catalog`).
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
+- `places`: Where messages are, folded from their own events and from the topology with the engine's
+  `apply`.
 - `scan`: Finding events in a journal without reading more of it than needed.
 - `selection`: Choosing which events to show: filters by place in the journal, time, name, message
   and kind.

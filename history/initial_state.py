@@ -6,7 +6,7 @@ that held one message, so that readers of what follows find no unknown id, and n
 first event. Reads only, from a copy of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, cast
@@ -33,12 +33,12 @@ from daybook.recovery.signing.export_proof import range_of
 class Beginning(NamedTuple):
     """Events that recreate the state after event `lsn`; 0 if no segment left.
 
-    `counts` are queue ids with the delivery counts that the message had there.
+    `counts` are messages and queue ids, with the delivery counts that the messages had there.
     """
 
     lsn: int = 0
     events: tuple[Event, ...] = ()
-    counts: tuple[tuple[int, int], ...] = ()
+    counts: tuple[tuple[int, int, int], ...] = ()
 
 
 EVERYTHING: Final = Beginning()
@@ -48,7 +48,7 @@ EVERYTHING: Final = Beginning()
 def beginning(
     directory: Path,
     disk: Disk,
-    message: int = 0,
+    messages: Iterable[int] = (),
     *,
     until: int = 0,
     note: Callable[[str], None] = lambda _: None,
@@ -56,9 +56,9 @@ def beginning(
     """Return a state to begin reading a data directory's journal at.
 
     That is the state before its first event, or a later one, of a snapshot that is not behind the
-    event `until`. It includes the entries of one `message`, if not 0. `disk` has the segments of
-    the directory, and maybe those of its archive. The result is EVERYTHING if there is no snapshot
-    and no segment left, or no base. `note` is called with a sentence about a damaged snapshot.
+    event `until`. It includes the entries of some `messages`. `disk` has the segments of the
+    directory, and maybe those of its archive. The result is EVERYTHING if there is no snapshot and
+    no segment left, or no base. `note` is called with a sentence about a damaged snapshot.
     Raises BaseDamaged, IndexDamaged, StoreError, JournalError and OSError.
     """
     with TemporaryDirectory(prefix="daybook-read-") as folder:
@@ -67,10 +67,13 @@ def beginning(
         if not lsn:
             return EVERYTHING
         with checkpoint_in(path, disk) as (state, store):
-            found = _entries(state, store, message)
-            told = (*_topology(state), *_places(message, found))
-            counts = tuple((queue_id, entry.delivery_count) for queue_id, entry in found)
-            return Beginning(lsn, told, counts)
+            told = list(_topology(state))
+            counts = []
+            for message in messages:
+                found = _entries(state, store, message)
+                told += _places(message, found)
+                counts += [(message, queue_id, entry.delivery_count) for queue_id, entry in found]
+            return Beginning(lsn, tuple(told), tuple(counts))
 
 
 def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:
@@ -109,7 +112,7 @@ def _attached(consumer: Consumer) -> Event:
 def _entries(state: State, store: IndexStore, message: int) -> list[tuple[int, Entry]]:
     """The entries of a message by queue id."""
     found = []
-    for queue in state.queues.values() if message else ():
+    for queue in state.queues.values():
         entry = queue.entries.get(message) or store.find(queue, message)
         if entry is not None:
             found.append((queue.id, entry))

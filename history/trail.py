@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from daybook.engine.facts import details, events, life
-from daybook.engine.facts.events import CONNECTION, KIND, MESSAGE, QUEUE, REASON, RELATED, Row
-from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
-from daybook.engine.queues.entry import Entry
-from daybook.engine.queues.queue import Queue
-from daybook.engine.state.apply import apply
-from daybook.engine.state.state import State
+from daybook.engine.facts.events import (
+    CONNECTION,
+    KIND,
+    MESSAGE,
+    REASON,
+    RELATED,
+    Row,
+)
+from daybook.engine.facts.kinds import LEAVING, TOPOLOGY
 from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
-from daybook.history.names import Names
+from daybook.history.places import Consequence, Places
 from daybook.history.scan import Event, Picker, event_at, events_of, kinds_mask, wanted_blocks
 from daybook.history.topology import Thing, Topology, things_of
 from daybook.journal.blocks.block import Block
@@ -55,7 +58,7 @@ class Step(NamedTuple):
     event: Event
     text: str
     told: dict[str, Any]
-    consequences: tuple[str, ...]
+    consequences: tuple[Consequence, ...]
     transaction: str
     places: tuple[tuple[Lane, str], ...] = ()
 
@@ -110,7 +113,7 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     else:
         teller.first_lsn = root
     told = teller.tell(disk)
-    if missing and not told.steps and not teller.places():
+    if missing and not told.steps and not teller.consumers():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
     ended = f"the export ends with event {exported.to_lsn}" if exported is not None else ""
     return told._replace(missing=missing, ended=ended)
@@ -163,7 +166,7 @@ def _root(
 def _beginning(directory: Path, disk: Disk, message: int = 0, *, until: int = 0) -> "Beginning":
     from daybook.history.initial_state import beginning  # noqa: PLC0415 (slow to import)
 
-    return beginning(directory, disk, message, until=until)
+    return beginning(directory, disk, [message] if message else [], until=until)
 
 
 def missing_before(disk: Disk, directory: Path) -> str:
@@ -175,37 +178,18 @@ def missing_before(disk: Disk, directory: Path) -> str:
     return what_is_missing(directory, disk)
 
 
-class _Teller:
+class _Teller(Places):
     """Reads the journal once, from `first_lsn` on because of names, and collects the family's
-    steps, until the whole family has left all queues.
-
-    Without `folds` no event is applied, because the state before the first one is not known. Then
-    only the events themselves say where a message was.
-    """
+    steps, until the whole family has left all queues."""
 
     def __init__(self, root: int) -> None:
+        super().__init__()
         self.root = root
         self.first_lsn = 1
         self.family = [root]
-        self.names = Names()
-        self.state = State()
         self.steps: list[Step] = []
-        self.last: dict[tuple[int, int], Event] = {}
-        self.dropped: dict[int, list[str]] = {}
         self.in_transaction: dict[int, str] = {}
-        self.queue_ids: dict[int, None] = {}
-        self.folded_lsn = 0
-        self.folds = True
         self.redacted: Redaction = NOTHING
-
-    def begin(self, start: "Beginning") -> None:
-        """Apply the state from before the journal begins."""
-        for event in start.events:
-            self.names.learn(event.row, event.detail)
-            self._apply(event)
-        for queue_id, count in start.counts:
-            self.state.queues[queue_id].entries[self.root].delivery_count = count
-        self.folded_lsn = start.lsn
 
     def tell(self, disk: Disk) -> Trail:
         """Read, and return the trail. Raises JournalError."""
@@ -230,7 +214,7 @@ class _Teller:
         Whatever becomes of a message begins with an entry in a queue, and what a command decides is
         in one block.
         """
-        return self.folds and lsn > self.folded_lsn and next(self._entries(), None) is None
+        return self.folds and lsn > self.folded_lsn and next(self.entries(), None) is None
 
     def _may_matter(self, entry: FooterEntry) -> bool:
         return bool(entry.kinds & ALWAYS_MATTER) or any(
@@ -250,116 +234,22 @@ class _Teller:
 
     def _take(self, event: Event) -> None:
         kind = event.row[KIND]
-        if event.lsn <= self.folded_lsn:
-            # The base, which was applied before, has it.
-            self.names.learn(event.row, event.detail)
-            if kind not in TOPOLOGY | TRANSACTION_ENDS:
-                self._note_last(event)
-                self._add_step(event, [])
-        elif kind in TOPOLOGY:
-            self.names.learn(event.row, event.detail)
-            if self.folds:
-                self._change_topology(event)
-            elif kind == events.BROKER_STARTED:
-                self._note_restart(event)
-            self.names.forget(event.row)
-        elif kind in TRANSACTION_ENDS:
-            self._end_transaction(event)
-        else:
-            self._apply(event)
-            self._note_last(event)
-            self._add_step(event, [])
-
-    def _note_last(self, event: Event) -> None:
-        """Note the last event of a message in a queue, or in those that it enters."""
-        row = event.row
-        if row[KIND] not in OF_ENTRIES:
+        if kind in TRANSACTION_ENDS:
+            if event.lsn > self.folded_lsn:
+                self._end_transaction(event)
             return
-        queues = (row[QUEUE],) if row[QUEUE] else tuple(_entered(event))
-        for queue_id in queues:
-            self.last[row[MESSAGE], queue_id] = event
+        consequences = self.take(event)
+        if consequences or kind not in TOPOLOGY:
+            self._add_step(event, consequences)
 
-    def _add_step(self, event: Event, consequences: list[str]) -> None:
+    def _add_step(self, event: Event, consequences: list[Consequence]) -> None:
         text = sentence(event, self.names, self.redacted)
         told = as_object(event, self.names, self.redacted)
         places = tuple(
-            (Lane(message, queue.name), entry.place) for message, queue, entry in self._entries()
+            (Lane(message, queue.name), entry.place) for message, queue, entry in self.entries()
         )
-        told_too = (*consequences, *replay_of(event))
+        told_too = (*consequences, *map(Consequence, replay_of(event)))
         self.steps.append(Step(event, text, told, told_too, "", places))
-
-    def _apply(self, event: Event) -> None:
-        if not self.folds:
-            return
-        apply(self.state, event.lsn, event.row, event.detail, event.headers, b"")
-        self._note_queues(event)
-
-    def _note_queues(self, event: Event) -> None:
-        """Note the queues that an event brings a message of the family into."""
-        row = event.row
-        if row[KIND] in ENTERING:
-            queues = (row[QUEUE],) if row[QUEUE] else _entered(event)
-            self.queue_ids.update(dict.fromkeys(queues))
-
-    def _entries(self) -> Iterator[tuple[int, Queue, Entry]]:
-        """Yield the entries of the family."""
-        for number in self.queue_ids:
-            queue = self.state.queues.get(number)
-            if queue is None:
-                continue
-            for message in self.family:
-                entry = queue.entries.get(message)
-                if entry is not None:
-                    yield message, queue, entry
-
-    def _change_topology(self, event: Event) -> None:
-        """Fold an event of the topology; a restart is a step if it moved a message of the family.
-
-        Only a restart moves messages without events; before a queue is deleted, events of their own
-        remove its messages.
-        """
-        if event.row[KIND] != events.BROKER_STARTED:
-            self._apply(event)
-            return
-        before = self.places()
-        self._apply(event)
-        after = self.places()
-        consequences = []
-        for (message, queue_id), (queue, consumer) in before.items():
-            if (message, queue_id) not in after:
-                text = f"dropped from queue '{queue}', which does not outlive the broker"
-                if queue_id in self.state.queues:
-                    text = f"dropped from queue '{queue}': it is not persistent"
-                self.dropped.setdefault(message, []).append(f"{text} (event {event.lsn})")
-                consequences.append(f"message {message} is {text}")
-            elif consumer:
-                count = self.state.queues[queue_id].entries[message].delivery_count
-                consequences.append(
-                    f"message {message}, in flight to {consumer}, is returned to its place in "
-                    f"queue '{queue}' by the restart; attempt {count} counts"
-                )
-        if consequences:
-            self._add_step(event, consequences)
-
-    def _note_restart(self, event: Event) -> None:
-        """Add a restart whose effect on the family is not known."""
-        unknown = [
-            f"what the restart did to message {message} in queue '{self.names.queue(queue)}' is "
-            "not known"
-            for (message, queue), seen in self.last.items()
-            if seen.row[KIND] not in LEAVING
-        ]
-        if unknown:
-            self._add_step(event, unknown)
-
-    def places(self) -> dict[tuple[int, int], tuple[str, str]]:
-        """Return where the family is: (message, queue id) to the queue's name and the consumer, if
-        any."""
-        places = {}
-        for message, queue, entry in self._entries():
-            consumer = f"consumer {entry.consumer.id}" if entry.consumer is not None else ""
-            places[message, queue.id] = (queue.name, consumer)
-        return places
 
     def _end_transaction(self, event: Event) -> None:
         """Record which steps the transaction made, if any."""
@@ -379,7 +269,7 @@ class _Teller:
 
     def _now(self) -> Iterator[tuple[int, str]]:
         """Return where each message of the family is, or how it left."""
-        places = self.places()
+        places = self.consumers()
         for message in self.family if self.folds else ():
             words = [
                 f"in flight to {consumer} from queue '{queue}'"
@@ -414,12 +304,6 @@ class _Teller:
                 )
 
 
-def _entered(event: Event) -> tuple[int, ...]:
-    """Return the queues that an event without a queue of its own brings a message into."""
-    detail = events.decode_detail(event.row[KIND], event.detail)
-    return cast(details.RoutedDetail, detail).queues
-
-
 class _Asking(_Teller):
     """Reads the blocks that catalogs name, and learns of the topology what the family meets."""
 
@@ -432,12 +316,13 @@ class _Asking(_Teller):
         self._known: Final[set[Thing]] = {(life.BROKER, 0)}
 
     def begin(self, start: "Beginning") -> None:
+        """As `Places.begin`, without what the family does not meet."""
         for event in start.events:
             if subject_of(event.row) is None:
                 self._meet(event, start.lsn)
-                self._apply(event)
-        for queue_id, count in start.counts:
-            self.state.queues[queue_id].entries[self.root].delivery_count = count
+                self.apply(event)
+        for message, queue_id, count in start.counts:
+            self.state.queues[queue_id].entries[message].delivery_count = count
         self.folded_lsn = start.lsn
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
@@ -488,7 +373,7 @@ class _Asking(_Teller):
             for each in self._topology.of(thing, until):
                 self._meet(each, each.lsn or until)
                 self.names.learn(each.row, each.detail)
-                self._apply(each)
+                self.apply(each)
                 self.names.forget(each.row)
 
 
@@ -496,6 +381,6 @@ def step_object(step: Step) -> dict[str, Any]:
     """Return a step for programs: its event, and what the trail adds to it."""
     return step.told | {
         "text": step.text,
-        "consequences": list(step.consequences),
+        "consequences": [each.text for each in step.consequences],
         "transaction": step.transaction or None,
     }

@@ -168,7 +168,7 @@ def _row(step: Step, before: Step | None, y: int, x: int, lanes: Sequence[Spans]
             at = _LEFT + _LANE * number + _LANE // 2
             yield f'<circle cx="{at}" cy="{y}" r="4" fill="#ffffff" stroke="#1c2430"/>'
     attempt = f", attempt {step.told['delivery_count']}" if step.told["delivery_count"] else ""
-    words = "; ".join((step.text, *step.consequences))
+    words = "; ".join((step.text, *(each.text for each in step.consequences)))
     yield (
         f'<text class="kind" x="{x}" y="{y}">{_text(step.told["kind"])}{attempt}'
         f'<tspan class="words"> event {step.event.lsn}</tspan></text>'
@@ -229,8 +229,8 @@ def _arrows(step: Step, people: dict[str, str]) -> Iterator[str]:
     for key in keys or [_key("broker", people)]:
         arrow = f"{key}->>{peer}" if _is_to_peer(step) else f"{peer}->>{key}"
         yield f"  {arrow}: {label}"
-    for text in step.consequences:
-        yield f"  Note over {peer}: {_label(text)}"
+    for each in step.consequences:
+        yield f"  Note over {peer}: {_label(each.text)}"
 
 
 def _is_to_peer(step: Step) -> bool:

@@ -22,6 +22,7 @@ Modules:
   segments.
 - `publishing`: Publishes into a broker exactly once, with transactions that can be retried.
 - `reading`: Reads history in this process, protected from retention.
+- `rows`: Rows of a table of events as the events that the library of history takes (ADR 92).
 - `schema`: The columns of `events` for SQL, derived from the table in `engine.facts.events`.
 - `selection`: Selections of events, and how to write them as options.
 - `spark`: The pipeline on Spark: the only package that imports PySpark.

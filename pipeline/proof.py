@@ -47,7 +47,7 @@ from daybook.journal.segments.segment import CHUNK_BYTES, Segment
 from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.arrays import Part, column
 from daybook.pipeline.naming import NameTables
-from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.pipeline.schema import ALL_COLUMNS, ROW_COLUMNS, arrow_schema
 
 PROOF_VERSION: Final = 1
 PROOF_MAGIC: Final = b"dbPROOF\n"
@@ -71,12 +71,8 @@ _HEADER: Final = Struct("<" + "".join(code for _, code in PROOF_HEADER_FIELDS))
 _BLOCK: Final = Struct("<" + "".join(code for _, code in PROOF_BLOCK_FIELDS))
 assert _BLOCK.size == BLOCK_HEADER_BYTES + HASH_BYTES + DIGEST_BYTES
 
-_RAW_NAMES: Final = {
-    "kind": "kind_id", "reason": "reason_id", "address": "address_id", "queue": "queue_id",
-}  # fmt: skip
 _HEAP_COLUMNS: Final = ("detail_raw", "headers_raw", "body")
 assert len(_HEAP_COLUMNS) == len(HEAPS)
-_ROW_COLUMNS: Final = tuple(_RAW_NAMES.get(name, name) for name, _, _ in LAYOUT.columns)
 
 
 def _padded(heap: bytes, header: BlockHeader) -> bytes:
@@ -401,10 +397,10 @@ class _RawRows:
 
     def __init__(self, table: pa.Table) -> None:
         """Raises Damage if a column has nulls that must not have any."""
-        for name in (*_ROW_COLUMNS, *_HEAP_COLUMNS):
+        for name in (*ROW_COLUMNS, *_HEAP_COLUMNS):
             if table.column(name).null_count:
                 raise Damage(f"column {name} has nulls, which it must not have")
-        self._columns: Final = [_integers(table.column(name)) for name in _ROW_COLUMNS]
+        self._columns: Final = [_integers(table.column(name)) for name in ROW_COLUMNS]
         self._heaps: Final = [_Strings(table.column(name)) for name in _HEAP_COLUMNS]
 
     def rows(self, order: Order, codes: list[str], start: int, end: int) -> bytes:

@@ -287,7 +287,7 @@ def restore(
             continue
         proof = _proof_of(archive, segment)
         if segment.segment not in store.sizes():
-            store.write(segment.segment, _as_it_was(archive, segment, proof, names))
+            store.write(segment.segment, as_it_was(archive, segment, names))
         _check_restored(disk, store, segment, proof, now)
         made.append(segment.segment)
         progress(segment.bytes)
@@ -329,10 +329,11 @@ def _check_restored(
         store.write(name, iter([encode_manifest(entry)]))
 
 
-def _as_it_was(
-    archive: ParquetArchive, segment: ArchivedSegment, proof: Proof, names: NameTables
+def as_it_was(
+    archive: ParquetArchive, segment: ArchivedSegment, names: NameTables
 ) -> Iterator[bytes]:
-    """Rebuild the bytes of a segment; raises ArchiveError at the end if they differ."""
+    """Rebuild the bytes of a segment; raises ArchiveError, at the end if they differ."""
+    proof = _proof_of(archive, segment)
     digest = hashlib.sha256()
     try:
         for piece in _remade(proof, _blocks_of(archive, segment, proof, names)):

@@ -84,6 +84,11 @@ EVENT_COLUMNS: Final = (
     EventColumn("block_offset", pa.int64(), "where its block begins in that file", raw=True),
 )
 BY_NAME: Final = {column.name: column for column in EVENT_COLUMNS}
+_RAW_NAMES: Final = {
+    "kind": "kind_id", "reason": "reason_id", "address": "address_id", "queue": "queue_id",
+}  # fmt: skip
+ROW_COLUMNS: Final = tuple(_RAW_NAMES.get(each.name, each.name) for each in events.COLUMNS)
+"""The columns of an event's row, in its order."""
 assert len(BY_NAME) == len(EVENT_COLUMNS)
 
 PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not column.raw)

@@ -67,6 +67,68 @@ def difference(entry: ArchiveEntry, count: int, sha256: str) -> str:
     return ""
 
 
+class Spool:
+    """Files that are made whole, when they are opened, in unnamed temporary files.
+
+    The last `kept_most` are kept, so the temporary folder needs room for one more.
+    """
+
+    def __init__(self, kept_most: int) -> None:
+        self._kept_most: Final = kept_most
+        self._kept: Final[dict[str, IO[bytes]]] = {}
+
+    def open(self, name: str, fill: Callable[[IO[bytes]], None]) -> File:
+        """Open a file, which `fill` writes if it is not kept; one that raises is not kept."""
+        file = self._kept.pop(name, None)
+        if file is None:
+            while len(self._kept) >= self._kept_most:
+                self._kept.pop(next(iter(self._kept))).close()
+            file = _temporary_file()
+            try:
+                fill(file)
+                file.flush()
+            except BaseException:
+                file.close()
+                raise
+        self._kept[name] = file
+        return FetchedFile(os.dup(file.fileno()))
+
+    def close(self) -> None:
+        """Close the temporary files; open files stay open."""
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+
+class SpooledDisk(ReadOnly):
+    """Segments that a function yields in pieces, for reading only."""
+
+    def __init__(
+        self, names: Sequence[str], pieces: Callable[[str], Iterator[bytes]], kept_most: int
+    ) -> None:
+        """Up to `kept_most` segments are kept in temporary files."""
+        self._names: Final = sorted(names)
+        self._pieces: Final = pieces
+        self._spool: Final = Spool(kept_most)
+
+    def open(self, name: str) -> File:
+        """Open a segment; raises FileNotFoundError if there is none, and as the function does."""
+        if not self.holds(name):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return self._spool.open(name, lambda into: self._fill(name, into))
+
+    def _fill(self, name: str, into: IO[bytes]) -> None:
+        for piece in self._pieces(name):
+            _write(into, piece)
+
+    def names(self) -> list[str]:
+        """Return the names of all segments."""
+        return self._names
+
+    def holds(self, name: str) -> bool:
+        """Whether a segment is there."""
+        return name in self._names
+
+
 class ArchiveDisk(ReadOnly):
     """Archived segments and snapshots, and their manifests, by name; for reading only."""
 
@@ -82,12 +144,11 @@ class ArchiveDisk(ReadOnly):
         `snapshots` are the sizes of snapshots and their manifests by name; readers must check
         them.
         """
+        self._spool: Final = Spool(1)
         self._store: Final = store
         self._snapshots: Final = snapshots
         self._entries: Final = {entry.segment: entry for entry in entries}
         self._note: Final = note
-        self._kept_name = ""
-        self._kept: IO[bytes] | None = None
 
     def open(self, name: str) -> File:
         """Fetch and check a segment; raises FileNotFoundError if it is not archived."""
@@ -96,12 +157,7 @@ class ArchiveDisk(ReadOnly):
         entry = self._entries.get(name)
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        if self._kept is None or self._kept_name != name:
-            self.close()
-            self._kept = _temporary_file()
-            self._kept_name = name
-            self._fetch(entry, self._kept)
-        return FetchedFile(os.dup(self._kept.fileno()))
+        return self._spool.open(name, lambda into: self._fetch(entry, into))
 
     def _fetch(self, entry: ArchiveEntry, into: IO[bytes]) -> None:
         """Fetch a segment; if faults are only noted, as much of it as can be read."""
@@ -113,7 +169,6 @@ class ArchiveDisk(ReadOnly):
         except ArchiveError as error:
             into.flush()
             if self._note is None:
-                self.close()
                 raise
             self._note(entry.segment, error.what)
 
@@ -149,9 +204,7 @@ class ArchiveDisk(ReadOnly):
 
     def close(self) -> None:
         """Close the temporary file of the segment that was opened last; open files stay open."""
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        self._spool.close()
 
 
 class Archived(Disk, Protocol):

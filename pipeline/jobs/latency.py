@@ -27,6 +27,7 @@ import msgspec
 import pyarrow as pa
 
 from daybook.engine.facts import events, life, reasons
+from daybook.engine.facts.details import ConnectionDetail
 from daybook.engine.facts.kinds import changing, names
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
@@ -47,7 +48,6 @@ from daybook.pipeline.jobs.latency_tables import (
     SCHEMAS,
     histogram,
 )
-from daybook.pipeline.jobs.trail import Peer
 from daybook.pipeline.selection import Selection
 
 POISON_MOST: Final = 10_000
@@ -108,7 +108,7 @@ class _Measuring:
         self._selection: Final = selection
         self._told: Final = told
         self._lives: Final = Lives(NEVER)
-        self._peers: Final[dict[int, Peer]] = {}
+        self._peers: Final[dict[int, ConnectionDetail]] = {}
         self._connections: Final[dict[int, int]] = {}
         self._restarts: Final[list[int]] = []
         self._redelivered: Final[dict[tuple[int, int], int]] = {}
@@ -142,7 +142,7 @@ class _Measuring:
             if row["kind_id"] == events.BROKER_STARTED:
                 self._restarts.append(row["lsn"])
             elif row["kind_id"] == events.CONNECTION_OPENED:
-                peer = msgspec.json.decode(row["detail"] or "{}", type=Peer)
+                peer = msgspec.json.decode(row["detail"] or "{}", type=ConnectionDetail)
                 self._peers[row["connection"]] = peer
             else:
                 self._connections[row["consumer"]] = row["connection"]
@@ -329,7 +329,7 @@ class _Measuring:
         return {"queue": queue, "address": address}
 
     def _who(self, queue_id: int, consumer: int) -> Row:
-        peer = self._peers.get(self._connections.get(consumer, 0), Peer())
+        peer = self._peers.get(self._connections.get(consumer, 0), ConnectionDetail())
         queue = self._lives.place(queue_id)[0]
         return {
             "queue": queue, "consumer": consumer,

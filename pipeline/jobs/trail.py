@@ -1,25 +1,36 @@
 """The trails of many messages at once: all events of them and their families.
 
-A family is a message with its original and its copies (dead letters, expired messages). The history
-is read once for all ids; ids of copies and originals found there are searched in a further round,
-until there are no new ones. What a restart did to a message is reported too, although there is no
-event for it. Memory grows with the number of messages asked for, and with the events of one family.
-Must never know which engine runs the SQL.
+A family is a message with its original and its copies (dead letters, expired messages). The engine
+selects the rows of the families, in one scan for all ids; ids of copies and originals found there
+are searched in a further round, until there are no new ones. The library (`history.places`) folds
+the events of all families, and so tells what a restart did to a message, although there is no event
+for it. Memory grows with the number of messages asked for and of what there is at a time, and with
+the events of one family. Must never know which engine runs the SQL.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from heapq import merge
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
 
 from daybook.engine.facts import details, events, life
-from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_TWO_MESSAGES, STAYING, changing, names
+from daybook.engine.facts.events import CONNECTION, KIND, MESSAGE, TIME
+from daybook.engine.facts.kinds import ENTERING, OF_TWO_MESSAGES, TOPOLOGY, about, names
+from daybook.engine.facts.mismatch import MisfitError
+from daybook.history.initial_state import EVERYTHING, Beginning, beginning
+from daybook.history.places import Consequence, Places
+from daybook.history.scan import Event
+from daybook.journal.segments.segment import first_lsn_of
+from daybook.pipeline import rows
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.audit_tables import listed
+from daybook.pipeline.parquet.segments import disk_of
 from daybook.pipeline.schema import TIME_TYPE
-from daybook.pipeline.selection import Selection, SelectionError
+from daybook.pipeline.selection import EPOCH, Selection, SelectionError
 
 ROUNDS_MOST: Final = 100
 """A chain of copies is followed over at most this many steps."""
@@ -36,26 +47,25 @@ TRAIL: Final = pa.schema(
 )  # fmt: skip
 """The columns of the result; `root` is the first message of a family."""
 
-EVENT_COLUMNS: Final = (
-    "lsn", "time", "kind", "kind_id", "reason", "address", "queue_id", "queues", "message",
-    "consumer", "connection", "related", "delivery_count", "persistent", "detail",
-)  # fmt: skip
-AROUND_COLUMNS: Final = ("lsn", "time", "kind_id", "queue_id", "connection", "detail")
-AROUND_KINDS: Final = names(changing({life.BROKER, life.CONNECTION, life.QUEUE}, {life.BEGINS}))
+EVENT_COLUMNS: Final = (*rows.COLUMNS, "kind", "reason", "address", "queues", "detail")
+OF_CLIENTS: Final = TOPOLOGY & about(life.CONNECTION, life.CONSUMER)
 
 LINKS: Final = f"""
 SELECT DISTINCT message, related FROM {{table}}
 WHERE kind_id IN ({listed(OF_TWO_MESSAGES)}) AND related <> 0
 """
+ALL: Final = f"""
+SELECT {", ".join(rows.COLUMNS)} FROM found
+UNION ALL
+SELECT {", ".join(f"a.{name}" for name in rows.COLUMNS)} FROM around AS a
+LEFT JOIN (SELECT DISTINCT connection FROM found) AS c ON a.connection = c.connection
+WHERE a.kind_id NOT IN ({listed(OF_CLIENTS)}) OR c.connection IS NOT NULL
+ORDER BY lsn
+"""
+"""The events of the families, and all that is about queues, addresses, the broker and the
+connections of the families."""
 Row = dict[str, Any]
 Told = Callable[[str], None]
-
-
-class Peer(msgspec.Struct):
-    """The peer of a connection, from its event's detail."""
-
-    peer: str = ""
-    user: str = ""
 
 
 class Trails(NamedTuple):
@@ -87,10 +97,9 @@ def trail(
     }
     grouped = families.by_root(known)
     _join(engine, tables, grouped)
-    around = _Around(engine, history)
-    rows = _stories(engine, around)
-    missing = sorted(asked - known)
-    return Trails(grouped, missing, _batches(rows))
+    engine.load("around", history, rows.COLUMNS, Selection(kinds=names(TOPOLOGY)))
+    story = _Story(engine, history, known, families)
+    return Trails(grouped, sorted(asked - known), _batches(story.rows()))
 
 
 def _find(
@@ -162,114 +171,108 @@ def _join(engine: Engine, tables: list[str], families: dict[int, list[int]]) -> 
     engine.define("found", " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables))
 
 
-class _Around:
-    """Context of the events: restarts, queues that do not survive them, peers."""
+class _Story:
+    """The rows of all families, with what the fold of their events adds."""
 
-    def __init__(self, engine: Engine, history: History) -> None:
-        self.restarts: Final[list[Row]] = []
-        self.transient_queues: Final[set[int]] = set()
-        self.peers: Final[dict[int, Peer]] = {}
-        engine.load("around", history, AROUND_COLUMNS, Selection(kinds=AROUND_KINDS))
-        needed = f"""
-            SELECT a.* FROM around AS a
-            LEFT JOIN (SELECT DISTINCT connection FROM found) AS c ON a.connection = c.connection
-            WHERE a.kind_id <> {events.CONNECTION_OPENED} OR c.connection IS NOT NULL
-            ORDER BY a.lsn
-        """
-        for row in _rows(engine, needed):
-            if row["kind_id"] == events.BROKER_STARTED:
-                self.restarts.append(row)
-            elif row["kind_id"] == events.QUEUE_CREATED:
-                detail = msgspec.json.decode(row["detail"] or "{}", type=details.QueueDetail)
-                if not detail.durable:
-                    self.transient_queues.add(row["queue_id"])
-            else:
-                peer = msgspec.json.decode(row["detail"] or "{}", type=Peer)
-                self.peers[row["connection"]] = peer
+    def __init__(
+        self, engine: Engine, history: History, messages: set[int], families: _Families
+    ) -> None:
+        """Fold all events. Raises JournalError, and what reading the base raises."""
+        self._engine: Final = engine
+        self._families: Final = families
+        self._peers: Final[dict[int, details.ConnectionDetail]] = {}
+        self._restarts: Final[dict[int, list[Row]]] = {}
+        places = Places()
+        routed = f"SELECT message FROM found WHERE kind_id IN ({listed(ENTERING)})"
+        older = messages - {row["message"] for row in _rows(engine, routed)}
+        start = _start(history, older)
+        places.folds = start is not None
+        if start is not None:
+            self._begin(places, start, older)
+        for batch in engine.stream(ALL):
+            for event in rows.events_in(batch):
+                self._note_peer(event)
+                self._note(event, _taken(places, event))
 
+    def _begin(self, places: Places, start: Beginning, older: set[int]) -> None:
+        """Fold the state before history, without the clients that the families do not meet."""
+        met = {row["connection"] for row in _rows(self._engine, "SELECT connection FROM found")}
+        met |= {event.row[CONNECTION] for event in start.events if event.row[MESSAGE]}
+        kept = [
+            event
+            for event in start.events
+            if event.row[KIND] not in OF_CLIENTS or event.row[CONNECTION] in met
+        ]
+        places.begin(Beginning(0, tuple(kept), start.counts))
+        places.unknown |= older - {message for message, _, _ in start.counts}
+        for event in kept:
+            self._note_peer(event)
 
-def _stories(engine: Engine, around: _Around) -> Iterator[Row]:
-    """Yield the rows of all families, one family after the other."""
-    told = """
-        SELECT s.root, f.* FROM found AS f JOIN families AS s ON f.message = s.message
-        ORDER BY s.root, f.lsn
-    """
-    for root, rows in groupby(_rows(engine, told), key=lambda row: row["root"]):
-        yield from _Family(root, around).story(list(rows))
+    def _note_peer(self, event: Event) -> None:
+        if event.row[KIND] == events.CONNECTION_OPENED:
+            detail = events.decode_detail(events.CONNECTION_OPENED, event.detail)
+            assert isinstance(detail, details.ConnectionDetail)
+            self._peers[event.row[CONNECTION]] = detail
 
-
-class _Family:
-    """The places of one family's messages, to find out what restarts did to them."""
-
-    def __init__(self, root: int, around: _Around) -> None:
-        self._root: Final = root
-        self._around: Final = around
-        self._places: Final[dict[tuple[int, int], Row]] = {}
-        self._names: Final[dict[int, str]] = {}
-
-    def story(self, rows: list[Row]) -> Iterator[Row]:
-        """Yield the rows, with rows for the effects of restarts between them."""
-        restarts = [each for each in self._around.restarts if each["lsn"] > rows[0]["lsn"]]
-        for row in rows:
-            while restarts and restarts[0]["lsn"] < row["lsn"]:
-                yield from self._restart(restarts.pop(0))
-            self._follow(row)
-            peer = self._around.peers.get(row["connection"])
-            yield {
-                **row,
-                "reason": row["reason"] or None,
-                "peer": peer.peer if peer is not None else None,
-                "user": peer.user if peer is not None else None,
-                "note": None,
-            }
-        for restart in restarts:
-            yield from self._restart(restart)
-
-    def _follow(self, row: Row) -> None:
-        """Update the place of a message."""
-        kind, message, queue = row["kind_id"], row["message"], row["queue_id"]
-        if kind in ENTERING:
-            for number, name in zip(_queue_ids(row), row["queues"] or (), strict=False):
-                self._names[number] = name
-                self._places[message, number] = row
-        elif kind in LEAVING:
-            self._places.pop((message, queue), None)
-        elif kind in STAYING:
-            self._names[queue] = (row["queues"] or [f"#{queue}"])[0]
-            self._places[message, queue] = row
-
-    def _restart(self, restart: Row) -> Iterator[Row]:
-        """Yield the effects of a restart: messages that it drops, and deliveries that return."""
-        for (message, queue), last in list(self._places.items()):
-            if not last["persistent"] or queue in self._around.transient_queues:
-                del self._places[message, queue]
-                why = "it is not persistent"
-                if queue in self._around.transient_queues:
-                    why = "the queue does not outlive the broker"
-                note = f"dropped by the restart: {why}"
-            elif last["kind_id"] == events.DELIVERED:
-                self._places[message, queue] = {**last, "kind_id": events.RETURNED}
-                note = (
-                    f"in flight to consumer {last['consumer']}, returned to its place by the "
-                    f"restart; attempt {last['delivery_count']} counts"
-                )
-            else:
-                continue
-            yield {
-                "root": self._root, "message": message, "lsn": restart["lsn"],
-                "time": restart["time"], "kind": "BrokerStarted", "reason": None,
-                "address": last["address"], "queues": [self._names[queue]], "consumer": 0,
-                "connection": 0, "peer": None, "user": None,
-                "delivery_count": last["delivery_count"], "related": 0, "detail": None,
-                "note": note,
+    def _note(self, event: Event, consequences: list[Consequence]) -> None:
+        """Note a row for each consequence of a restart."""
+        for each in consequences:
+            root = self._families.root(each.message)
+            row = {
+                "root": root, "message": each.message, "lsn": event.lsn,
+                "time": EPOCH + timedelta(microseconds=event.row[TIME]), "kind": "BrokerStarted",
+                "reason": None, "queues": [each.queue], "consumer": 0, "connection": 0,
+                "peer": None, "user": None, "delivery_count": each.delivery_count, "related": 0,
+                "detail": None, "note": each.text,
             }  # fmt: skip
+            self._restarts.setdefault(root, []).append(row)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all families, one family after the other."""
+        told = """
+            SELECT s.root, f.* FROM found AS f JOIN families AS s ON f.message = s.message
+            ORDER BY s.root, f.lsn
+        """
+        for root, own in groupby(_rows(self._engine, told), key=lambda row: row["root"]):
+            addresses: dict[int, str | None] = {}
+            for row in merge(own, self._restarts.get(root, ()), key=lambda row: row["lsn"]):
+                if "address" in row:
+                    addresses[row["message"]] = row["address"]
+                    yield self._told(row)
+                else:
+                    yield {**row, "address": addresses[row["message"]]}
+
+    def _told(self, row: Row) -> Row:
+        peer = self._peers.get(row["connection"])
+        return {
+            **row,
+            "reason": row["reason"] or None,
+            "peer": peer.peer if peer is not None else None,
+            "user": peer.user if peer is not None else None,
+            "note": None,
+        }
 
 
-def _queue_ids(row: Row) -> list[int]:
-    if row["queue_id"]:
-        return [row["queue_id"]]
-    detail = msgspec.json.decode(row["detail"] or "{}", type=details.RoutedDetail)
-    return list(detail.queues)
+def _start(history: History, older: set[int]) -> Beginning | None:
+    """Return the state before history, with some messages; None if nothing knows it."""
+    disk = disk_of(history)
+    first = first_lsn_of(disk)
+    if first == 1:
+        return EVERYTHING
+    if not history.source.directory:
+        return None
+    start = beginning(Path(history.source.directory), disk, sorted(older))
+    return start if start.lsn == first - 1 else None
+
+
+def _taken(places: Places, event: Event) -> list[Consequence]:
+    """Fold an event; of a message about which events contradict each other no more is folded."""
+    try:
+        return places.take(event)
+    except (MisfitError, LookupError):
+        if event.row[MESSAGE]:
+            places.unknown.add(event.row[MESSAGE])
+        return []
 
 
 def _rows(engine: Engine, sql: str) -> Iterator[Row]:

@@ -142,7 +142,7 @@ def _rest(
     first = _first_lsn(source)
     if not first:
         return ()
-    _check_same(source, archive, segments)
+    check_same(source, archive, segments)
     before, behind = segments[0].first_lsn, segments[-1].last_lsn + 1
     rest = []
     if max(selection.from_lsn, first) < before:
@@ -178,9 +178,10 @@ def _first_lsn(source: Source) -> int:
     return (segment_first_lsn(names[0]) or 0) if names else 0
 
 
-def _check_same(
+def check_same(
     source: Source, archive: ParquetArchive, segments: Sequence[ArchivedSegment]
 ) -> None:
+    """Raise ArchiveError if a Parquet archive is of another data directory than segments."""
     disk = source.disk()
     segment = open_segment(disk, segment_names(disk)[-1], LAYOUT)
     segment.close()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.facts import events
 from daybook.history.trail import follow
+from daybook.journal.data_directory import BASE, BASE_DESCRIPTION
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import trail as trail_job
@@ -20,7 +21,8 @@ from daybook.pipeline.selection import SelectionError
 from daybook.recovery.readonly import journal_disk
 from tests.support.faults import of_kind
 from tests.support.histories import some_history, write_history
-from tests.support.world import Event
+from tests.support.leaving import Leaving
+from tests.support.world import Event, World
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,13 +54,21 @@ def test_trails_are_those_of_journal_trail(seed: int) -> None:
         rows, missing = trails(directory, messages)
         assert missing == []
         told: dict[int, list[int]] = {}
+        notes: dict[int, list[str]] = {}
         for row in rows:
             told.setdefault(row["root"], []).append(row["lsn"])
+            notes.setdefault(row["root"], []).extend([row["note"]] if row["note"] else [])
         expected = {}
+        consequences = {}
         disk = journal_disk(directory)
         for message in messages:
             family = follow(disk, message, directory)
-            expected[family.messages[0]] = [step.event.lsn for step in family.steps]
+            root = family.messages[0]
+            expected[root] = [step.event.lsn for step in family.steps]
+            consequences[root] = [each.text for step in family.steps for each in step.consequences]
+    assert {root: sorted(each) for root, each in notes.items()} == {
+        root: sorted(each) for root, each in consequences.items()
+    }
     assert {root: sorted(set(lsns)) for root, lsns in told.items()} == expected
     assert all(lsns == sorted(lsns) for lsns in told.values())
     assert list(told) == sorted(told)
@@ -84,8 +94,8 @@ def test_what_a_restart_did_is_told(tmp_path: Path) -> None:
     write_history(tmp_path, history)
     rows, _ = trails(tmp_path, routed(history))
     notes = [row["note"] for row in rows if row["kind"] == "BrokerStarted"]
-    assert any("returned to its place by the restart" in note for note in notes)
-    assert any("dropped by the restart: it is not persistent" in note for note in notes)
+    assert any("is returned to its place in queue" in note for note in notes)
+    assert any("is dropped from queue" in note for note in notes)
     assert all(row["note"] is None for row in rows if row["kind"] != "BrokerStarted")
 
 
@@ -110,6 +120,41 @@ def test_ids_that_are_no_messages(tmp_path: Path) -> None:
     assert trails(tmp_path, [1]) == ([], [1])
     with pytest.raises(SelectionError, match="no message is named"):
         trails(tmp_path, [])
+
+
+def left_behind(directory: Path) -> int:
+    """Write a history whose beginning left with a message that a restart returns; return that."""
+    world = World()
+    connection = world.connect()
+    for _ in range(5):
+        message = world.send("orders", b"x" * 100, connection)
+    leaving = Leaving(directory, world)
+    leaving.write()
+    for _ in range(3):
+        assert leaving.round(2)
+    assert leaving.removed_lsn > message
+    world.attach(world.connect(), "orders", credit_messages=10)
+    world.restart()
+    leaving.write()
+    leaving.close()
+    return message
+
+
+def test_the_base_says_what_a_restart_did_to_a_message_from_before(tmp_path: Path) -> None:
+    message = left_behind(tmp_path)
+    rows, _ = trails(tmp_path, [message])
+    assert [row["kind"] for row in rows] == ["Carried", "Delivered", "BrokerStarted"]
+    assert "is returned to its place in queue 'orders' by the restart" in rows[-1]["note"]
+    assert rows[-1]["delivery_count"] == 1
+
+
+def test_where_no_state_is_known_nothing_is_guessed(tmp_path: Path) -> None:
+    message = left_behind(tmp_path)
+    (tmp_path / BASE / BASE_DESCRIPTION).unlink()
+    rows, _ = trails(tmp_path, [message])
+    (queue,) = rows[-2]["queues"]
+    told = f"what the restart did to message {message} in queue '{queue}' is not known"
+    assert rows[-1]["note"] == told
 
 
 def test_large_answers_come_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

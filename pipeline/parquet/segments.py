@@ -1,0 +1,48 @@
+"""The segments of a history, also those that only a Parquet archive has, as a Disk (ADR 92).
+
+So the library of history reads every history alike. A segment of the archive is restored, bit for
+bit, into a temporary file when it is opened, and proven meanwhile (`pipeline.proving`). Fault
+model: as `journal.archive.store`; a segment that cannot be restored is an ArchiveError. Must never
+know what the events are read for.
+"""
+
+from typing import Final
+
+from daybook.journal.archive.disk import JoinedDisk, SpooledDisk
+from daybook.journal.disk import Disk
+from daybook.pipeline.engines import History
+from daybook.pipeline.parquet.archive import ArchivedSegment, ParquetArchive
+from daybook.pipeline.parquet.reading import check_same
+from daybook.pipeline.proving import as_it_was
+
+KEPT: Final = 4
+"""So many restored segments are kept: events refer to content in earlier ones."""
+
+
+def parquet_disk(archive: ParquetArchive, segments: tuple[ArchivedSegment, ...]) -> SpooledDisk:
+    """Return segments of a Parquet archive, each restored when it is opened. Raises
+    ArchiveError."""
+    by_name = {each.segment: each for each in segments}
+    names = archive.name_tables()
+    return SpooledDisk(
+        list(by_name), lambda name: as_it_was(archive, by_name[name], names), KEPT
+    )  # fmt: skip
+
+
+def disk_of(history: History) -> Disk:
+    """Return all segments of a history, the live ones as they are.
+
+    Raises SelectionError if it names nothing, NoJournal, and ArchiveError for archives that lack
+    something, or that are of another data directory.
+    """
+    history.check()
+    source = history.source
+    if not history.parquet:
+        return source.disk()
+    archive = ParquetArchive(history.parquet)
+    segments = archive.segments()
+    archived = parquet_disk(archive, segments)
+    if not (source.directory or source.archive):
+        return archived
+    check_same(source, archive, segments)
+    return JoinedDisk(archived, source.disk(), archive_first=False)
