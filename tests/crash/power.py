@@ -1,10 +1,8 @@
 """Cutting the power: what the black box saw synced stays, of the rest anything may.
 
-Fault model, that of `journal.disk`: bytes written since the last sync of their file may be there
-or not, each sector of 512 bytes for itself; a change of size since then may have happened or not;
-names changed since the last sync of their folder are as they were, or as they became, in order. The
-real disk did get everything (the processes were killed, not the machine), so the folders are
-rebuilt from what the black box noted.
+Fault model: that of `tools.drills.disks.fault_model`, but that a change of size may be lost by
+itself. The real disk did get everything (the processes were killed, not the machine), so the
+folders are rebuilt from what the black box noted.
 """
 
 import random
@@ -14,7 +12,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-SECTOR: Final = 512
+from daybook.tools.drills.disks.fault_model import LIKELIHOODS, sectors
+
 LOCK_FILE: Final = "lock.mdb"
 SOURCE: Final = Path(__file__).with_name("blackbox.c")
 _RECORD: Final = Struct("=B3xIQQQ")
@@ -72,13 +71,9 @@ class PlatterFile:
                 if chance.random() < likely:
                     self._resize(record.offset)
                 continue
-            start = record.offset
-            end = start + len(record.data)
-            while start < end:
-                stop = min(end, (start // SECTOR + 1) * SECTOR)
+            for start, stop in sectors(record.offset, record.offset + len(record.data)):
                 if chance.random() < likely:
                     self._put(record.data[start - record.offset : stop - record.offset], start)
-                start = stop
         self.unsynced.clear()
 
     def copy(self) -> "PlatterFile":
@@ -151,7 +146,7 @@ class Platter:
         for change in self.unsynced[: chance.randint(0, len(self.unsynced))]:
             self._rename(change)
         for file in self.files.values():
-            file.cut(chance, chance.choice((0.0, 0.1, 0.5, 0.9, 1.0)))
+            file.cut(chance, chance.choice((0.0, *LIKELIHOODS)))
 
     def lose(self) -> None:
         """The power goes, and nothing of what is on the way has arrived."""

@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-SECTOR_BYTES: Final = 512
+from daybook.tools.drills.disks.fault_model import SECTOR_BYTES
 
 
 class PowerCut(Exception):

@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from tests.simulation.disk import SECTOR_BYTES, Faults, FaultyDisk, FaultyFile, PowerCut
+from daybook.tools.drills.disks.fault_model import SECTOR_BYTES
+from tests.simulation.disk import Faults, FaultyDisk, FaultyFile, PowerCut
 
 
 def durable_file(disk: FaultyDisk, content: bytes) -> FaultyFile:

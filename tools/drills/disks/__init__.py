@@ -5,6 +5,8 @@ It must never know what the bytes are. Begin with `overlay`.
 
 Modules:
 
+- `fault_model`: What a power cut may leave of writes that were not synced: the model of all disks
+  that misbehave.
 - `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen
   through a layer of changes in memory.
 - `undo_log`: A disk that notes what a power cut would take away, that is slow, or that has little

@@ -20,8 +20,8 @@ import msgspec
 
 from daybook.journal.disk import RealDisk, RealFile
 from daybook.journal.spares import open_descriptor
+from daybook.tools.drills.disks.fault_model import LIKELIHOODS, sectors
 
-SECTOR_BYTES: Final = 512
 HEAD_BYTES: Final = 4
 STALL_EVERY: Final = 40
 STALL_TIMES: Final = 10
@@ -195,7 +195,7 @@ def _records(log: Path) -> list[_Record]:
 
 def _undo(path: Path, records: list[_Record], chance: random.Random, lost: Lost) -> None:
     """Undo changes of a file that were not synced, the last one first."""
-    likely = chance.choice((0.1, 0.5, 0.9, 1.0))
+    likely = chance.choice(LIKELIHOODS)
     with path.open("r+b") as file:
         for record in reversed(records):
             if record.what == "write":
@@ -213,16 +213,12 @@ def _undo(path: Path, records: list[_Record], chance: random.Random, lost: Lost)
 def _undo_sectors(
     descriptor: int, record: _Record, chance: random.Random, likely: float, lost: Lost
 ) -> None:
-    end = record.offset + len(record.before)
-    start = record.offset
-    while start < end:
-        stop = min(end, (start // SECTOR_BYTES + 1) * SECTOR_BYTES)
+    for start, stop in sectors(record.offset, record.offset + len(record.before)):
         if chance.random() < likely:
             before = record.before[start - record.offset : stop - record.offset]
             if os.pread(descriptor, len(before), start) != before:
                 os.pwrite(descriptor, before, start)
                 lost.sectors += 1
-        start = stop
 
 
 def _undo_name(journal: Path, record: _Record, lost: Lost) -> None:
