@@ -279,11 +279,20 @@ class ExpireTransactions(Command):
 
 
 class Credit(Command):
-    """Give a consumer more credit."""
+    """Give a consumer more credit.
+
+    For one whose credit returns by grant alone, `in_all` says instead how many messages it may get
+    in all since it attached, of which those that it got and the credit that drains took back are
+    used up; -1 leaves that as it is. If it `drains`, it gets what there is, and the rest of its
+    credit is taken back, which the effect `Drained` tells; a command that does not say so calls
+    that off.
+    """
 
     consumer: int
     messages: int = 0
     bytes: int = 0
+    in_all: int = -1
+    drains: bool = False
 
 
 class Room(Command):

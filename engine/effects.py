@@ -29,6 +29,11 @@ class Receiver(Protocol):
         """Take note that a browser has read everything, and gets nothing more."""
         ...
 
+    def drained(self, unused: int, total: int) -> None:
+        """Take note that a drain is over: so much credit was taken back, and the consumer got and
+        lost so much in all since it attached."""
+        ...
+
 
 class Effect:
     """Base of all effects but deliveries."""
@@ -51,3 +56,22 @@ class Browsed(Effect):
     def hand_to(self, receiver: Receiver) -> None:
         """Tell the receiver of the end."""
         receiver.browsed()
+
+
+class Drained(Effect):
+    """A drain is over: the consumer got what there was, and has no credit left.
+
+    `unused` is the credit that was taken back. `total` is how many deliveries it got and how much
+    credit drains took back, since it attached: that is what AMQP counts as deliveries.
+    """
+
+    __slots__ = ("total", "unused")
+
+    def __init__(self, consumer: Consumer, unused: int, total: int) -> None:
+        super().__init__(consumer)
+        self.unused: Final = unused
+        self.total: Final = total
+
+    def hand_to(self, receiver: Receiver) -> None:
+        """Answer the drain."""
+        receiver.drained(self.unused, self.total)

@@ -201,6 +201,12 @@ def credit(core: Core, command: Credit) -> int | Refusal:
     bundle = core.bundles.get(command.consumer)
     if bundle is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    if command.in_all >= 0 or command.drains:
+        return Refusal(
+            Code.INVALID,
+            f"subscription '{bundle.subscription}' has several destinations, whose credit can be"
+            " neither set nor drained; subscribe to each by itself",
+        )
     bundle.grant(command.messages, command.bytes)
     for consumer in bundle.waiting.values():
         core.touch(consumer.queue)

@@ -26,6 +26,7 @@ from daybook.engine.core.residency import set_window, share_windows
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
+from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.names.names import DURABLE, plain
 from daybook.engine.queues.consumer import Bundle, Consumer, InFlightIndex, Tour
@@ -34,6 +35,7 @@ from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.recall import Start
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settings.permissions import BROWSE, CONSUME
+from daybook.engine.settling import drains
 from daybook.engine.settling.delivery import wake
 from daybook.engine.settling.settlement import give_all_back
 from daybook.engine.state import group_rules
@@ -246,6 +248,7 @@ def retire(core: Core, consumer: Consumer) -> None:
     """Stop delivering to a consumer that is being detached."""
     if not consumer.leaving:
         consumer.leaving = True
+        drains.call_off(core, consumer)
         consumer.credit_messages = consumer.credit_bytes = NEVER
         core.budget.spent += len(consumer.held) >> HELD_SHIFT
         doom_transactions(consumer)
@@ -328,11 +331,26 @@ def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:
 
 
 def credit(core: Core, command: Credit) -> int | Refusal:
-    """Give a consumer more credit."""
+    """Give a consumer more credit, or drain it."""
     consumer = core.state.consumers.get(command.consumer)
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
+    if consumer.leaving:
+        return 0
+    if command.in_all >= 0 or command.drains:
+        if consumer.credit_policy != BY_GRANT:
+            return Refusal(
+                Code.INVALID,
+                f"the credit of subscription '{consumer.subscription}' returns by itself, so it can"
+                " be neither set nor drained; grant it",
+            )
+        if command.in_all >= 0:
+            consumer.credit_messages = command.in_all - consumer.handed - consumer.drained
     consumer.credit_messages += command.messages
     consumer.credit_bytes += command.bytes
+    if command.drains:
+        drains.begin(core, consumer)
+    elif core.draining:
+        drains.call_off(core, consumer)
     core.touch(consumer.queue)
     return 0

@@ -116,6 +116,8 @@ class Core:
         # Subscriptions to several queues, and those whose credit returned since the last dispatch.
         self.bundles: dict[int, Bundle] = {}
         self.refilled: dict[int, Bundle] = {}
+        # Consumers that drain, by queue (`engine.settling.drains`).
+        self.draining: dict[int, dict[int, Consumer]] = {}
         self.seekers = Seekers(self.patterns_held)
         self.room = Room()
         self.work = Work(is_holding=bool(state.holding))

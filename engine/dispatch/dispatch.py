@@ -14,6 +14,7 @@ from daybook.engine.dispatch.consumer_choice import dispatch_queue
 from daybook.engine.entries import retroactive, rings
 from daybook.engine.entries.arrivals import let_enter
 from daybook.engine.queues.queue import ContentError, Queue
+from daybook.engine.settling import drains
 from daybook.engine.topology.bundle_members import first_in_line
 
 TOUCHED_SHIFT: Final = 1
@@ -72,6 +73,7 @@ def _look_at_few(core: Core, touched: dict[int, Queue]) -> bool:
     is_cut = False
     has_rings = rings.are_there(core)
     histories = core.state.histories
+    draining = core.draining
     last = 0
     for queue in touched.values():
         if queue.browsers or _delivers(queue):
@@ -81,6 +83,8 @@ def _look_at_few(core: Core, touched: dict[int, Queue]) -> bool:
                 _dispatch_readable(core, queue)
                 is_cut = core.budget.is_spent
                 last = queue.id
+        if draining and queue.id in draining and queue.id not in core.later:
+            drains.answer(core, queue)
         if histories and queue.id in histories and queue.id not in core.later:
             retroactive.trim(core, queue)
         elif has_rings and queue.id not in core.later:

@@ -126,9 +126,9 @@ class Taker:
 
     __slots__ = (
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
-        "credit_bytes", "credit_messages", "credit_policy", "credited", "exclusive", "filter",
-        "first", "handed", "held", "id", "leaving", "matcher", "passed", "priority", "receiver",
-        "settled_lsn", "shown", "subscription", "unacked", "user",
+        "credit_bytes", "credit_messages", "credit_policy", "credited", "drained", "exclusive",
+        "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed", "priority",
+        "receiver", "settled_lsn", "shown", "subscription", "unacked", "user",
     )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection_id: int, user: str) -> None:
@@ -162,8 +162,9 @@ class Taker:
         self.again: dict[int, int] = NONE_AGAIN
         self.caught_up = -1
         self.held: dict[int, str] = {}
-        # How many messages were delivered to it.
+        # How many messages were delivered to it, and how much credit drains took back.
         self.handed = 0
+        self.drained = 0
         # Deliveries in flight that are or were settled in a transaction: not only prefetched.
         self.attempted: set[int] = set()
         self.credited: set[int] = set()

@@ -6,6 +6,8 @@ It must never know how the consumer of an entry was chosen. Begin with `delivery
 Modules:
 
 - `delivery`: Handing an entry to a consumer: makes one delivery.
+- `drains`: Draining consumers: each gets what there is, and what is left of its credit is taken
+  back.
 - `held_messages`: Deciding about held messages: trying to move them again, or delivering them again
   (ADR 25).
 - `non_destructive`: Showing the messages of a non-destructive queue to its consumers (ADR 44).

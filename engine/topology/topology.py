@@ -500,6 +500,7 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
 
 def _end_browsers(core: Core, queue: Queue) -> bool:
     """End the browsers of a deleted queue, and tell them; return whether that is done."""
+    core.draining.pop(queue.id, None)
     while queue.browsers:
         consumer = browsers_of(queue)[0]
         if not consumer.leaving:

@@ -154,6 +154,12 @@ class Subscription:
         if gate > output.gate:
             output.gate = gate
 
+    def drained(self, unused: int, total: int) -> None:
+        """Ignore the answer to a drain: no frame of STOMP asks for one."""
+
+    def browsed(self) -> None:
+        """Ignore the end of a browse: only readers browse."""
+
     def _redeliveries(self, count: int) -> bytes:
         """Return the line about a redelivery, which did not count if `count` is 1."""
         name = self.output.options.add_redeliveries_header

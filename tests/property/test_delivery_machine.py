@@ -33,8 +33,9 @@ from daybook.engine.commands import (
     Settle,
     Stop,
 )
+from daybook.engine.effects import Drained
 from daybook.engine.facts import reasons
-from daybook.engine.facts.settlements import ACCEPTED, FAILED
+from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, BY_SETTLEMENT, FAILED
 from daybook.engine.queues.entry import READY
 from daybook.engine.refusals import Refusal
 from tests.support.paged_world import PagedWorld
@@ -93,6 +94,7 @@ class Model:
         assert (item.body, item.count + 1, item.redelivered) == (body, count, redelivered)
         assert peer["credit"] > 0
         peer["credit"] -= 1
+        peer["had"] += 1
         item.count = count
         item.holder = consumer
         peer["unacked"].append(item)
@@ -101,7 +103,7 @@ class Model:
         peer = self.consumers[consumer]
         peer["unacked"].remove(item)
         peer["held"].pop(item, None)
-        peer["credit"] += item not in peer["credited"]
+        peer["credit"] += not peer["grants"] and item not in peer["credited"]
         peer["credited"].discard(item)
         item.holder = 0
         item.redelivered = True
@@ -303,16 +305,24 @@ class DeliveryMachine(RuleBasedStateMachine):
 
         self.step(command, note)
 
-    @rule(name=st.sampled_from((*QUEUES, "dead")), credit=st.integers(0, 4), data=st.data())
-    def attach(self, name: str, credit: int, data: Any) -> None:
+    @rule(
+        name=st.sampled_from((*QUEUES, "dead")),
+        credit=st.integers(0, 4),
+        grants=st.booleans(),
+        data=st.data(),
+    )
+    def attach(self, name: str, credit: int, grants: bool, data: Any) -> None:
         if len(self.model.consumers) == 4:
             return
         connection = data.draw(st.sampled_from(self.connections))
         number = self.world.broker.next_lsn
         peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
-        peer.update(held={}, credited=set(), attempted=set())
+        peer.update(held={}, credited=set(), attempted=set(), grants=grants, had=0)
         self.model.consumers[number] = peer
-        command = Attach(connection, name, credit_messages=credit, credit_bytes=0)
+        policy = BY_GRANT if grants else BY_SETTLEMENT
+        command = Attach(
+            connection, name, credit_policy=policy, credit_messages=credit, credit_bytes=0
+        )
         assert self.step(command) == number
 
     @precondition(lambda self: self.model.consumers)
@@ -321,6 +331,28 @@ class DeliveryMachine(RuleBasedStateMachine):
         consumer = data.draw(st.sampled_from(sorted(self.model.consumers)))
         self.model.consumers[consumer]["credit"] += credit
         self.step(Credit(consumer, credit))
+
+    def granted(self) -> list[int]:
+        return [number for number, peer in self.model.consumers.items() if peer["grants"]]
+
+    @precondition(lambda self: self.granted())
+    @rule(more=st.integers(-1, 3), drains=st.booleans(), data=st.data())
+    def set_credit(self, more: int, drains: bool, data: Any) -> None:
+        """Say how many it may get in all, and perhaps take back what it cannot use now."""
+        consumer = data.draw(st.sampled_from(self.granted()))
+        peer = self.model.consumers[consumer]
+        peer["credit"] = max(more, -peer["had"])
+        self.step(Credit(consumer, in_all=peer["had"] + peer["credit"], drains=drains))
+        answers, self.world.effects[:] = list(self.world.effects), []
+        found = [
+            (each.consumer.id, each.unused, each.total)
+            for each in answers
+            if isinstance(each, Drained)
+        ]
+        left = max(peer["credit"], 0) if drains else 0
+        peer["had"] += left
+        peer["credit"] -= left
+        assert found == ([(consumer, left, peer["had"])] if drains else [])
 
     @precondition(lambda self: any(peer["unacked"] for peer in self.model.consumers.values()))
     @rule(ok=st.booleans(), cumulative=st.booleans(), data=st.data())
@@ -344,7 +376,8 @@ class DeliveryMachine(RuleBasedStateMachine):
             peer["held"].update(dict.fromkeys(chosen, True))
             peer["attempted"].update(chosen)
             if ok:
-                peer["credit"] += len([each for each in chosen if each not in peer["credited"]])
+                new = [each for each in chosen if each not in peer["credited"]]
+                peer["credit"] += 0 if peer["grants"] else len(new)
                 peer["credited"].update(chosen)
 
         def work() -> None:
