@@ -135,6 +135,38 @@ class Body(NamedTuple):
     consumer: int = 0
 
 
+class Taker(Protocol):
+    """Where a session wants a piece of a large body."""
+
+    def take(self, piece: bytes, now: int) -> None:
+        """Take the piece: the session frames it into its output."""
+        ...
+
+    def give_up(self, why: str, now: int) -> None:
+        """The body cannot be read: give the delivery back to its queue. It is withheld there."""
+        ...
+
+
+class Pull(NamedTuple):
+    """The request of a session for a piece of a large body, for protocols that frame it: the chunk
+    after `before` (0 for the first), as soon as the event `gate` is durable.
+
+    `message` and `consumer` are as in `Body`.
+    """
+
+    taker: Taker
+    chunk: int
+    before: int
+    gate: int
+    message: int
+    consumer: int
+
+    @property
+    def needs(self) -> int:
+        """The LSN that must be durable before the piece may leave."""
+        return max(self.gate, self.chunk)
+
+
 class Session(Protocol):
     """The interface of every session. Its owner
 
@@ -175,6 +207,10 @@ class MessagingSession(Session, Protocol):
 
     - sends output when LSN `gate` is durable, with the bodies of large messages (`bodies`) in their
       places;
+    - answers each of `pulls`, in their order, when the transport has room for a piece; others have
+      their turns between two of them. A session asks for no more than the windows of its peer
+      allow;
+    - lets so much less be delivered to the connection as `unsent_bytes` says;
     - answers a `login_request` with `authenticated`, which only says who the peer is;
     - answers a `host_request`, the virtual host that the peer asks for, with `admitted`; the
       session then opens the connection in the engine, as soon as the peer has said all that
@@ -191,6 +227,7 @@ class MessagingSession(Session, Protocol):
     """
 
     bodies: list[Body]
+    pulls: list[Pull]
     gate: int
     connection: int
     login_request: Login | None
@@ -208,8 +245,14 @@ class MessagingSession(Session, Protocol):
         ...
 
     @property
+    def unsent_bytes(self) -> int:
+        """Bytes of memory that hold deliveries for which the windows of the peer have no room."""
+        ...
+
+    @property
     def first_chunk(self) -> int:
-        """LSN of the first chunk of the body that the peer is sending, 0 if none."""
+        """LSN of the first chunk that the session still needs: of the body that the peer is
+        sending, or of those that it pulls; 0 if none."""
         ...
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:

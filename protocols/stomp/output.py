@@ -3,7 +3,7 @@
 It must never know what is written, or for which peer.
 """
 
-from daybook.protocols.port import Body, DeliveredMessage
+from daybook.protocols.port import Body, DeliveredMessage, Pull
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.protocols.stomp.wire.versions import V10
 
@@ -24,6 +24,8 @@ class Output:
         "latest",
         "options",
         "out",
+        "pulls",
+        "unsent_bytes",
         "version",
     )
 
@@ -32,6 +34,9 @@ class Output:
         self.version: int = V10
         self.out: list[bytes] = []
         self.bodies: list[Body] = []
+        # Bodies are not framed, and what is delivered leaves: nothing is pulled, nothing waits.
+        self.pulls: list[Pull] = []
+        self.unsent_bytes: int = 0
         self.gate: int = 0
         self.has_spoken: bool = False
         self.keys_bytes: int = 0

@@ -19,13 +19,14 @@ from daybook.engine.facts.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
 from daybook.engine.refusals import UNFINISHED, Refusal
+from daybook.protocols.port import Body, Pull
 from daybook.server.administration.views import counting
 from daybook.server.hub.blocked import BlockedSenders
 from daybook.server.hub.deadlines import Deadlines
 from daybook.server.hub.journal_port import NoChunks, Writer
 from daybook.server.hub.memory import Memory
 from daybook.server.hub.outbox import Outbox
-from daybook.server.hub.peer import LARGE_AHEAD_CHUNKS, Chunks, Peer
+from daybook.server.hub.peer import CHUNKS_AT_ONCE, LARGE_AHEAD_CHUNKS, Chunks, Peer
 from daybook.server.hub.ports import STALL_US, HubOptions, ignore_notice
 from daybook.server.hub.slow_consumers import SlowConsumers
 from daybook.server.hub.turns import Answer, Turns
@@ -85,6 +86,9 @@ class Hub:
         # Peers whose bodies can be continued, in turn.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
+        # Peers whose pulls can be answered, in turn; and those whose next one waits for the disk.
+        self._pulling: dict[Peer, None] = {}
+        self._undurable: Final[dict[Peer, None]] = {}
         self._deadlines: Final[Deadlines[Peer]] = Deadlines()
         self.turns.next_expiry = clock() + options.expiry_scan_us
         self._last_event = clock()
@@ -133,6 +137,8 @@ class Hub:
         self._make_room(peer)
         if peer.has_bodies:
             self._streaming[peer] = None
+        if peer.pulls:
+            self._pulling[peer] = None
         if peer in self._paused:
             self._resume()
         self._soon()
@@ -252,6 +258,10 @@ class Hub:
         self._resume()
         if self.broker.is_touched or self.broker.effects:
             self._soon()
+        if self._undurable:
+            self._pulling.update(self._undurable)
+            self._undurable.clear()
+            self._soon()
 
     def failed(self, error: Exception) -> None:
         """The journal has failed: from now on no output may be sent either."""
@@ -319,6 +329,8 @@ class Hub:
             self.memory.review(self._clock())
         if broker.notices or broker.rights.denials:
             self._tell(now)
+        if self._pulling:
+            self._answer_pulls(next(iter(self._pulling)))
         if self._active:
             active, self._active = self._active, {}
             for peer in active:
@@ -487,6 +499,11 @@ class Hub:
                 peer.expect(session.bodies)
                 session.bodies = []
             self.outbox.put(peer, parts, gate)
+        if session.pulls:
+            peer.pulls.extend(session.pulls)
+            session.pulls = []
+            self._pulling[peer] = None
+            self._soon()
         if peer.released or session.closing:
             self._released[peer] = None
 
@@ -506,6 +523,9 @@ class Hub:
                 peer.closing = True
                 peer.transport.close(peer.session.close_delay_ms)
             return
+        if peer.pulls:
+            self._pulling[peer] = None
+            self._soon()
         self._make_room(peer)
 
     def _make_room(self, peer: Peer) -> None:
@@ -514,7 +534,8 @@ class Hub:
         connection = self.broker.state.connections.get(peer.connection)
         # A subscription that ended may have used up the room of the next one.
         if connection is not None and (connection.consumers or connection.room <= 0):
-            room = self.memory.room_of(peer) - output - peer.body_bytes
+            taken = output + peer.body_bytes + peer.session.unsent_bytes
+            room = self.memory.room_of(peer) - taken
             self.broker.handle(Room(peer.connection, room), self._clock())
 
     def _stream(self, peer: Peer) -> None:
@@ -538,31 +559,69 @@ class Hub:
         if self._streaming:
             self._soon()
 
-    def _give_up(self, peer: Peer, why: str) -> None:
-        """End a connection in the middle of a body that cannot be read; no delivery counts.
+    def _answer_pulls(self, peer: Peer) -> None:
+        """Give a session the next pieces that it asked for; the rest in later turns."""
+        del self._pulling[peer]
+        durable_lsn = self.outbox.durable_lsn
+        for _ in range(CHUNKS_AT_ONCE):
+            if peer.session.closing or not peer.may_pull(durable_lsn):
+                break
+            self._answer_pull(peer.pulls.popleft())
+            self._after(peer)
+        if peer.pulls and not peer.session.closing:
+            if peer.may_pull(durable_lsn):
+                self._pulling[peer] = None
+            elif peer.pulls[0].needs > durable_lsn:
+                self._undurable[peer] = None
+        if self._pulling:
+            self._soon()
 
-        The message is not delivered again: it would end each connection that gets it.
-        """
+    def _answer_pull(self, pull: Pull) -> None:
+        now = self._clock()
+        try:
+            [piece] = self.chunks.chunks((pull.chunk,), pull.before)
+        except StoreError as error:
+            self._withhold(pull, str(error), lambda text: pull.taker.give_up(text, now), now)
+        else:
+            pull.taker.take(piece, now)
+
+    def _give_up(self, peer: Peer, why: str) -> None:
+        """End a connection in the middle of a body that cannot be read; no delivery counts."""
         body = peer.body
         assert body is not None
-        consumer = self.broker.consumer_of(body.consumer, body.message)
         self._drop_bodies(peer)
-        text = f"the body of message {body.message} cannot be read: {why}"
         now = self._clock()
-        peer.session.connection_lost(now, UNREADABLE, text)
+
+        def end(text: str) -> None:
+            peer.session.connection_lost(now, UNREADABLE, text)
+
+        self._withhold(body, why, end, now)
+        peer.closing = True
+        peer.transport.close(0)
+
+    def _withhold(
+        self, body: Body | Pull, why: str, give_back: Callable[[str], None], now: int
+    ) -> None:
+        """Withhold a message whose body cannot be read, after it was given back to its queue.
+
+        It is not delivered again: it would end each connection, or link, that gets it.
+        """
+        consumer = self.broker.consumer_of(body.consumer, body.message)
+        text = f"the body of message {body.message} cannot be read: {why}"
+        give_back(text)
         if consumer is not None:
             answer = self.broker.handle(Withhold(consumer.queue.id, body.message), now)
             kept = f"it stays in queue '{consumer.queue.name}' and is not delivered"
             if isinstance(answer, Refusal):
                 kept = f"it was acknowledged, and is in queue '{consumer.queue.name}' no more"
             self.on_notice(f"{text} {kept}")
-        peer.closing = True
-        peer.transport.close(0)
 
     def _drop_bodies(self, peer: Peer) -> None:
         peer.drop_bodies()
         self._streaming.pop(peer, None)
         self._finishing.pop(peer, None)
+        self._pulling.pop(peer, None)
+        self._undurable.pop(peer, None)
 
     def _pause(self, peer: Peer) -> None:
         if peer not in self._paused:

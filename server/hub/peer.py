@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from daybook.protocols.port import Body, Caller, MessagingSession
+from daybook.protocols.port import Body, Caller, MessagingSession, Pull
 from daybook.server.hub.outbox import Generation
 from daybook.server.hub.turn_lengths import Usage
 
@@ -81,8 +81,9 @@ class Peer:
 
     `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
     may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
-    last written. `is_held` is set while nothing is read because the login is being checked.
-    `user` is who logged in, "" for nobody yet; the connection may be opened later.
+    last written. `pulls` are pieces of bodies that the session asked for. `is_held` is set while
+    nothing is read because the login is being checked. `user` is who logged in, "" for nobody yet;
+    the connection may be opened later.
     """
 
     __slots__ = (
@@ -110,6 +111,7 @@ class Peer:
         "moved",
         "name",
         "output_limit",
+        "pulls",
         "released",
         "room",
         "session",
@@ -149,6 +151,7 @@ class Peer:
         self.body_bytes = 0
         self.held_bytes = 0
         self.moved = 0
+        self.pulls: Final[deque[Pull]] = deque()
         # What the memory account counts for this peer.
         self.charged_input = 0
         self.charged_output = 0
@@ -260,6 +263,12 @@ class Peer:
         self.held_bytes = 0
         return False
 
+    def may_pull(self, durable_lsn: int) -> bool:
+        """Whether there is a pull whose piece may be sent now."""
+        if not self.pulls or self.output_bytes() > WRITE_HIGH_BYTES:
+            return False
+        return self.pulls[0].needs <= durable_lsn
+
     def _write_held(self, body: _BodyUnderWay) -> None:
         """Write the bytes before a body, as far as they may be sent."""
         while body.ahead and self._held:
@@ -276,4 +285,5 @@ class Peer:
         self.is_cut = self.has_bodies
         self._bodies.clear()
         self._held.clear()
+        self.pulls.clear()
         self.body_bytes = self.held_bytes = 0

@@ -65,6 +65,7 @@ def _is_indexer(pid: int) -> bool:
 class BrokerProcess:
     """One data directory and the broker process on it, started, killed and started again."""
 
+    command: ClassVar[tuple[str, ...]] = (DAYBOOK,)
     is_forked: ClassVar = False
     """Whether brokers are forked by the nursery instead of starting an interpreter."""
 
@@ -110,7 +111,7 @@ class BrokerProcess:
         """Start the process and do not wait for it."""
         assert self._process is None, "it runs already"
         command = [
-            DAYBOOK, "serve", "--config", str(self.config_file),
+            *self.command, "serve", "--config", str(self.config_file),
             "--data", str(self.data), "--set", f"users-file={self.directory}/users.toml",
         ]  # fmt: skip
         for where in self.listen:

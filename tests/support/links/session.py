@@ -1,0 +1,352 @@
+"""A session of the made-up protocol: sans-IO, like those of the others."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from daybook.engine.commands import (
+    Attach,
+    CloseConnection,
+    Credit,
+    Detach,
+    OpenConnection,
+    Settle,
+)
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.reasons import (
+    AUTHENTICATION,
+    CLOSED,
+    DISCONNECTED,
+    LIMIT,
+    PROTOCOL_ERROR,
+    TIMEOUT,
+)
+from daybook.engine.facts.settlements import BY_GRANT
+from daybook.engine.names.names import HOST
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.port import Body, BrokerPort, Caller, Login, Pull
+from tests.support.links.incoming import CREDIT, Incoming
+from tests.support.links.outgoing import Outgoing
+from tests.support.links.wire import BadFrame, Cutter, frame
+
+OPEN_US: Final = 60_000_000
+"""How long a peer may take until it has opened its connection."""
+
+
+class Wrong(Exception):
+    """The peer did something wrong; its connection ends."""
+
+
+class LinksSession:
+    """One connection; its attributes are those of the port."""
+
+    def __init__(self, broker: BrokerPort, caller: Caller, room: int) -> None:
+        self.broker: Final = broker
+        self.out: list[bytes] = []
+        self.bodies: list[Body] = []
+        self.pulls: list[Pull] = []
+        self.gate = 0
+        self.connection = 0
+        self.login_request: Login | None = None
+        self.host_request: str | None = None
+        self.refusal: tuple[int, str, str, str] | None = None
+        self.has_more = self.closing = self.is_blocked = False
+        self.is_unheard = self.is_withheld = self.has_stalled = False
+        self.urgent = b""
+        self.close_delay_ms = 0
+        self.error = ""
+        self.next_deadline = 0
+        self.window = 0
+        self.links: Final[dict[int, Incoming | Outgoing]] = {}
+        self._caller: Final = caller
+        self._room: Final = room
+        self._cutter: Final = Cutter()
+        self._user = ""
+        self._container = ""
+        self._is_pumping = False
+
+    # ---- output
+
+    def say(self, output: bytes, gate: int = 0) -> None:
+        """Put out a frame that waits for an event."""
+        self.out.append(output)
+        self.gate = max(self.gate, gate)
+
+    def pump(self) -> None:
+        """Send what the window allows, a frame of each link in turn."""
+        # Deliveries of a call are pumped together.
+        links = [each for each in self.links.values() if isinstance(each, Outgoing)]
+        while self.window > 0 and links:
+            for link in list(links):
+                if self.window <= 0:
+                    return
+                if link.pump():
+                    self.window -= 1
+                else:
+                    links.remove(link)
+
+    def end_link(self, number: int, code: str, text: str = "") -> None:
+        """End a link, and say why."""
+        link = self.links.pop(number, None)
+        if isinstance(link, Outgoing):
+            link.forget()
+        self.say(frame("detached", number, code, text))
+
+    # ---- input
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Process bytes of the peer."""
+        if not self.closing:
+            self._cutter.put(data)
+            if not self.has_more:
+                self._go_on(now)
+
+    def proceed(self, now: int) -> None:
+        """Resume what was unfinished."""
+        if self.has_more:
+            self.has_more = False
+            self._go_on(now)
+
+    def _go_on(self, now: int) -> None:
+        for link in list(self.links.values()):
+            if isinstance(link, Incoming) and link.push(now):
+                self.has_more = True
+                return
+        try:
+            while not self.closing and self.login_request is None and self.host_request is None:
+                if self.broker.budget.is_spent:
+                    self.has_more = True
+                    return
+                found = self._cutter.next()
+                if found is None:
+                    return
+                self._obey(found, now)
+                if self.has_more:
+                    return
+        except (BadFrame, Wrong) as error:
+            self._fail(str(error), PROTOCOL_ERROR, now)
+
+    def _obey(self, found: list[Any], now: int) -> None:
+        name, *parts = found
+        action: Callable[..., None] | None = getattr(self, f"_on_{name}", None)
+        if action is None:
+            raise Wrong(f"unknown frame {name}")
+        if not self.connection and name not in ("hello", "login", "open"):
+            raise Wrong(f"{name} before open")
+        try:
+            action(now, *parts)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise Wrong(f"{name}: {error}") from None
+
+    def _on_hello(self, now: int) -> None:
+        mechanisms = ["ANONYMOUS", "PLAIN"]
+        certificate = self._caller.certificate
+        if certificate is not None and certificate.login:
+            mechanisms.append("EXTERNAL")
+        self.say(frame("mechanisms", mechanisms, sorted(self._caller.bindings)))
+
+    def _on_login(self, now: int, mechanism: str, login: str = "", passcode: str = "") -> None:
+        if self._user:
+            raise Wrong("login twice")
+        self.login_request = Login(login, passcode, mechanism == "EXTERNAL")
+
+    def authenticated(self, user: str | None, text: str, now: int) -> None:
+        """The login was checked."""
+        self.login_request = None
+        if self.closing:
+            return
+        if user is None:
+            self.refusal = (AUTHENTICATION, "links", "", text)
+            self._fail(text, AUTHENTICATION, now)
+            return
+        self._user = user
+        self.say(frame("outcome", user))
+        self._go_on(now)
+
+    def _on_open(self, now: int, container: str, host: str = HOST) -> None:
+        if not self._user or self.connection:
+            raise Wrong("open before login, or twice")
+        self._container = container
+        self.host_request = host
+
+    def admitted(self, text: str, now: int) -> None:
+        """The virtual host was checked: the connection is opened."""
+        host, self.host_request = self.host_request, None
+        if self.closing or host is None:
+            return
+        if text:
+            self._fail(text, AUTHENTICATION, now)
+            return
+        answer = self.broker.handle(
+            OpenConnection(
+                "links", self._caller.name, self._user, self._container, self._room, host=host
+            ),
+            now,
+        )
+        if isinstance(answer, Refusal):
+            self._fail(answer.text, LIMIT, now)
+            return
+        self.connection = answer
+        self.next_deadline = 0
+        self.say(frame("opened", answer), answer)
+        self._go_on(now)
+
+    def _on_attach(
+        self, now: int, number: int, role: str, address: str, options: dict[str, Any] | None = None
+    ) -> None:
+        if number in self.links:
+            raise Wrong(f"link {number} is attached")
+        if role == "sender":
+            self.links[number] = Incoming(self, number, address)
+            self.say(frame("attached", number))
+            self.say(frame("credit", number, CREDIT))
+            return
+        asked = options or {}
+        link = Outgoing(self, number)
+        answer = self.broker.handle(
+            Attach(
+                self.connection, address, subscription=str(number),
+                routing_type=MULTICAST if asked.get("topic") else ANYCAST,
+                filter=asked.get("filter", ""), credit_policy=BY_GRANT, credit_messages=0,
+                credit_bytes=0, receiver=link,
+            ),
+            now,
+        )  # fmt: skip
+        if isinstance(answer, Refusal):
+            self.say(frame("detached", number, answer.code.value, answer.text))
+            return
+        link.consumer = answer
+        self.links[number] = link
+        self.say(frame("attached", number), answer)
+
+    def _on_transfer(
+        self, now: int, number: int, tag: str, headers: dict[str, Any], piece: bytes, more: bool
+    ) -> None:
+        link = self.links[number]
+        assert isinstance(link, Incoming)
+        if wrong := link.transfer(tag, headers, piece, more):
+            link.detach(now)
+            self.end_link(number, "transfer-refused", wrong)
+        elif link.push(now):
+            self.has_more = True
+
+    def _on_flow(self, now: int, number: int, credit: int, drains: bool = False) -> None:
+        """Give credit: how many deliveries there may be in all."""
+        link = self._outgoing(number)
+        self._do(Credit(link.consumer, in_all=credit, drains=drains), now)
+
+    def _on_window(self, now: int, frames: int) -> None:
+        self.window += frames
+        self.pump()
+
+    def _on_settle(self, now: int, number: int, message: int, outcome: int = 0) -> None:
+        answer = self._do(Settle(self._outgoing(number).consumer, message, outcome=outcome), now)
+        self.say(frame("settled", number, message), answer)
+
+    def _on_detach(self, now: int, number: int) -> None:
+        link = self.links[number]
+        if isinstance(link, Incoming):
+            link.detach(now)
+        else:
+            link.forget()
+            self._do(Detach(link.consumer), now)
+        self.end_link(number, "")
+
+    def _on_close(self, now: int) -> None:
+        self.say(frame("closed", ""))
+        self._close(CLOSED, "", now)
+
+    def _outgoing(self, number: int) -> Outgoing:
+        link = self.links[number]
+        if not isinstance(link, Outgoing):
+            raise Wrong(f"link {number} is no receiver")
+        return link
+
+    def _do(self, command: Any, now: int) -> int:
+        answer = self.broker.handle(command, now)
+        if isinstance(answer, Refusal):
+            if answer.code is Code.UNFINISHED:
+                return self._do(command, now)
+            raise Wrong(answer.text)
+        return answer
+
+    # ---- what the hub asks
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that hold input."""
+        held = sum(each.held_bytes for each in self.links.values() if isinstance(each, Incoming))
+        return held + len(self._cutter.rest)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What deliveries take that wait for the window."""
+        return sum(each.unsent_bytes for each in self.links.values() if isinstance(each, Outgoing))
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk that is still needed."""
+        return min(filter(None, (each.first_chunk for each in self.links.values())), default=0)
+
+    def is_sender_waiting(self, link: int) -> bool:
+        """Whether a link waits for room."""
+        found = self.links.get(link)
+        return isinstance(found, Incoming) and found.is_waiting
+
+    def resume_sender(self, link: int, now: int) -> None:
+        """Give the command of a link again."""
+        found = self.links[link]
+        assert isinstance(found, Incoming)
+        found.is_waiting = False
+        if found.push(now):
+            self.has_more = True
+
+    def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
+        """Bodies of tests are short."""
+        return False
+
+    def tick(self, now: int) -> None:
+        """End a connection that is not opened in time."""
+        if self.connection or self.closing:
+            return
+        if not self.next_deadline:
+            self.next_deadline = now + OPEN_US
+        elif now >= self.next_deadline:
+            self._fail("not opened in time", TIMEOUT, now)
+
+    def clock_stepped(self, step: int, now: int) -> None:
+        """Deadlines move along."""
+        if self.next_deadline:
+            self.next_deadline = now + OPEN_US
+
+    def listen_again(self, now: int) -> None:
+        """The peer is read again."""
+        self.is_unheard = False
+
+    def is_taking(self, now: int) -> None:
+        """The peer reads."""
+
+    # ---- the end
+
+    def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
+        """End the session on behalf of the broker."""
+        if not self.closing:
+            self._fail(what, reason, now)
+
+    def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
+        """The connection is gone."""
+        self._close(reason, text, now)
+
+    def _fail(self, what: str, reason: int, now: int) -> None:
+        self.error = what
+        self.say(frame("closed", what))
+        self._close(reason, what, now)
+
+    def _close(self, reason: int, text: str, now: int) -> None:
+        if self.connection:
+            self.broker.handle(CloseConnection(self.connection, reason, text), now)
+            self.connection = 0
+        self.links.clear()
+        self.closing = True
+        self.has_more = False
+        self.next_deadline = 0
+        self.login_request = self.host_request = None

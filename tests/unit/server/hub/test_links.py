@@ -1,0 +1,188 @@
+"""A session of links in the hub: it pulls durable pieces of bodies, and its links wait alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from daybook.engine.commands import ChangeSettings, PurgeQueue
+from daybook.engine.queues.queue import StoreError
+from daybook.protocols.port import Caller
+from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
+from tests.support.links.session import OPEN_US, LinksSession
+from tests.support.links.wire import Cutter, frame
+from tests.support.second_format import installed
+from tests.unit.server.hub.test_hub import Bench, Transport
+
+PIECES = [bytes([number]) * 20_000 for number in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def _codec() -> Iterator[None]:
+    with installed():
+        yield
+
+
+class Links:
+    """A peer that speaks the made-up protocol."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.transport = Transport()
+        caller = Caller("peer:1")
+        self.session = LinksSession(bench.hub.broker, caller, 1 << 20)
+        self.peer = Peer(self.session, self.transport, caller, "links", 1 << 20)
+        bench.hub.opened(self.peer)
+
+    def say(self, name: str, *parts: Any) -> None:
+        self.bench.hub.received(self.peer, frame(name, *parts))
+
+    def heard(self) -> list[list[Any]]:
+        cutter = Cutter()
+        cutter.put(self.transport.take())
+        found = []
+        while (each := cutter.next()) is not None:
+            found.append(each)
+        assert not cutter.rest
+        return found
+
+    def log_in(self) -> None:
+        self.say("login", "PLAIN", "joe", "p")
+        self.bench.logins.pop()[1]("joe", "")
+
+    def connect(self) -> "Links":
+        self.log_in()
+        self.say("open", "c")
+        self.say("window", 1000)
+        self.bench.run()
+        assert [name for name, *_ in self.heard()] == ["outcome", "opened"]
+        return self
+
+    def send_large(self) -> None:
+        for number, piece in enumerate(PIECES):
+            self.say("transfer", 1, "t", {}, piece, number < len(PIECES) - 1)
+
+
+def pair(bench: Bench) -> tuple[Links, Links]:
+    sender, receiver = Links(bench).connect(), Links(bench).connect()
+    sender.say("attach", 1, "sender", "a")
+    receiver.say("attach", 1, "receiver", "a")
+    receiver.say("flow", 1, 9)
+    bench.run()
+    sender.heard()
+    receiver.heard()
+    return sender, receiver
+
+
+def body(frames: list[list[Any]]) -> bytes:
+    assert all(each[:2] == ["transfer", 1] for each in frames)
+    return b"".join(each[4] for each in frames)
+
+
+def test_a_user_without_a_connection_is_no_stranger_and_no_connection() -> None:
+    bench = Bench()
+    links = Links(bench)
+    assert links.peer.is_stranger
+    links.log_in()
+    bench.run()
+    assert (links.peer.user, links.peer.connection) == ("joe", 0)
+    assert not links.peer.is_stranger
+    assert not bench.hub.broker.state.connections
+    bench.now += OPEN_US
+    bench.hub.tick()
+    bench.hub.tick()
+    bench.run()
+    assert links.heard()[-1] == ["closed", "not opened in time"]
+    assert links.transport.closed_after_ms is not None
+
+
+def test_the_connection_is_known_as_soon_as_it_is_open() -> None:
+    bench = Bench()
+    links = Links(bench).connect()
+    assert bench.hub.close_connection(links.peer.connection, "go", "away")
+    bench.run()
+    assert links.heard() == [["closed", "go"]]
+
+
+def test_no_piece_leaves_before_its_delivery_is_durable() -> None:
+    bench = Bench()
+    sender, receiver = pair(bench)
+    sender.send_large()
+    bench.turn()
+    assert receiver.heard() == []
+    assert bench.hub.first_chunk() > 0
+    bench.run()
+    assert body(receiver.heard()) == b"".join(PIECES)
+    assert bench.hub.first_chunk() == 0
+
+
+def test_a_full_transport_gets_no_more_pieces_until_it_has_drained() -> None:
+    bench = Bench()
+    sender, receiver = pair(bench)
+    receiver.transport.stuck = WRITE_HIGH_BYTES + 1
+    sender.send_large()
+    bench.run()
+    assert receiver.heard() == []
+    receiver.transport.stuck = 0
+    bench.hub.drained(receiver.peer)
+    bench.run()
+    assert body(receiver.heard()) == b"".join(PIECES)
+
+
+def test_a_connection_that_ends_forgets_what_it_pulls() -> None:
+    bench = Bench()
+    sender, receiver = pair(bench)
+    sender.send_large()
+    bench.turn()
+    bench.hub.lost(receiver.peer)
+    bench.run()
+    assert bench.hub.first_chunk() == 0
+    assert bench.hub.broker.state.queue_by_name["a"].ready_count == 1
+
+
+def test_a_body_that_cannot_be_read_ends_its_link_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    sender, receiver = pair(bench)
+    receiver.say("attach", 2, "receiver", "b")
+    receiver.say("flow", 2, 9)
+    sender.say("attach", 2, "sender", "b")
+    bench.run()
+    receiver.heard()
+
+    class Broken:
+        def chunks(self, lsns: Any, before: int) -> list[bytes]:
+            raise StoreError("the disk is bad")
+
+    monkeypatch.setattr(bench.hub, "chunks", Broken())
+    sender.send_large()
+    sender.say("transfer", 2, "t", {}, b"small", False)
+    bench.run()
+    frames = receiver.heard()
+    [ended] = [each for each in frames if each[0] == "detached"]
+    assert ended[1:3] == [1, "unreadable"]
+    assert "the disk is bad" in ended[3]
+    assert [each[4] for each in frames if each[0] == "transfer"] == [b"small"]
+    [notice] = bench.notices
+    assert notice.endswith("it stays in queue 'a' and is not delivered")
+
+
+def test_a_link_that_waits_shows_and_the_socket_is_read() -> None:
+    bench = Bench()
+    bench.hub.request(
+        ChangeSettings({"a": {"max-size-messages": 1, "address-full-policy": "BLOCK"}})
+    )
+    links = Links(bench).connect()
+    links.say("attach", 1, "sender", "a")
+    links.say("attach", 2, "sender", "b")
+    for link in (1, 1, 2):
+        links.say("transfer", link, "t", {}, b"x", False)
+    bench.run()
+    accepted = [each[1] for each in links.heard() if each[0] == "accepted"]
+    assert accepted == [1, 2]
+    assert links.transport.reading
+    [row] = bench.hub.status()["blocked"]
+    assert (row["address"], row["peer"]) == ("a", "peer:1")
+    bench.hub.request(PurgeQueue("a"))
+    bench.run()
+    assert [each[1] for each in links.heard() if each[0] == "accepted"] == [1]
+    assert bench.hub.status()["producers_blocked"] == 0
