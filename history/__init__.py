@@ -1,6 +1,8 @@
-"""Queries over the journal: finding events by footers, naming ids, and what was there before.
+"""The library of all that asks the journal: finding events, trails, totals, audits, verification,
+exports.
 
-Shared by the command line and the pipeline. Must never know how answers are shown, nor Spark.
+The command line and the pipeline share it. It must never know how answers are shown, nor Spark.
+Begin with `scan`.
 
 Modules:
 
@@ -9,6 +11,8 @@ Modules:
   journal (ADR 64).
 - `descriptions`: Describing an event: as a line for people, as an object for programs.
 - `differences`: What changed between two moments: two overviews of a broker, compared.
+- `exports`: Exports: a range of history in a directory of its own, with what proves that it is a
+  part of it (ADR 66).
 - `fate_words`: Words for what became of messages: how their entries left their queues, or that none
   did.
 - `fates`: Choosing messages of history by where they were sent, what they say, and what became of
@@ -30,4 +34,7 @@ Modules:
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.
 - `trail_drawing`: A trail as a picture: the lanes of its queues, and how long it was in which
   place.
+- `verification`: The checks behind `journal verify`: what is checked, in which pieces, and what is
+  reported.
+- `workers`: Processes that carry out pieces of long work, such as checking one segment of many.
 """

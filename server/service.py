@@ -66,10 +66,10 @@ from daybook.server.process.heap import Heap, malloc_trim
 from daybook.server.process.pulse import Pulse
 from daybook.server.process.service_manager import READY, STOPPING, Notifier
 from daybook.server.process.supervision import Supervisor
-from daybook.server.process.version import VERSION
 from daybook.server.rights import Rights
 from daybook.server.users.users import Users
 from daybook.server.users.users_file import User, UsersError
+from daybook.version import VERSION
 
 CLOCK_STEP_US: Final = 500_000
 """A clock that differs by more between two ticks was set, not slewed."""

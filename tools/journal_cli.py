@@ -31,8 +31,8 @@ SHA256_DIGITS: Final = 64
 CATALOG_PROCESSES_MAX: Final = 64
 CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
 PLACES: Final = {
-    "anchor": "daybook.tools.verification.signing_commands:anchor_command",
-    "keygen": "daybook.tools.verification.signing_commands:keygen_command",
+    "anchor": "daybook.tools.history.signing:anchor_command",
+    "keygen": "daybook.tools.history.signing:keygen_command",
     "sql": "daybook.tools.sql.command:sql_command",
 }
 """The places of commands that have a module of their own."""
@@ -246,9 +246,9 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
     anything is missing, even if DST was made. With an archive, segments are taken from there that
     hashes prove to be of the same history; it is not changed either.
     """
-    from daybook.tools import salvaging  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import salvage  # noqa: PLC0415 (slow to import)
 
-    salvaging.run(ctx, source, target, flags)
+    salvage.run(ctx, source, target, flags)
 
 
 @cli.command()
@@ -316,10 +316,10 @@ def verify(
     With an archive, history is verified from its first archived segment on. Exit code 1 if
     anything is wrong with the journal, 6 if only with what is derived from it (--index).
     """
-    from daybook.tools.verification import verify_command  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import verify  # noqa: PLC0415 (slow to import)
 
     path = chosen(ctx, directory, data)
-    verify_command.run(ctx, path, one_by_one=one_by_one, with_index=with_index, flags=flags)
+    verify.run(ctx, path, one_by_one=one_by_one, with_index=with_index, flags=flags)
 
 
 @cli.command("audit")
@@ -355,9 +355,9 @@ def audit_command(
     event before it. Shows the account of every queue, and each breach with the events that prove
     it. Exit code 1 if there is any.
     """
-    from daybook.tools import auditing  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import audit  # noqa: PLC0415 (slow to import)
 
-    auditing.run_audit(ctx, chosen(ctx, directory, data), flags)
+    audit.run_audit(ctx, chosen(ctx, directory, data), flags)
 
 
 @cli.command("export")
@@ -389,9 +389,9 @@ def export_command(
         raise click.UsageError(f"give one directory to write; got {' '.join(words)!r}")
     directory = DIRECTORY.convert(words[0], None, ctx) if len(words) == 2 else None
     path = chosen(ctx, directory, data)
-    from daybook.tools import exporting_command  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history import export  # noqa: PLC0415 (slow to import)
 
-    exporting_command.run(ctx, path, Path(words[-1]), flags)
+    export.run(ctx, path, Path(words[-1]), flags)
 
 
 @cli.command("stat")

@@ -1,6 +1,6 @@
 """Checks that the journal contains what the tables refer to: carried content, and chunks of bodies.
 
-Does not compare with the state that folding the journal gives (`tools.verification.verification`).
+Does not compare with the state of a fold (`history.verification.verification`).
 Costs a read of each event that is named. Changes nothing. Must never know how the answer is used.
 """
 

@@ -25,7 +25,7 @@ PROOF: Final = "proof.jsonl"
 
 
 class ExportError(DaybookError):
-    """An export cannot be read, or something in it is damaged."""
+    """An export cannot be made or read, or something in it is damaged."""
 
 
 class Head(

@@ -16,7 +16,7 @@ from daybook.protocols.port import Family, Histogram, Reading
 from daybook.server.hub.hub import Hub
 from daybook.server.monitoring.health import KINDS, Problem
 from daybook.server.process.machine_memory import resident
-from daybook.server.process.version import VERSION
+from daybook.version import VERSION
 
 SLICE: Final = 200
 """How many queues or values are in a slice: one to two milliseconds."""

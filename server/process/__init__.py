@@ -21,5 +21,4 @@ Modules:
 - `supervision`: Supervision of background work, so that no failure of it goes unnoticed.
 - `tally`: Limits reports that strangers can cause: the first of a kind is reported, others are
   counted.
-- `version`: The version of this release, as the distribution says.
 """

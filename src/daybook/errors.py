@@ -15,6 +15,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             StoreDamaged            engine.queues.queue
         CatalogsCut                 history.missing_catalogs
         NoSuchMessageError          history.trail
+        WorkerFailed                history.workers
         Damage                      journal.blocks.format
         UnknownVersion              journal.blocks.format
         JournalError                journal.errors
@@ -71,3 +72,9 @@ def cause_of(error: BaseException) -> BaseException | None:
     Code that mypyc compiled ignores `from`, and has the error that was being handled as context.
     """
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def describe(error: OSError) -> str:
+    """Return an error of the operating system as a sentence, with its path if known."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason

@@ -9,6 +9,7 @@ from typing import Final
 
 from daybook.engine.state.invariants import check
 from daybook.engine.state.state import State
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.recovery.readonly import read_state
@@ -24,7 +25,6 @@ from daybook.tools.drills.clients.workload import (
     begin_work,
     end_work,
 )
-from daybook.tools.verification.verification import verify_data
 from tests.support.process import BrokerProcess, wait_for
 
 CONFIG: Final = """

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from daybook.history.verification.verification import verify_data
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
@@ -19,7 +20,6 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
 from daybook.tools.drills.clients.client import Connect
 from daybook.tools.drills.clients.workload import Worker, begin_work, end_work
-from daybook.tools.verification.verification import verify_data
 from tests.crash.campaign import KILL_AFTER_SECONDS
 from tests.crash.paged import PAGED_SETTINGS, PagedCampaign
 from tests.support.process import BrokerProcess, wait_for

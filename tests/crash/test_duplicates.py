@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.tools.verification.verification import verify_data
 from tests.crash.campaign import CONFIG, SETTINGS
 from tests.interop.wire import Closed, Frame, Wire, frame
 from tests.support.process import BrokerProcess, wait_for

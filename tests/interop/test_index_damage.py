@@ -21,13 +21,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.structure import LEAF
 from daybook.paging.tables.tables import PAGES, open_for_writing
 from daybook.recovery.readonly import read_state
-from daybook.tools.verification.verification import verify_data
 from tests.interop.wire import Closed, Wire, frame
 from tests.support import nursery
 from tests.support.chance import seed_of

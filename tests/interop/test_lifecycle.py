@@ -14,13 +14,13 @@ from crc32c import crc32c
 
 from daybook.client.control import ask
 from daybook.engine.facts.events import BY_NUMBER
+from daybook.history.verification.verification import verify_data
 from daybook.journal.blocks.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import read_state
-from daybook.tools.verification.verification import verify_data
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.using import status
 from tests.interop.wire import Closed, Wire, frame

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from daybook.history.verification.signature_proof import Proof, anchors_in
+from daybook.history.verification.verification import Verdict, verify_data
 from daybook.journal.data_directory import JOURNAL, NOTARY
 from daybook.journal.disk import RealDisk
 from daybook.recovery.signing.signing_keys import load_public, make_pair
 from daybook.recovery.signing.statements import key_id
-from daybook.tools.verification.signature_proof import Proof, anchors_in
-from daybook.tools.verification.verification import Verdict, verify_data
 from tests.interop.test_flow import status
 from tests.interop.wire import Wire
 from tests.support import nursery
@@ -141,7 +141,7 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, line: str, why
 def test_a_broker_imports_no_cryptography() -> None:
     code = (
         "import sys, daybook.tools.daybook, daybook.server.service, daybook.tools.journal_cli, "
-        "daybook.tools.verification.verify_command; "
+        "daybook.tools.history.verify; "
         "print([m for m in sys.modules if m.startswith('cryptography')])"
     )
     found = nursery.run([sys.executable, "-c", code], capture_output=True, check=True)

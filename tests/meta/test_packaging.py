@@ -194,8 +194,8 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path) -> None:
     inside = {name for name in names if not re.search(r"\.(dist-info|data)/", name)}
     rooms = tree.sources(tree.ROOT, *tree.rooms())
     expected = {f"{tree.PACKAGE}/{path.relative_to(tree.ROOT)}" for path in rooms}
-    outside = ("__init__.py", "__main__.py", "errors.py", "levels.py", "py.typed", "texts.py")
-    own = {f"{tree.PACKAGE}/{name}" for name in outside}
+    beside = ("__init__", "__main__", "errors", "levels", "texts", "version")
+    own = {f"{tree.PACKAGE}/{name}.py" for name in beside} | {f"{tree.PACKAGE}/py.typed"}
     assert inside == expected | own
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 

@@ -61,7 +61,8 @@ SIMULATION = "tests/simulation/test_mutations.py"
 SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
     "verify": (
         Alone("tests/unit/journal/segments/test_verify.py", "found|reported|named|refused|hide"),
-        Alone("tests/unit/tools/verification/test_verify_plans.py", "wrong|damage|another|worker"),
+        Alone("tests/unit/history/verification/test_verify_plans.py",
+              "wrong|damage|another|worker"),
         Alone("tests/unit/paging/snapshots/test_derived_files.py",
               "removes|counts_more|derived|older"),
         Alone("tests/simulation/test_damage.py", "flipped"),
@@ -75,11 +76,11 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
                map(_said, _list("support.faults", "PLANTERS"))),
     ),
     "signatures": (
-        Alone("tests/unit/tools/verification/test_signature_proof.py",
+        Alone("tests/unit/history/verification/test_signature_proof.py",
               "found|foreign|refused|flipped|links_nothing"),
         Alone("tests/unit/tools/test_exporting.py", "_not_|no_|found|proves_nothing"),
         Alone("tests/unit/tools/test_export_addresses.py", "found"),
-        Alone("tests/unit/tools/verification/test_export_keys.py",
+        Alone("tests/unit/history/exports/test_export_keys.py",
               "must_be|forged|_not_|compared|nowhere"),
     ),
     "drills": (

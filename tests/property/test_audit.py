@@ -19,6 +19,7 @@ from daybook.history.audit import pieces as cutting
 from daybook.history.audit import re_execution
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
+from daybook.history.verification.verify_work import Source
 from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
 from daybook.journal.disk import RealDisk
 from daybook.paging.fold import fold
@@ -26,8 +27,7 @@ from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots import snapshots
 from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
-from daybook.tools import auditing
-from daybook.tools.verification.verify_work import Source
+from daybook.tools.history import audit
 from tests.support.auditing import LATER, OPTIONS, DoorWorld, judged
 from tests.support.faults import retold
 from tests.support.forger import stories
@@ -230,6 +230,6 @@ def test_processes_say_the_same() -> None:
         with patch.object(cutting, "PIECE_EVENTS_MIN", 1):
             pieces = tasks(path, disk, 0, last, processes=2, now=LATER, tolerance=0)
         assert len(pieces) > 2 > len(whole)
-        told = auditing.audited(pieces, Source(path), 2)
-        assert told.breaches == auditing.audited(whole, disk, 1).breaches == []
-        assert counts(told.accounts) == counts(auditing.audited(whole, disk, 1).accounts)
+        told = audit.audited(pieces, Source(path), 2)
+        assert told.breaches == audit.audited(whole, disk, 1).breaches == []
+        assert counts(told.accounts) == counts(audit.audited(whole, disk, 1).accounts)

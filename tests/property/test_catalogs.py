@@ -22,11 +22,11 @@ from daybook.history.missing_catalogs import Order, make
 from daybook.history.moments import last_lsn
 from daybook.history.selection import ByCatalogs, Inspection, Question
 from daybook.history.topology import Topology
+from daybook.history.verification.catalog_verification import wrong_catalogs
 from daybook.journal.data_directory import CATALOGS, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.paging.catalogs import catalog_making
 from daybook.paging.catalogs.catalog_making import ALL, Job, missing_catalogs, next_piece
-from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.compiled import replaces_parts
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.scenario import Step, play, steps

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from daybook.engine.administration.carried_content import large_before
 from daybook.engine.state.digest import digest
+from daybook.history.verification.verification import verify_data
 from daybook.journal.archive.archive import Archive
 from daybook.journal.pins import NO_PIN
 from daybook.paging.content.store import IndexStore
 from daybook.paging.snapshots.base import restore
 from daybook.paging.tables.tables import open_for_reading
-from daybook.tools.verification.verification import verify_data
 from tests.support.leaving import Leaving
 from tests.support.queued import entries_of
 from tests.support.scenario import RESTART, RETENTION, Step, play, steps

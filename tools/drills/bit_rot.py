@@ -21,6 +21,8 @@ from daybook.errors import DaybookError
 from daybook.history.catalogs import Catalogs
 from daybook.history.scan import event_at
 from daybook.history.trail import Trail, follow
+from daybook.history.verification.catalog_verification import wrong_catalogs
+from daybook.history.verification.verification import verify_data
 from daybook.journal.blocks.format import Damage
 from daybook.journal.data_directory import (
     BASE,
@@ -48,8 +50,6 @@ from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_s
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened
 from daybook.tools.terminal.printing import progress
-from daybook.tools.verification.catalog_verification import wrong_catalogs
-from daybook.tools.verification.verification import verify_data
 
 ABOUT: Final = "flipped bits in the files of a copy: found by verify, and refused or repaired"
 ID_BYTES: Final = 32

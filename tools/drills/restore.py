@@ -16,6 +16,8 @@ import msgspec
 from daybook.engine.state.digest import digest
 from daybook.engine.state.state import State
 from daybook.errors import DaybookError
+from daybook.history.verification.verification import Verdict, verify_data
+from daybook.history.workers import adding_up
 from daybook.journal.archive.archive import Archive
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
@@ -30,8 +32,7 @@ from daybook.tools.drills.reports.report import Finding, Line, Report, Tried
 from daybook.tools.drills.scratch.broker import DrillBroker
 from daybook.tools.drills.scratch.server import Serving
 from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
-from daybook.tools.terminal.printing import adding_up, progress
-from daybook.tools.verification.verification import Verdict, verify_data
+from daybook.tools.terminal.printing import progress
 
 ABOUT = "a broker rebuilt from its archive alone"
 STEPS_MAX = 400

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.history.workers import adding_up
 from daybook.journal.archive.archive import Archive, ArchiveFault, ArchiveReport
 from daybook.journal.archive.manifest import ArchiveEntry
 from daybook.journal.archive.snapshots import snapshots_in
@@ -25,7 +26,7 @@ from daybook.texts import moment
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.opening import opened, opened_archive, used_bytes
-from daybook.tools.terminal.printing import adding_up, progress, show_json, show_table
+from daybook.tools.terminal.printing import progress, show_json, show_table
 
 
 def list_segments(path: Path, flags: dict[str, Any], *, with_live: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.history.workers import adding_up
 from daybook.pipeline.jobs.archive import ArchiveReport, Outcome, archive
 from daybook.pipeline.parquet.archive import ParquetArchive
 from daybook.pipeline.planning import Source
@@ -16,7 +17,7 @@ from daybook.pipeline.proving import ProofReport, prove, restore
 from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.printing import adding_up, progress, show_json
+from daybook.tools.terminal.printing import progress, show_json
 
 
 def run(target: str, verify: bool, restored: Path | None, **flags: Any) -> None:

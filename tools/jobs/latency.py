@@ -10,12 +10,13 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 
+from daybook.errors import describe
 from daybook.journal.extras import install_command
 from daybook.pipeline.jobs.latency import latency
 from daybook.pipeline.jobs.latency_tables import SCHEMAS
 from daybook.tools.jobs.job import engine_of, job_of
 from daybook.tools.jobs.output import working, write_file
-from daybook.tools.terminal.failures import Failure, describe
+from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.printing import show_table
 
 Draw = Callable[[dict[str, pa.Table], Path], list[Path]]

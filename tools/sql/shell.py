@@ -25,6 +25,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from daybook.engine.facts.events import BY_NAME as KINDS
+from daybook.errors import describe
 from daybook.journal.errors import JournalError
 from daybook.pipeline.schema import BY_NAME as COLUMNS
 from daybook.pipeline.sql.asking import Asking
@@ -32,7 +33,6 @@ from daybook.pipeline.sql.planning import Catalog, SqlError
 from daybook.pipeline.views import EVENTS, MILESTONES, VIEWS
 from daybook.tools.sql.forms import FORMAT_OF
 from daybook.tools.sql.output import write
-from daybook.tools.terminal.failures import describe
 from daybook.tools.terminal.printing import show_table
 
 STATE_HOME: Final = "XDG_STATE_HOME"

@@ -25,5 +25,4 @@ Modules:
 - `units`: The units of numbers that commands print: every number says what it counts.
 - `version_option`: The option --version of the command lines. Reading the version takes longer than
   the rest.
-- `workers`: Processes that carry out pieces of long work, such as checking one segment of many.
 """

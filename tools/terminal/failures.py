@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from daybook.errors import DaybookError
+from daybook.errors import DaybookError, describe
 from daybook.journal.blocks.trust import BYTES_MAX, VARIABLE, limit_blocks
 from daybook.tools.terminal.exit_codes import EXIT_BAD_USE, EXIT_INTERRUPTED, EXIT_WRONG
 
@@ -235,9 +235,3 @@ def _bad_use(ctx: click.Context, text: str) -> click.UsageError:
     problem.ctx = None  # The usage line would not help: the problem is in a file or in a value.
     assert problem.exit_code == EXIT_BAD_USE
     return problem
-
-
-def describe(error: OSError) -> str:
-    """Return an error of the operating system as a sentence, with its path if known."""
-    reason = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {reason}" if error.filename else reason

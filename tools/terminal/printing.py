@@ -114,18 +114,6 @@ def _show_plain(
         click.echo("  ".join(cells).rstrip())
 
 
-def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
-    """Turn a function that takes the amount done so far into one that takes each increment."""
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        told(done)
-
-    return advance
-
-
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a bar on standard error if it is a terminal; yield a function that takes the amount

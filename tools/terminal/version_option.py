@@ -18,7 +18,7 @@ def version_option(command: Command) -> Command:
 
 def _show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from daybook.server.process.version import VERSION  # noqa: PLC0415 (slow to import)
+        from daybook.version import VERSION  # noqa: PLC0415 (slow to import)
 
         click.echo(f"{ctx.info_name}, version {VERSION}")
         ctx.exit()

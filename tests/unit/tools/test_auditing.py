@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from daybook.engine.commands import PurgeQueue
 from daybook.journal.data_directory import JOURNAL
-from daybook.tools.auditing import QUEUES_SHOWN
+from daybook.tools.history.audit import QUEUES_SHOWN
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.failures import Failure
 from tests.support.auditing import DoorWorld

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
-from daybook.tools import salvaging
+from daybook.tools.history import salvage
 from daybook.tools.journal_cli import cli
 
 
@@ -71,7 +71,7 @@ def test_nothing_to_salvage(tmp_path: Path) -> None:
 def test_the_directory_of_a_running_broker_is_not_salvaged(
     history: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(salvaging, "is_running", lambda _: True)
+    monkeypatch.setattr(salvage, "is_running", lambda _: True)
     done = journal("salvage", history.data, tmp_path / "made")
     assert done.exit_code == 1
     assert "a broker runs on" in done.output

@@ -28,13 +28,13 @@ daybook()
 """
 WHILE_WORKING = """
 import os, signal
-from daybook.tools.verification import verify_command
+from daybook.tools.history import verify
 
 def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     signal.pause()
 
-verify_command.verify_data = interrupted
+verify.verify_data = interrupted
 from daybook.tools.entry import journal
 journal()
 """

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.engine import commands as c
+from daybook.history.exports import export
 from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
@@ -19,7 +20,6 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.recovery.signing.export_proof import PROOF
 from daybook.recovery.signing.leaves import BODIES, HEADERS, hash_of, leaf_of
 from daybook.recovery.signing.signing_keys import make_pair
-from daybook.tools import exporting
 from daybook.tools.journal_cli import cli
 from tests.support.full_disk import no_file_above
 from tests.support.signed import SignedJournal, rewrite
@@ -258,7 +258,7 @@ def test_an_export_is_whole_or_not_there(scene: Path, monkeypatch: pytest.Monkey
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting._Export, "_write_proof", interrupt)
+    monkeypatch.setattr(export._Export, "_write_proof", interrupt)
     run("export", scene / "data", scene / "export")
     assert sorted(each.name for each in scene.iterdir()) == ["anchors", "data", "key", "key.pub"]
 

@@ -14,6 +14,8 @@ from typing import Final
 from daybook.engine.facts.events import KIND, RELATED, ROUTED
 from daybook.engine.state.invariants import check
 from daybook.errors import DaybookError
+from daybook.history.verification.index_verification import copied_index
+from daybook.history.verification.verification import verify_data
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
@@ -44,8 +46,6 @@ from daybook.tools.drills.clients.workload import (
 )
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
 from daybook.tools.drills.scratch.server import Serving
-from daybook.tools.verification.index_verification import copied_index
-from daybook.tools.verification.verification import verify_data
 
 WORK_SECONDS: Final = (0.05, 1.5)
 START_SECONDS: Final = (0.05, 0.8)

@@ -35,11 +35,11 @@ from daybook.paging.tables.loading import load_state
 from daybook.recovery.directory import Recovered, fold_journal, open_journal
 from daybook.recovery.moments import begin_index
 from daybook.recovery.starting import start_after
-from daybook.server.process.version import VERSION
 from daybook.tools.drills.crash_points.points import Point, block_bytes, named
 from daybook.tools.drills.crash_points.reckoning import Broken, Reckoning
 from daybook.tools.drills.crash_points.tails import TAILS, Outcome, Scene, show
 from daybook.tools.drills.disks.overlay import Overlay
+from daybook.version import VERSION
 
 SECOND_US: Final = 1_000_000
 LEAP_EVENTS: Final = 500_000

@@ -19,11 +19,11 @@ from typing import Any, Final
 import click
 import msgspec
 
-from daybook.server.process.version import VERSION
 from daybook.tools.drills.reports.page import page_of
 from daybook.tools.drills.reports.report import Bars, Report, Spread
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.printing import show_json_pretty, show_table
+from daybook.version import VERSION
 
 FINDINGS_SHOWN: Final = 5
 BINS: Final = 40

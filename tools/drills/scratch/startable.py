@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from daybook.client.control import ControlError, ask
+from daybook.history.verification.index_verification import copied_index
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
@@ -16,7 +17,6 @@ from daybook.journal.segments.segment import data_id_of
 from daybook.recovery.directory import open_journal, why_foreign
 from daybook.tools.drills.disks.overlay import Overlay
 from daybook.tools.terminal.failures import Failure
-from daybook.tools.verification.index_verification import copied_index
 
 
 def is_in_use(directory: Path) -> bool:

@@ -14,9 +14,9 @@ from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
 from daybook.history.audit import re_execution
 from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.tools.verification.verification import verify_data
 from tests.support.breaches import BREACHES, Planter, queue_left_out
 from tests.support.faults import appended, changed, of_kind
 from tests.support.histories import write_history

@@ -6,7 +6,7 @@ import pytest
 
 from daybook.engine.facts import events
 from daybook.history.audit import re_execution
-from daybook.tools.verification.verification import verify_data
+from daybook.history.verification.verification import verify_data
 from tests.support.auditing import OPTIONS, judged
 from tests.support.forger import BLOCKS, Cell, Forger, cells, stories
 from tests.support.forgeries import measured, recorded, rule_of, why_unseen

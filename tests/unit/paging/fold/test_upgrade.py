@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import zstandard
 
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checks.index_check import check
@@ -28,7 +29,6 @@ from daybook.paging.tables.tables import (
     IndexDamaged,
     open_for_reading,
 )
-from daybook.tools.verification.verification import verify_data
 from tests.support.queued import entries_of
 
 GOLDEN: Final = Path(__file__).parents[3] / "golden"

@@ -27,6 +27,7 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.kinds import ENTERING
 from daybook.engine.state.digest import digest
 from daybook.engine.state.state import State
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, DATA_ID, INDEX, JOURNAL, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import DiskFull, NoJournal
@@ -42,7 +43,6 @@ from daybook.recovery.directory import open_directory
 from daybook.recovery.salvage import salvage as salvaging
 from daybook.recovery.salvage.salvage import SalvageError, salvage
 from daybook.recovery.salvage.salvage_report import Report
-from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import World, fold
 

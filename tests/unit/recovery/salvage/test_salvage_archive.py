@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from daybook.history.verification.verification import verify_data
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
@@ -21,7 +22,6 @@ from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import open_directory
 from daybook.recovery.salvage.salvage import salvage
 from daybook.recovery.salvage.salvage_report import Report
-from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, some_history, write_history
 
 EVENTS = some_history(23, 300)

@@ -13,6 +13,8 @@ import pytest
 from daybook.engine.administration.retention_commands import Carry
 from daybook.engine.commands import DeleteUnused, Settle
 from daybook.engine.facts.events import ADDRESS, CARRIED, KIND, MESSAGE, MESSAGE_FLAGS, QUEUE
+from daybook.history.verification.index_verification import copied_index
+from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
@@ -25,8 +27,6 @@ from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import open_for_reading
 from daybook.recovery.salvage.salvage import salvage
 from daybook.recovery.salvage.salvage_report import Report
-from daybook.tools.verification.index_verification import copied_index
-from daybook.tools.verification.verification import verify_data
 from tests.support.histories import HISTORY_ID, write_history
 from tests.support.world import Event, World, fold
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from daybook.history.verification.catalog_verification import wrong_catalogs
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import segment_names
@@ -20,7 +21,6 @@ from daybook.tools import daybook, journal_cli
 from daybook.tools.drills import bit_rot, restore
 from daybook.tools.drills.reports.report import Report
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
-from daybook.tools.verification.catalog_verification import wrong_catalogs
 from tests.support.histories import some_history, write_history
 from tests.support.quick_broker import QuickBroker
 

@@ -20,6 +20,7 @@ from daybook.engine.facts import details, events
 from daybook.engine.facts.events import ADDRESS, KIND, RELATED, Row
 from daybook.engine.facts.kinds import SIGNING
 from daybook.engine.facts.rows import pack_wide
+from daybook.history.exports.export_keys import changes_of_key
 from daybook.journal.archive.manifest import describe, encode_manifest
 from daybook.journal.blocks.batch import Batch
 from daybook.journal.blocks.block import Block, BlockCodec, EncodedBlock, Summary
@@ -43,6 +44,7 @@ from daybook.recovery.signing.export_proof import (
     FORMATS,
     PROOF,
     Covered,
+    ExportError,
     Head,
     LeftOut,
     ProofWriter,
@@ -61,8 +63,6 @@ from daybook.recovery.signing.leaves import (
 )
 from daybook.recovery.signing.redaction import Redaction
 from daybook.recovery.signing.statements import Statement, statement_of
-from daybook.tools.terminal.failures import Failure
-from daybook.tools.verification.export_keys import changes_of_key
 
 HEAP_OF: Final = {"headers": HEADERS, "bodies": BODIES}
 
@@ -91,12 +91,12 @@ def export(
     """Write an export. `extra` are statements that are not in the journal. `note` is called with
     sentences about what is not in it, though it should be.
 
-    Raises JournalError, Failure and OSError.
+    Raises JournalError, ExportError and OSError.
     """
     if target.exists():
-        raise Failure(f"{target} exists already; name a directory that does not")
+        raise ExportError(f"{target} exists already; name a directory that does not")
     if not target.parent.is_dir():
-        raise Failure(f"{target.parent} is no directory, so {target.name} cannot be made in it")
+        raise ExportError(f"{target.parent} is no directory, so {target.name} cannot be made in it")
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with naming(target):
@@ -168,15 +168,15 @@ class _Export:
             blocks = read_blocks(self._disk, LAYOUT, from_lsn=lsn, to_lsn=lsn)
             found += [block for block in blocks if block.first_lsn <= lsn <= block.last_lsn][:1]
         if len(found) < 2:
-            raise Failure(
+            raise ExportError(
                 f"the journal has no events {from_lsn} to {to_lsn}; `journal stat` shows "
                 "what it has, and --with-archive adds what was archived"
             )
         return found[0], found[1]
 
     def _refuse_source(self, from_lsn: int) -> None:
-        """Raise Failure if a range begins with segments of the source of a fork: their blocks carry
-        its data id."""
+        """Raise ExportError if a range begins with segments of the source of a fork: their blocks
+        carry its data id."""
         names = segment_names(self._disk)
         starts = [segment_first_lsn(name) or 1 for name in names]
         at = bisect_right(starts, from_lsn) - 1
@@ -188,7 +188,7 @@ class _Export:
             for start, name in zip(starts[at:], names[at:], strict=True)
             if self._owner(name) != theirs
         )
-        raise Failure(
+        raise ExportError(
             f"the events before {own} are in segments of the data directory {theirs.hex()}, from "
             f"which this one was forked: export them there, and the rest here with --from {own}"
         )

@@ -10,10 +10,14 @@ import msgspec
 
 from daybook.engine.facts.events import KIND
 from daybook.engine.facts.kinds import NAMING
+from daybook.history.exports.export import Exported, export
+from daybook.history.exports.export_verification import ExportVerdict, verify_export
 from daybook.history.initial_state import beginning
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.names import Names
 from daybook.history.scan import events_of, kinds_mask, wanted_blocks
+from daybook.history.verification.signature_proof import Anchors
+from daybook.history.workers import adding_up
 from daybook.journal.blocks.format import manifest_name
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
@@ -21,14 +25,11 @@ from daybook.journal.segments.segment import data_id_of, first_lsn_of, segment_n
 from daybook.recovery.signing.redaction import Redaction
 from daybook.recovery.signing.statements import noted_in
 from daybook.texts import printable
-from daybook.tools.exporting import Exported, export
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history, opened, refuse_redacted
-from daybook.tools.terminal.printing import adding_up, progress, show_json
-from daybook.tools.verification.export_verification import ExportVerdict, verify_export
-from daybook.tools.verification.signature_proof import Anchors
+from daybook.tools.terminal.printing import progress, show_json
 
 
 def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:

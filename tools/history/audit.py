@@ -16,6 +16,8 @@ from daybook.history.audit.accounts import Account
 from daybook.history.audit.re_execution import Audit, Piece, Task, audit_piece, joined, tasks
 from daybook.history.initial_state import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
+from daybook.history.verification.verify_work import Source
+from daybook.history.workers import carried_out, chosen_processes
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
 from daybook.journal.segments.segment import first_lsn_of, segment_names
@@ -28,8 +30,6 @@ from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import archive_url, history, refuse_redacted, wants_archive
 from daybook.tools.terminal.printing import progress, show_json, show_table
-from daybook.tools.terminal.workers import carried_out, chosen_processes
-from daybook.tools.verification.verify_work import Source
 
 BREACHES_SHOWN: Final = 50
 QUEUES_SHOWN: Final = 50

@@ -15,6 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from daybook.engine import commands as c
+from daybook.history import workers
+from daybook.history.verification import verify_state
+from daybook.history.verification.folding_ranges import Plan
+from daybook.history.verification.verification import Verdict, verify_data
+from daybook.history.verification.verify_state import MAGIC, VerifyState
+from daybook.history.verification.verify_work import Source
+from daybook.history.workers import WorkerFailed, carried_out
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.summaries import summary_of_block
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL, SNAPSHOTS
@@ -25,15 +32,8 @@ from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots import snapshots
 from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
+from daybook.tools.history import verify
 from daybook.tools.journal_cli import cli
-from daybook.tools.terminal import workers
-from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.workers import carried_out
-from daybook.tools.verification import verify_command, verify_state
-from daybook.tools.verification.folding_ranges import Plan
-from daybook.tools.verification.verification import Verdict, verify_data
-from daybook.tools.verification.verify_state import MAGIC, VerifyState
-from daybook.tools.verification.verify_work import Source
 from tests.support.full_disk import no_file_above
 from tests.support.histories import HISTORY_ID, some_history, write_history
 from tests.support.world import World
@@ -263,7 +263,7 @@ def refuse(progress: Callable[[int], None]) -> None:
 
 def test_a_worker_that_dies_or_fails_is_reported_in_words() -> None:
     for work, words in ((die, "died"), (refuse, "/there: Input/output error")):
-        with pytest.raises(Failure, match=words):
+        with pytest.raises(WorkerFailed, match=words):
             list(carried_out([(1, work, ()), (2, work, ())], 2, lambda done: None))
 
 
@@ -307,6 +307,8 @@ def test_an_empty_or_damaged_state_is_replaced(data: Path, tmp_path: Path, conte
 def test_a_full_disk_is_named(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "state"
     planned(data, state := VerifyState(file, data, HISTORY_ID.hex()))
+    # A slow plan has saved its state before.
+    file.unlink(missing_ok=True)
     with no_file_above(100), pytest.raises(OSError, match=str(file)):
         state.save()
     assert not list(tmp_path.glob("state*"))
@@ -363,7 +365,7 @@ def test_an_interrupted_verification_says_what_was_not_kept(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verify_command, "verify_data", interrupt)
+    monkeypatch.setattr(verify, "verify_data", interrupt)
     words = ["verify", str(data), "--state", str(tmp_path / "state")]
     with no_file_above(100):
         done = CliRunner().invoke(cli, words)

@@ -15,6 +15,9 @@ import msgspec
 
 from daybook.engine.facts.details import KeyChangeDetail
 from daybook.engine.facts.events import ADDRESS
+from daybook.history.exports.export_descriptions import wrong_descriptions
+from daybook.history.verification.signature_proof import Anchors
+from daybook.history.verification.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
 from daybook.journal.blocks.block import Block, BlockCodec
 from daybook.journal.blocks.format import BLOCK_HEADER_BYTES, Damage, frame_crc, unpack_block_header
 from daybook.journal.disk import RealDisk
@@ -49,9 +52,6 @@ from daybook.recovery.signing.leaves import (
 )
 from daybook.recovery.signing.redaction import NOTHING, REDACTABLE, Redaction
 from daybook.recovery.signing.statements import Statement
-from daybook.tools.verification.export_descriptions import wrong_descriptions
-from daybook.tools.verification.signature_proof import Anchors
-from daybook.tools.verification.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
 
 
 class ExportVerdict(msgspec.Struct):

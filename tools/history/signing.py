@@ -52,7 +52,7 @@ def anchor_command(
     Append it to a file elsewhere; `journal verify --anchor FILE` then shows whether the journal
     still has that history.
     """
-    from daybook.tools.verification.newest_anchor import newest_anchor  # noqa: PLC0415 (slow to import)
+    from daybook.tools.history.newest_anchor import newest_anchor  # noqa: PLC0415 (slow to import)
 
     statement = newest_anchor(ctx, chosen(ctx, directory, data), unsigned=unsigned)
     # As text: errors of bytes do not name the standard output.

@@ -3,9 +3,9 @@
 `journal.segments.verify` checks the bytes. If they are sound the events are folded with the
 engine's own `apply`, the digest is compared with the one in each BrokerStopped and Checkpoint, and
 the state at the end must satisfy the engine's invariants. With the index, that must equal the
-result of the fold at its event (`tools.verification.index_verification`). With a plan, segments are
-checked by several processes, and the fold is done in ranges that begin at snapshots
-(`tools.verification.folding_ranges`); the verdict is the same. Nothing is changed.
+result of the fold at its event (`history.verification.index_verification`). With a plan, several
+processes check segments, and the fold is done in ranges that begin at snapshots
+(`history.verification.folding_ranges`); the verdict is the same. Nothing is changed.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,18 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from daybook.engine.state.invariants import check
+from daybook.history.verification.folding_ranges import Plan, fold_in_ranges
+from daybook.history.verification.index_verification import IndexCopy
+from daybook.history.verification.signature_proof import Proof, Proven
+from daybook.history.verification.snapshot_verification import SnapshotCheck
+from daybook.history.verification.verify_work import (
+    CheckedSegment,
+    Recorded,
+    Wanted,
+    check_one,
+    differs,
+)
+from daybook.history.workers import adding_up, carried_out
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import BASE_DESCRIPTION
 from daybook.journal.disk import Disk
@@ -28,19 +40,6 @@ from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import BaseDamaged, restore
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import IndexDamaged
-from daybook.tools.terminal.printing import adding_up
-from daybook.tools.terminal.workers import carried_out
-from daybook.tools.verification.folding_ranges import Plan, fold_in_ranges
-from daybook.tools.verification.index_verification import IndexCopy
-from daybook.tools.verification.signature_proof import Proof, Proven
-from daybook.tools.verification.snapshot_verification import SnapshotCheck
-from daybook.tools.verification.verify_work import (
-    CheckedSegment,
-    Recorded,
-    Wanted,
-    check_one,
-    differs,
-)
 
 
 class Verdict(msgspec.Struct):
@@ -103,7 +102,7 @@ def verify_data(
     work, and knows what was verified before. `proof` says by which keys and anchors the journal is
     to be proven.
 
-    Raises NoJournal, NewerFormat and OSError (Failure from other processes); damage is in the
+    Raises NoJournal, NewerFormat and OSError (WorkerFailed from other processes); damage is in the
     verdict.
     """
     advance = adding_up(progress)

@@ -18,9 +18,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, NamedTuple
 
-from daybook.errors import DaybookError
+from daybook.errors import DaybookError, describe
 from daybook.journal.blocks.trust import current_limit, limit_blocks
-from daybook.tools.terminal.failures import Failure, describe
 
 NICENESS: Final = 10
 ALIVE_SECONDS: Final = 5.0
@@ -30,6 +29,10 @@ SILENT_SECONDS: Final = 300.0
 answer."""
 ONE_PROCESS_BYTES: Final = 256 * 1024 * 1024
 """Up to so many bytes of work are done in one process, unless more were asked for."""
+
+
+class WorkerFailed(DaybookError):
+    """A worker died, hangs, or could not do its piece; the text is the error in the worker."""
 
 
 class Done(NamedTuple):
@@ -46,6 +49,18 @@ def chosen_processes(asked: int | None, total_bytes: int) -> int:
     return 1 if total_bytes <= ONE_PROCESS_BYTES else len(os.sched_getaffinity(0))
 
 
+def adding_up(told: Callable[[int], None]) -> Callable[[int], None]:
+    """Turn a function that takes the amount done so far into one that takes each increment."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        told(done)
+
+    return advance
+
+
 def carried_out(
     pieces: Iterable[tuple[Any, Callable[..., Any], tuple[Any, ...]]],
     processes: int,
@@ -54,8 +69,8 @@ def carried_out(
     """Carry out pieces of work, each a key, a function of a module and its arguments.
 
     The function also gets `progress`, to be called with what it has just done. With one process the
-    work is done here, in order, and what the functions raise is raised; else Failure with the same
-    text, also if a worker dies.
+    work is done here, in order, and what the functions raise is raised; else WorkerFailed with the
+    same text, also if a worker dies.
     """
     if processes <= 1:
         for key, function, arguments in pieces:
@@ -81,7 +96,7 @@ def carried_out(
                     progress(value)
                     continue
                 if kind == "error":
-                    raise Failure(value)
+                    raise WorkerFailed(value)
                 yield Done(worker.key, value)
                 if waiting:
                     worker.give(*waiting.pop())
@@ -117,7 +132,7 @@ class _Worker:
         except (EOFError, OSError):
             self._process.join(1)
             code = self._process.exitcode
-            raise Failure(
+            raise WorkerFailed(
                 f"a process of this command died (exit code {code}) before its work was done; "
                 "maybe there is too little memory: try again with --processes 1"
             ) from None
@@ -125,11 +140,11 @@ class _Worker:
         return heard
 
     def must_be_alive(self) -> None:
-        """Raise Failure if nothing was heard for long."""
+        """Raise WorkerFailed if nothing was heard for long."""
         silent = time.monotonic() - self._heard_at
         # What it said may wait to be heard, because this process was stopped.
         if silent > SILENT_SECONDS and not self.pipe.poll():
-            raise Failure(
+            raise WorkerFailed(
                 f"a process of this command (pid {self._process.pid}) has not answered for "
                 f"{silent:.0f} s: it was stopped, or waits for a disk that does not answer"
             )

@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from daybook.history.verification.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
+from daybook.history.verification.verify_work import CheckedSegment, SeenStatement
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.reader import read_blocks
@@ -23,8 +25,6 @@ from daybook.recovery.signing.statements import (
     read_anchors,
     statement_of,
 )
-from daybook.tools.verification.trusted_keys import ANCHORS, SIGNATURES, TrustedKeys
-from daybook.tools.verification.verify_work import CheckedSegment, SeenStatement
 
 UNSIGNED_CHECKPOINTS: Final = 3
 """So many checkpoints may follow the last signature: a notary may have just died with the

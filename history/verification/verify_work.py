@@ -3,7 +3,7 @@ of one segment, and the fold of one range.
 
 A range begins with a snapshot and ends with another one, or with the journal. Its fold is worth
 something only if the range before came to the state that the snapshot has, which
-`tools.verification.verification` compares. Nothing is changed; temporary files lie in a folder of
+`history.verification.verification` compares. Nothing is changed; temporary files lie in a folder of
 the caller.
 """
 

@@ -15,6 +15,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from daybook.history.verification.verify_state import VerifyState
+from daybook.history.verification.verify_work import (
+    FoldedRange,
+    Range,
+    Recorded,
+    Source,
+    fold_range,
+)
+from daybook.history.workers import carried_out
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import SNAPSHOTS
 from daybook.journal.disk import Disk
@@ -22,9 +31,6 @@ from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.journal.segments.verify import Report
 from daybook.paging.checks.usability import why_not_of
 from daybook.paging.snapshots.snapshots import Snapshot, known_snapshots
-from daybook.tools.terminal.workers import carried_out
-from daybook.tools.verification.verify_state import VerifyState
-from daybook.tools.verification.verify_work import FoldedRange, Range, Recorded, Source, fold_range
 
 RANGE_SEGMENTS: Final = 4
 """A range spans at least so many segments: reading the snapshot at its beginning must be worth
@@ -58,7 +64,10 @@ def fold_in_ranges(
     base: Path | None,
     advance: Callable[[int], None],
 ) -> Folded:
-    """Fold all events of a journal whose bytes are sound. Raises JournalError, Failure, OSError."""
+    """Fold all events of a journal whose bytes are sound.
+
+    Raises JournalError, WorkerFailed and OSError.
+    """
     work = _Ranges(disk, plan, report, recorded, base)
     with TemporaryDirectory(prefix="daybook-verify-") as folder:
         while True:

@@ -17,9 +17,9 @@ from typing import Final
 import click
 import msgspec
 
+from daybook.history.verification.verify_work import CheckedSegment, FoldedRange
 from daybook.recovery.signing.file_errors import naming
-from daybook.server.process.version import VERSION
-from daybook.tools.verification.verify_work import CheckedSegment, FoldedRange
+from daybook.version import VERSION
 
 MAGIC: Final = b"daybook verify state "
 """The file begins with it, so that no other file is ever replaced."""

@@ -9,6 +9,7 @@ import msgspec
 
 from daybook.client.control import is_running
 from daybook.engine.queues.queue import StoreError
+from daybook.history.workers import adding_up
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.place import local_folder
 from daybook.journal.errors import ArchiveError
@@ -27,7 +28,7 @@ from daybook.tools.terminal.opening import (
     used_bytes,
     wants_archive,
 )
-from daybook.tools.terminal.printing import adding_up, progress, show_json
+from daybook.tools.terminal.printing import progress, show_json
 
 SHOWN_MAX = 100
 """How many of a list people are shown; JSON has more."""

@@ -13,12 +13,12 @@ from daybook.engine.facts import details, events
 from daybook.engine.facts.events import KIND
 from daybook.engine.facts.kinds import ENDING_A_SOURCE
 from daybook.history.scan import events_of, kinds_mask, wanted_blocks
+from daybook.history.verification.verify_work import source_ends
 from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import segment_names
 from daybook.recovery.signing.export_proof import Changed
-from daybook.tools.verification.verify_work import source_ends
 
 _MASK: Final = kinds_mask(ENDING_A_SOURCE | {events.SIGNING_KEY_CHANGED})
 

@@ -8,23 +8,23 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.history.exports.export_verification import is_export
+from daybook.history.verification.catalog_verification import wrong_catalogs
+from daybook.history.verification.folding_ranges import Plan
+from daybook.history.verification.index_verification import copied_index
+from daybook.history.verification.signature_proof import Anchors, Proof, Proven, anchors_in
+from daybook.history.verification.verification import Verdict, verify_data
+from daybook.history.verification.verify_state import VerifyState, default_path
+from daybook.history.verification.verify_work import Source
+from daybook.history.workers import chosen_processes
 from daybook.journal.data_directory import BASE, NOTARY, SNAPSHOTS
 from daybook.journal.segments.segment import data_id_of
 from daybook.recovery.directory import why_foreign
 from daybook.texts import moment
-from daybook.tools import exporting_command
+from daybook.tools.history import export
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from daybook.tools.terminal.opening import archive_url, history, wants_archive
 from daybook.tools.terminal.printing import progress, show_json
-from daybook.tools.terminal.workers import chosen_processes
-from daybook.tools.verification.catalog_verification import wrong_catalogs
-from daybook.tools.verification.export_verification import is_export
-from daybook.tools.verification.folding_ranges import Plan
-from daybook.tools.verification.index_verification import copied_index
-from daybook.tools.verification.signature_proof import Anchors, Proof, Proven, anchors_in
-from daybook.tools.verification.verification import Verdict, verify_data
-from daybook.tools.verification.verify_state import VerifyState, default_path
-from daybook.tools.verification.verify_work import Source
 
 
 def run(
@@ -34,9 +34,7 @@ def run(
     JournalError."""
     keys, anchors = _proofs(flags)
     if is_export(path):
-        exporting_command.verify(
-            path, keys, anchors, data_id=flags["data_id"] or "", as_json=flags["as_json"]
-        )
+        export.verify(path, keys, anchors, data_id=flags["data_id"] or "", as_json=flags["as_json"])
         return
     state: VerifyState | None = None
     with copied_index(path) if with_index else nullcontext() as index:
@@ -70,7 +68,7 @@ def run(
             verdict.derived += [wrong] if wrong else []
     if verdict.report.ok and (foreign := why_foreign(path, data_id.hex())):
         verdict.wrong.append(foreign)
-    verdict.wrong += exporting_command.why_another(data_id.hex(), flags["data_id"] or "")
+    verdict.wrong += export.why_another(data_id.hex(), flags["data_id"] or "")
     if flags["as_json"]:
         show_json(msgspec.to_builtins(verdict) | {"ok": verdict.ok})
     else:
@@ -192,16 +190,16 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
             "journal"
         )
     if proven.anchors_unsigned and proven.keys:
-        click.echo(exporting_command.unsigned(proven.anchors_unsigned))
+        click.echo(export.unsigned(proven.anchors_unsigned))
     if proven.anchors_unchecked:
-        click.echo(exporting_command.unchecked(proven.anchors_unchecked))
+        click.echo(export.unchecked(proven.anchors_unchecked))
     if proven.anchors_before:
         click.echo(
             f"{proven.anchors_before} anchors are older than the journal; --with-archive compares "
             "them, too"
         )
     if proven.anchors_of_others:
-        click.echo(exporting_command.of_others(proven.anchors_of_others))
+        click.echo(export.of_others(proven.anchors_of_others))
     covered = max(proven.signed_lsn, proven.anchored_lsn)
     if 0 < covered < last_lsn:
         click.echo(f"events {covered + 1} to {last_lsn} came later, and nothing proves them yet")

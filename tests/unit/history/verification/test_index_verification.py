@@ -9,6 +9,8 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner
 
+from daybook.history.verification.index_verification import copied_index
+from daybook.history.verification.verification import Verdict, verify_data
 from daybook.paging.content import cluster_writer
 from daybook.paging.content.clusters import write_cluster
 from daybook.paging.indexer.ownership import owning_index
@@ -23,8 +25,6 @@ from daybook.paging.tables.tables import (
 )
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
-from daybook.tools.verification.index_verification import copied_index
-from daybook.tools.verification.verification import Verdict, verify_data
 from tests.support.compiled import replaces_parts
 from tests.support.leaving import Leaving
 from tests.support.scenario import play
