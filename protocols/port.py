@@ -3,7 +3,7 @@
 A protocol is registered with an `Offer`: the scheme of its acceptors, their options, and how its
 sessions are made. There are three kinds of sessions. Those of `Messaging` protocols give the engine
 commands, and their output waits until its events are durable. Those of `Watching` protocols only
-read what `Sight` shows; they decide nothing, and write nothing to the journal. Those of
+read what `MonitoringView` shows; they decide nothing, and write nothing to the journal. Those of
 `Administering` protocols pass on the requests of administrators.
 
 Sessions do no I/O. They get bytes and the time (microseconds since 1970 UTC) with each call;
@@ -353,7 +353,7 @@ class Reading(NamedTuple):
     values: Sequence[tuple[tuple[str, ...], float | Histogram]]
 
 
-class Sight(Protocol):
+class MonitoringView(Protocol):
     """What the server shows to Watching protocols; each call and each step takes little time."""
 
     def ending(self) -> str:
@@ -446,7 +446,7 @@ class Messaging(Protocol):
 class Watching(Protocol):
     """A protocol that only shows figures, with the options of an acceptor."""
 
-    def session(self, sight: Sight) -> Session:
+    def session(self, view: MonitoringView) -> Session:
         """Make the session of a connection."""
         ...
 

@@ -52,9 +52,9 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.hub_options import hub_options, session_options
 from daybook.server.hub.memory_limits import engine_options
 from daybook.server.monitoring.disk_watch import DiskWatch
-from daybook.server.monitoring.status_view import BrokerSight, Phase
+from daybook.server.monitoring.status_view import BrokerMonitoring, Phase
 from daybook.server.network.administrators import Administrators
-from daybook.server.network.connection_checks import Door
+from daybook.server.network.connection_checks import ConnectionChecks
 from daybook.server.network.entrances import Entrances
 from daybook.server.network.layers.certificates import TlsError
 from daybook.server.network.listeners import Acceptor
@@ -155,7 +155,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unexpected)
         self.users = self._load_users()
-        self.door = Door(
+        self.checks = ConnectionChecks(
             lambda: self.config.broker, self.users, self._loop, _now, self._onlookers_max
         )
         self._build()
@@ -183,8 +183,8 @@ class Service:
             hub_options(self.config),
             clock=_now,
             schedule=self._schedule_turn,
-            authenticate=self.door.logins.begin,
-            admit=self.door.logins.admit,
+            authenticate=self.checks.logins.begin,
+            admit=self.checks.logins.admit,
         )
         self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
         self.hub.on_notice = log.warning
@@ -194,7 +194,7 @@ class Service:
         self._configuring = Configuring(self.hub, self._loop, self._stop)
         self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
         self._listen_to_writer()
-        self.sight = BrokerSight(
+        self.monitoring = BrokerMonitoring(
             self.hub,
             clock=_now,
             stats=self._writer.stats,
@@ -202,8 +202,8 @@ class Service:
             numbers=self._numbers,
             acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
         )
-        self.onlookers = Onlookers(self.sight, clock=_now, schedule=self._schedule_step)
-        self.administrators = Administrators(self.hub, self.users, lambda: self.door.logins, _now)
+        self.onlookers = Onlookers(self.monitoring, clock=_now, schedule=self._schedule_step)
+        self.administrators = Administrators(self.hub, self.users, lambda: self.checks.logins, _now)
         peers = self.hub.peers, self.onlookers.peers, self.administrators.peers
         self._pulse = Pulse(peers, lambda: self.broker.lsn)
         self.indexing = Indexing(
@@ -259,7 +259,7 @@ class Service:
                 await acceptor.start()
         self._begin_background_work(self._control)
         self._handle_signals()
-        self.sight.phase = Phase.SERVING
+        self.monitoring.phase = Phase.SERVING
         urls = " ".join(acceptor.url for acceptor in self._acceptors)
         print(f"ready {urls}", flush=True)
         self._notifier.say(READY, f"STATUS=ready {urls}")
@@ -267,7 +267,7 @@ class Service:
             "ready",
             listen=[acceptor.url for acceptor in self._acceptors],
             version=VERSION,
-            max_connections=self.door.admission.descriptors.connections_max,
+            max_connections=self.checks.admission.descriptors.connections_max,
         )
 
     def _begin_background_work(self, control: ControlServer) -> None:
@@ -324,7 +324,7 @@ class Service:
         )  # fmt: skip
         for config in self.config.acceptors:
             try:
-                acceptor = Acceptor(entrances, config, self.door.admission)
+                acceptor = Acceptor(entrances, config, self.checks.admission)
                 await acceptor.bind()
             except TlsError as error:
                 raise StartError(f"acceptor {config.name!r}: {error}") from None
@@ -352,8 +352,8 @@ class Service:
         self.hub.tick()
         self.onlookers.tick()
         self.administrators.tick()
-        self.sight.tick()
-        self.door.tick()
+        self.monitoring.tick()
+        self.checks.tick()
         for acceptor in self._acceptors:
             acceptor.tick()
         self._notifier.tick(time.monotonic_ns() // 1000)
@@ -390,7 +390,7 @@ class Service:
         if number == signal.SIGHUP:
             self._reload_configuration()
             return
-        self.sight.phase = Phase.STOPPING
+        self.monitoring.phase = Phase.STOPPING
         log.info("stopping", signal=signal.Signals(number).name)
         self._stop.set()
 
@@ -507,7 +507,7 @@ class Service:
 
     async def _apply_reloaded(self, before: dict[str, User], *, is_new: bool) -> None:
         # First, and before anything can fail: somebody may have been locked out.
-        await self.door.close_former_users(self.hub, before)
+        await self.checks.close_former_users(self.hub, before)
         try:
             if is_new:
                 await self._configuring.apply(lambda: self.config)
@@ -538,7 +538,7 @@ class Service:
             "blocks_written": stats.blocks,
             "blocks_written_near": stats.near_blocks,
             "disk_free_bytes": self.disk.free_bytes,
-            **self.door.status(),
+            **self.checks.status(),
             **self.indexing.status(),
             **self.signing.status(),
             **self.retention.status(),
@@ -552,7 +552,7 @@ class Service:
         return {
             "durability_trouble": NOT_DURABLE if self._is_slow else "",
             "disk_full": self.disk.full_because,
-            **self.sight.queues(),
+            **self.monitoring.queues(),
             "max_unindexed_bytes": self.hub.options.max_unindexed_bytes,
             **self.indexing.status(),
             **self.signing.status(),
@@ -567,8 +567,8 @@ class Service:
             "uptime_seconds": time.time() - self._started,
             "disk_free_bytes": self.disk.free_bytes,
             "journal_segments": self.disk.segments,
-            **self.door.admission.counts(),
-            **self.door.logins.status(),
+            **self.checks.admission.counts(),
+            **self.checks.logins.status(),
             **self.indexing.status(),
             **self.signing.status(),
         }
@@ -579,7 +579,7 @@ class Service:
         """Stop cleanly if that is still possible, and close everything."""
         self._guard.count_down()
         self._notifier.say(STOPPING)
-        self.sight.phase = Phase.STOPPING
+        self.monitoring.phase = Phase.STOPPING
         for acceptor in self._acceptors:
             # Onlookers are served during the stop too.
             if acceptor.entrance.logs_in:
@@ -595,7 +595,7 @@ class Service:
             log.info("stopped", lsn=self.broker.lsn)
         for acceptor in self._acceptors:
             acceptor.stop()
-        self.door.close()
+        self.checks.close()
 
 
 def _now() -> int:

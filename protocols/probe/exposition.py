@@ -18,7 +18,7 @@ from prometheus_client.openmetrics import exposition as _openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from daybook.protocols.port import Family, Histogram, Reading, Sight
+from daybook.protocols.port import Family, Histogram, MonitoringView, Reading
 
 FRESH_US: Final = 1_000_000
 """How long a text is valid for all peers; an unfinished text is started again after this time."""
@@ -37,9 +37,9 @@ def content_type(accept: str) -> str:
 class Exposition:
     """The texts of a server's metrics, one for each format."""
 
-    def __init__(self, sight: Sight, names_max: int) -> None:
+    def __init__(self, view: MonitoringView, names_max: int) -> None:
         self._texts: Final = {
-            form: _Text(sight, names_max, is_open) for form, is_open in _FORMS.items()
+            form: _Text(view, names_max, is_open) for form, is_open in _FORMS.items()
         }
 
     def text(self, form: str, now: int) -> bytes | None:
@@ -53,8 +53,8 @@ _FORMS: Final = {TEXT: False, OPEN_METRICS: True}
 class _Text:
     """The last text in one format, and the next one that is being rendered."""
 
-    def __init__(self, sight: Sight, names_max: int, is_open: bool) -> None:
-        self._sight: Final = sight
+    def __init__(self, view: MonitoringView, names_max: int, is_open: bool) -> None:
+        self._view: Final = view
         self._names_max: Final = names_max
         self._is_open: Final = is_open
         self._text = b""
@@ -80,7 +80,7 @@ class _Text:
 
     def _render(self) -> Iterator[bytes]:
         last: Family | None = None
-        for reading in self._sight.readings(self._names_max):
+        for reading in self._view.readings(self._names_max):
             if reading is None:
                 yield b""
                 continue

@@ -13,7 +13,7 @@ from typing import Final
 
 import h11
 
-from daybook.protocols.port import HOST_NAMES, Sight, Value
+from daybook.protocols.port import HOST_NAMES, MonitoringView, Value
 from daybook.protocols.probe import hosts
 from daybook.protocols.probe.exposition import Exposition, content_type
 from daybook.protocols.probe.hosts import AllowedHosts
@@ -54,11 +54,11 @@ class Probe:
         self.hosts: Final = AllowedHosts(_texts(values, hosts.KEY), _texts(values, HOST_NAMES))
         self._exposition: Exposition | None = None
 
-    def session(self, sight: Sight) -> "Session":
+    def session(self, view: MonitoringView) -> "Session":
         """Make the session of a connection; all sessions share the rendered metrics."""
         if self._exposition is None:
-            self._exposition = Exposition(sight, self._names_max)
-        return Session(self, sight, self._exposition)
+            self._exposition = Exposition(view, self._names_max)
+        return Session(self, view, self._exposition)
 
 
 def _number(values: Mapping[str, Value], key: str) -> int:
@@ -76,7 +76,7 @@ def _texts(values: Mapping[str, Value], key: str) -> tuple[str, ...]:
 class Session:
     """The session of one connection; see `protocols.port` for what its owner does."""
 
-    def __init__(self, options: Probe, sight: Sight, exposition: Exposition) -> None:
+    def __init__(self, options: Probe, view: MonitoringView, exposition: Exposition) -> None:
         self.out: list[bytes] = []
         self.has_more = False
         self.closing = False
@@ -84,7 +84,7 @@ class Session:
         self.error = ""
         self.next_deadline = 0
         self._options: Final = options
-        self._sight: Final = sight
+        self._view: Final = view
         self._exposition: Final = exposition
         self._http: Final = h11.Connection(h11.SERVER, max_incomplete_event_size=options.head_max)
         self._request: h11.Request | None = None
@@ -181,9 +181,9 @@ class Session:
             accept = [value for name, value in request.headers if name == b"accept"]
             self._form = content_type(b",".join(accept).decode("latin-1"))
         elif path == "/live":
-            self._say("live", self._sight.ending(), now)
+            self._say("live", self._view.ending(), now)
         else:
-            self._say("ready", self._sight.unready(), now)
+            self._say("ready", self._view.unready(), now)
 
     def _say(self, what: str, why_not: str, now: int) -> None:
         if why_not:

@@ -52,9 +52,9 @@ class IndexLag:
         return max(0, now - self._durable[0][1]) if self._durable else 0
 
 
-class BrokerSight:
-    """The Sight of a broker; `vitals` returns the status that health needs, `numbers` other
-    figures.
+class BrokerMonitoring:
+    """The MonitoringView of a broker; `vitals` returns the status that health needs, `numbers`
+    other figures.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ AGAIN: Final = "log in again as a user of the broker"
 log = logger("door")
 
 
-class Door:
+class ConnectionChecks:
     """Admission and logins of a broker; `config` returns the current configuration."""
 
     def __init__(

@@ -26,7 +26,7 @@ from daybook.server.network.administrators import Administrator, Administrators
 from daybook.server.network.onlookers import Onlooker, Onlookers
 
 
-class Guest(Protocol):
+class PeerState(Protocol):
     """The state of a peer. `connection` is its id after a login, 0 before."""
 
     @property
@@ -55,7 +55,7 @@ class Guest(Protocol):
         ...
 
 
-class House(Protocol):
+class ConnectionHandler(Protocol):
     """The handler of a connection's events."""
 
     def opened(self, peer: Any, /) -> None:
@@ -81,11 +81,11 @@ class Entrance(Protocol):
     `room` is how many bytes may be on their way to a peer.
     """
 
-    house: House
+    handler: ConnectionHandler
     room: int
     logs_in: bool
 
-    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+    def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
         ...
 
@@ -96,7 +96,7 @@ class MessagingEntrance:
     logs_in = True
 
     def __init__(self, hub: Hub, protocol: Messaging, acceptor: str, server_name: str) -> None:
-        self.house: House = hub
+        self.handler: ConnectionHandler = hub
         self.room = protocol.room
         self._tunes_room: Final = protocol.tunes_room
         self._hub: Final = hub
@@ -104,7 +104,7 @@ class MessagingEntrance:
         self._acceptor: Final = acceptor
         self._server_name: Final = server_name
 
-    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+    def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
         caller = Caller(name)
         session = self._protocol.session(self._hub.broker, caller, self._server_name)
@@ -120,14 +120,14 @@ class WatchingEntrance:
     logs_in = False
 
     def __init__(self, onlookers: Onlookers, protocol: Watching) -> None:
-        self.house: House = onlookers
+        self.handler: ConnectionHandler = onlookers
         self.room = onlookers.room
         self._onlookers: Final = onlookers
         self._protocol: Final = protocol
 
-    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+    def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer; `is_loopback` does not matter."""
-        return Onlooker(self._protocol.session(self._onlookers.sight), transport, name)
+        return Onlooker(self._protocol.session(self._onlookers.view), transport, name)
 
 
 class AdministeringEntrance:
@@ -136,11 +136,11 @@ class AdministeringEntrance:
     logs_in = False
 
     def __init__(self, administrators: Administrators, protocol: Administering) -> None:
-        self.house: House = administrators
+        self.handler: ConnectionHandler = administrators
         self.room = administrators.room
         self._protocol: Final = protocol
 
-    def guest(self, transport: Transport, name: str, *, is_loopback: bool) -> Guest:
+    def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer; `is_loopback` does not matter."""
         return Administrator(self._protocol.session(), transport, name)
 

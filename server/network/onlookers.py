@@ -12,7 +12,7 @@ Must never know sockets, nor the figures.
 from collections.abc import Callable
 from typing import Final
 
-from daybook.protocols.port import Session, Sight
+from daybook.protocols.port import MonitoringView, Session
 from daybook.server.hub.peer import Transport
 from daybook.server.network.peers import Peers
 
@@ -48,10 +48,10 @@ class Onlookers(Peers[Onlooker]):
     room: Final = ROOM_BYTES
 
     def __init__(
-        self, sight: Sight, *, clock: Callable[[], int], schedule: Callable[[], None]
+        self, view: MonitoringView, *, clock: Callable[[], int], schedule: Callable[[], None]
     ) -> None:
         super().__init__(clock)
-        self.sight: Final = sight
+        self.view: Final = view
         self._schedule: Final = schedule
         self._is_scheduled = False
         # Peers with a new request come before those that need many steps, so that a short request

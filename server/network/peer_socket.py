@@ -1,6 +1,6 @@
 """One socket of a peer: its transport, and the layers between the socket and the session.
 
-Moves bytes between the socket and the house of its acceptor, through TLS and WebSocket where they
+Moves bytes between the socket and the handler of its acceptor, through TLS and WebSocket where they
 are spoken. Fault model: a peer may disappear, stall, or stop reading at any moment.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from daybook.protocols.port import Certificate
 from daybook.server.configuration.encryption import is_loopback
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
-from daybook.server.network.entrances import Guest, House
+from daybook.server.network.entrances import ConnectionHandler, PeerState
 from daybook.server.network.layers.certificates import Identity
 from daybook.server.network.layers.shell import Shell
 from daybook.server.network.layers.tls import HANDSHAKE_RECORD, REFUSAL, Tls
@@ -42,11 +42,11 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, acceptor: "Acceptor", host: str, port: int) -> None:
         self._acceptor: Final = acceptor
         self._entrance: Final = acceptor.entrance
-        self._house: Final[House] = acceptor.entrance.house
+        self._handler: Final[ConnectionHandler] = acceptor.entrance.handler
         self.host: Final = host
         self._port: Final = port
         self._transport: asyncio.Transport | None = None
-        self._peer: Guest | None = None
+        self._peer: PeerState | None = None
         self._dismissed = ""
         self._is_unwanted = False
         self._watched = -1
@@ -106,11 +106,11 @@ class Connection(asyncio.BufferedProtocol):
         high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
         is_local = is_loopback(self.host)
-        peer = self._peer = self._entrance.guest(self, name, is_loopback=is_local)
+        peer = self._peer = self._entrance.peer(self, name, is_loopback=is_local)
         if self._acceptor.identity is not None:
             self._begin_tls(self._acceptor.identity)
         log.debug("connected", peer=name, acceptor=self._acceptor.config.name)
-        self._house.opened(peer)
+        self._handler.opened(peer)
         if self._is_unwanted:
             self.abort()
         if self._dismissed:
@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The write buffer has drained."""
         if self._peer is not None:
-            self._house.drained(self._peer)
+            self._handler.drained(self._peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
@@ -139,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         peer, self._peer = self._peer, None
         if peer is not None:
             log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
-            self._house.lost(peer)
+            self._handler.lost(peer)
 
     def _let_go(self) -> None:
         """Drop the layers and whatever refers to the peer: cycles would live until a collection of
@@ -241,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         if data[0] == HANDSHAKE_RECORD and self._shell is None:
             self.fail("the client speaks TLS, and this port does not", REFUSAL)
             return
-        direct = partial(self._house.received, self._peer)
+        direct = partial(self._handler.received, self._peer)
         if self._acceptor.websocket is not None and data[:1] == _BEGIN_OF_HTTP:
             self._begin_websocket(self._acceptor.websocket, direct)
         elif self._shell is None:

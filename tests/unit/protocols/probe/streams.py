@@ -46,9 +46,9 @@ class FakeSight:
 class Talk:
     """A session, and all that it said."""
 
-    def __init__(self, sight: FakeSight | None = None, probe: Probe | None = None) -> None:
-        self.sight = sight if sight is not None else FakeSight()
-        self.session: Session = (probe or Probe(OPTIONS)).session(self.sight)
+    def __init__(self, monitoring: FakeSight | None = None, probe: Probe | None = None) -> None:
+        self.monitoring = monitoring if monitoring is not None else FakeSight()
+        self.session: Session = (probe or Probe(OPTIONS)).session(self.monitoring)
         self.now = NOW
         self.said = b""
         self.turns = 0

@@ -26,8 +26,8 @@ PARSERS: list[tuple[str, Parser]] = [
 ]
 
 
-def text_of(sight: FakeSight, form: str) -> str:
-    exposition = Exposition(sight, 10)
+def text_of(monitoring: FakeSight, form: str) -> str:
+    exposition = Exposition(monitoring, 10)
     while (text := exposition.text(form, NOW)) is None:
         pass
     return text.decode()
@@ -65,9 +65,9 @@ names = st.text(max_size=20) | st.sampled_from(['a"b', "a\nb", "a\\", "\\n", "é
 )
 def test_any_name_is_read_back(name: str) -> None:
     for form, parse in PARSERS:
-        sight = FakeSight()
-        sight.values = [((name,), 1.5), (("plain",), math.inf)]
-        first = next(iter(parse(text_of(sight, form))))
+        monitoring = FakeSight()
+        monitoring.values = [((name,), 1.5), (("plain",), math.inf)]
+        first = next(iter(parse(text_of(monitoring, form))))
         assert first.samples[0].labels == {"queue": name}
         assert [sample.value for sample in first.samples] == [1.5, math.inf, 2.0]
 
@@ -82,18 +82,18 @@ def test_the_format_follows_what_is_accepted() -> None:
 
 
 def test_a_text_is_fresh_for_a_second_and_one_that_was_left_is_begun_anew() -> None:
-    sight = FakeSight()
-    exposition = Exposition(sight, 10)
+    monitoring = FakeSight()
+    exposition = Exposition(monitoring, 10)
     while exposition.text(TEXT, NOW) is None:
         pass
     assert exposition.text(TEXT, NOW + FRESH_US - 1) is not None
-    assert sight.renderings == 1
+    assert monitoring.renderings == 1
     assert exposition.text(TEXT, NOW + FRESH_US) is None
     # Nobody asks for the rest of it.
-    sight.values = [(("later",), 1.0)]
+    monitoring.values = [(("later",), 1.0)]
     while (text := exposition.text(TEXT, NOW + 5 * FRESH_US)) is None:
         pass
     assert b"later" in text
-    assert sight.renderings == 3
+    assert monitoring.renderings == 3
     # The clock was set back.
     assert exposition.text(TEXT, NOW) is None

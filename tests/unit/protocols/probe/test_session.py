@@ -54,11 +54,11 @@ def test_a_broker_that_is_well_is_live_and_ready() -> None:
 
 def test_a_broker_that_is_not_says_why() -> None:
     talk = Talk()
-    talk.sight.why_unready = "the disk is full"
+    talk.monitoring.why_unready = "the disk is full"
     response, body = parsed(talk.send(get("/ready")))
     assert (response.status, body) == (503, b"not ready: the disk is full\n")
     assert parsed(talk.send(get("/live")))[0].status == 200
-    talk.sight.why_ending = "stopping"
+    talk.monitoring.why_ending = "stopping"
     response, body = parsed(talk.send(get("/live")))
     assert (response.status, body) == (503, b"not live: stopping\n")
 
@@ -162,14 +162,14 @@ def test_figures_come_in_the_format_that_is_asked_for() -> None:
 
 
 def test_all_sessions_of_an_acceptor_share_what_is_rendered() -> None:
-    sight, probe = FakeSight(), Probe(OPTIONS)
+    monitoring, probe = FakeSight(), Probe(OPTIONS)
     for _ in range(20):
-        talk = Talk(sight, probe)
+        talk = Talk(monitoring, probe)
         talk.send(get("/metrics") * 3)
-    assert sight.renderings == 1
+    assert monitoring.renderings == 1
     talk.now += 1_000_000
     talk.send(get("/metrics"))
-    assert sight.renderings == 2
+    assert monitoring.renderings == 2
 
 
 def test_a_slice_of_figures_is_rendered_at_a_time() -> None:

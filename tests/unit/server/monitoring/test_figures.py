@@ -12,7 +12,7 @@ from daybook.protocols.port import Histogram
 from daybook.server.monitoring import figures
 from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures
 from daybook.server.monitoring.health import problems, why_unready
-from daybook.server.monitoring.status_view import LAGS_MAX, BrokerSight, IndexLag, Phase
+from daybook.server.monitoring.status_view import LAGS_MAX, BrokerMonitoring, IndexLag, Phase
 from tests.unit.server.hub.test_hub import Bench
 
 NUMBERS = {
@@ -23,12 +23,12 @@ NUMBERS = {
 }  # fmt: skip
 
 
-def sight_of(bench: Bench, **vitals: Any) -> BrokerSight:
+def monitoring_of(bench: Bench, **vitals: Any) -> BrokerMonitoring:
     times = SyncTimes()
     for seconds in (0.0001, 0.3, 100.0):
         times.note(seconds)
     stats = WriterStats(7, 8, 0, 0.1, 0.2, 0.3, "", tuple(times.counts), times.seconds)
-    return BrokerSight(
+    return BrokerMonitoring(
         bench.hub,
         clock=lambda: bench.now,
         stats=lambda: stats,
@@ -38,10 +38,12 @@ def sight_of(bench: Bench, **vitals: Any) -> BrokerSight:
     )
 
 
-def told(sight: BrokerSight, names_max: int = 1000) -> dict[str, dict[tuple[str, ...], Any]]:
+def told(
+    monitoring: BrokerMonitoring, names_max: int = 1000
+) -> dict[str, dict[tuple[str, ...], Any]]:
     """All values by family and labels; each family is told in one go."""
     values: dict[str, dict[tuple[str, ...], Any]] = {}
-    for reading in sight.readings(names_max):
+    for reading in monitoring.readings(names_max):
         if reading is None:
             continue
         name = reading.family.name
@@ -65,7 +67,7 @@ def test_every_family_is_told_of_a_broker_with_queues() -> None:
     bench = Bench()
     bench.connect().message(b"x")
     bench.run()
-    assert list(told(sight_of(bench))) == [family.name for family in FAMILIES]
+    assert list(told(monitoring_of(bench))) == [family.name for family in FAMILIES]
 
 
 def test_queues_and_addresses_are_counted_as_they_are() -> None:
@@ -76,7 +78,7 @@ def test_queues_and_addresses_are_counted_as_they_are() -> None:
     client.do(b"SUBSCRIBE\nid:1\nack:client-individual\ndestination:/queue/a\n\n\0")
     message = next(iter(bench.hub.broker.state.queue_by_name["a"].entries))
     client.do(b"ACK\nid:1-%d\n\n\0" % message)
-    values = told(sight_of(bench))
+    values = told(monitoring_of(bench))
     queue = ("a", "a")
     assert values["daybook_queue_messages_added_total"] == {queue: 3}
     assert values["daybook_queue_messages_acknowledged_total"] == {queue: 1}
@@ -101,7 +103,7 @@ def test_what_is_left_out_is_summed_up(names_max: int) -> None:
     client.send(b"SUBSCRIBE\nid:1\ndestination:/topic/news\n\n\0")
     bench.run()
     queues = len(bench.hub.broker.state.queues)
-    values = told(sight_of(bench), names_max)
+    values = told(monitoring_of(bench), names_max)
     added = values["daybook_queue_messages_added_total"]
     assert sum(added.values()) == 10
     left_out = max(0, queues - names_max)
@@ -121,7 +123,7 @@ def test_many_queues_are_read_and_told_in_slices() -> None:
     # The machine may do something else for a moment, but hardly each time.
     best = float("inf")
     for _ in range(5):
-        steps = sight_of(bench).readings(10_000)
+        steps = monitoring_of(bench).readings(10_000)
         longest, begun = 0.0, time.thread_time()
         for _ in steps:
             longest = max(longest, time.thread_time() - begun)
@@ -133,7 +135,7 @@ def test_many_queues_are_read_and_told_in_slices() -> None:
 def test_names_that_change_between_slices_disturb_nothing() -> None:
     bench = Bench()
     create(bench, SLICE + 1)
-    readings = sight_of(bench).readings(10_000)
+    readings = monitoring_of(bench).readings(10_000)
     while next(readings) is not None:
         pass
     for number in range(SLICE + 1):
@@ -142,7 +144,7 @@ def test_names_that_change_between_slices_disturb_nothing() -> None:
 
 
 def test_sync_times_are_a_histogram() -> None:
-    (value,) = told(sight_of(Bench()))["daybook_journal_sync_seconds"].values()
+    (value,) = told(monitoring_of(Bench()))["daybook_journal_sync_seconds"].values()
     assert isinstance(value, Histogram)
     assert value.buckets[0] == (SYNC_BOUNDS[0], 1)
     assert value.buckets[-2:] == ((SYNC_BOUNDS[-1], 2), (float("inf"), 3))
@@ -151,29 +153,29 @@ def test_sync_times_are_a_histogram() -> None:
 
 def test_problems_are_counted_by_kind_and_readiness_by_what_stops_messages() -> None:
     bench = Bench()
-    sight = sight_of(
+    monitoring = monitoring_of(
         bench, retention_trouble="no archive",
         background=[{"name": "a", "trouble": "x"}, {"name": "b", "trouble": "y"}],
     )  # fmt: skip
-    sight.phase = Phase.SERVING
-    values = told(sight)
+    monitoring.phase = Phase.SERVING
+    values = told(monitoring)
     assert values["daybook_problems"][("retention",)] == 1
     assert values["daybook_problems"][("background",)] == 2
     assert values["daybook_problems"][("disk",)] == 0
     assert values["daybook_ready"] == {(): 1}
-    full = sight_of(bench, disk_full="3 bytes are free on /srv/secret")
+    full = monitoring_of(bench, disk_full="3 bytes are free on /srv/secret")
     full.phase = Phase.SERVING
     assert told(full)["daybook_ready"] == {(): 0}
     assert full.unready() == "the disk is full"
 
 
 def test_a_start_and_a_stop_are_not_ready_and_only_the_stop_is_an_end() -> None:
-    sight = sight_of(Bench())
-    assert (sight.unready(), sight.ending()) == ("starting", "")
-    sight.phase = Phase.SERVING
-    assert (sight.unready(), sight.ending()) == ("", "")
-    sight.phase = Phase.STOPPING
-    assert (sight.unready(), sight.ending()) == ("stopping", "stopping")
+    monitoring = monitoring_of(Bench())
+    assert (monitoring.unready(), monitoring.ending()) == ("starting", "")
+    monitoring.phase = Phase.SERVING
+    assert (monitoring.unready(), monitoring.ending()) == ("", "")
+    monitoring.phase = Phase.STOPPING
+    assert (monitoring.unready(), monitoring.ending()) == ("stopping", "stopping")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from daybook.engine.commands import PauseAddress, PauseQueue, ResumeAddress, ResumeQueue
 from daybook.server.monitoring.paused_queues import LOOKED_AT, NAMED_MAX, PausedQueues
 from tests.unit.server.hub.test_hub import Bench
-from tests.unit.server.monitoring.test_figures import create, sight_of, told
+from tests.unit.server.monitoring.test_figures import create, monitoring_of, told
 
 
 def full(bench: Bench, count: int) -> None:
@@ -29,7 +29,7 @@ def test_what_is_paused_by_itself_or_by_its_address_is_found() -> None:
             {"queue": "q2", "address": "q2", "messages": 1, "paused": "address"},
         ],
     }
-    paused = told(sight_of(bench))["daybook_queue_paused"]
+    paused = told(monitoring_of(bench))["daybook_queue_paused"]
     assert {name for (_, name), value in paused.items() if value} == {"q1", "q2"}
     bench.hub.request(ResumeQueue("q1"))
     bench.hub.request(ResumeAddress("q2"))

@@ -174,9 +174,9 @@ async def watched(**values: Any) -> Acceptor:
     config = msgspec.structs.replace(config, **values)
     loop = asyncio.get_running_loop()
     onlookers: Onlookers
-    sight: Any = Unready()
+    monitoring: Any = Unready()
     onlookers = Onlookers(
-        sight, clock=lambda: 1_000_000, schedule=lambda: loop.call_soon(onlookers.step)
+        monitoring, clock=lambda: 1_000_000, schedule=lambda: loop.call_soon(onlookers.step)
     )
     # Admission has room for nobody: those who look on are not counted there.
     admission = Admission(Descriptors(lambda: 0), lambda: Limits(1, 1, 1), lambda: 1)

@@ -74,8 +74,8 @@ class Bench:
     def __init__(self) -> None:
         self.now = 1000
         self.asked = 0
-        sight: Any = None
-        self.onlookers = Onlookers(sight, clock=lambda: self.now, schedule=self.ask)
+        monitoring: Any = None
+        self.onlookers = Onlookers(monitoring, clock=lambda: self.now, schedule=self.ask)
 
     def ask(self) -> None:
         self.asked += 1
