@@ -28,10 +28,9 @@ from daybook.engine.facts.kinds import ENTERING, LEAVING
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError
 from daybook.pipeline.decoding import read_plan
-from daybook.pipeline.jobs.audit_tables import listed
 from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.reading import reading
-from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema
+from daybook.pipeline.schema import NAMED_COLUMNS, arrow_schema, listed
 from daybook.pipeline.selection import EVERYTHING
 
 GATE_DECODER: Final = 4_000_000.0

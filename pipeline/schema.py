@@ -131,3 +131,8 @@ def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
 def spark_ddl(names: Iterable[str]) -> str:
     """Return the schema of these columns for Spark, as DDL."""
     return ", ".join(f"{name} {_SPARK_NAMES[BY_NAME[name].type]}" for name in names)
+
+
+def listed(kinds: Iterable[int]) -> str:
+    """Return the numbers of kinds as a list for SQL."""
+    return ", ".join(str(kind) for kind in sorted(kinds))

@@ -95,24 +95,22 @@ def archive_command(target: str, verify: bool, restored: Path | None, **flags: A
     help="Write all faults to a file: .csv, .json or .parquet.",
 )  # fmt: skip
 @click.option(
-    "--re-execute", is_flag=True,
-    help="Also ask the rules of the broker about each decision, as `journal audit` does. Needs "
-    "--data; with Spark, every worker must be able to read it.",
+    "--re-execute", is_flag=True, hidden=True, expose_value=False,
+    help="Always done; kept for scripts.",
 )  # fmt: skip
 @click.pass_context
-def audit_command(
-    ctx: click.Context, /, faults_file: str | None, re_execute: bool, **flags: Any
-) -> None:
+def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
     """Account for every message: prove that nothing was lost, doubled or invented.
 
     For each queue: the messages at the beginning (opening) and what was routed must equal what was
     acknowledged, dead-lettered, expired, removed or dropped by a restart, and what is there at the
-    end. Faults are shown with the events that show them. Exit code 1 if there are any, or if
-    history does not have the span that was asked for.
+    end. The rules of the broker are asked about every decision, as `journal audit` does; faults are
+    shown with the events that prove them. Exit code 1 if there are any, or if history does not have
+    the span that was asked for. With Spark, every worker must be able to read the history.
     """
     from daybook.tools.jobs.audit import run  # noqa: PLC0415 (slow to import)
 
-    run(ctx, faults_file, re_execute=re_execute, **flags)
+    run(ctx, faults_file, **flags)
 
 
 @pipeline_group.command("latency", cls=JobCommand)

@@ -29,8 +29,8 @@ NAMES: Final = changing({OF_QUEUE}, {BEGINS})
 class Account(msgspec.Struct):
     """What happened to the messages of a queue, by the names of ways: `kind` or `kind:reason`.
 
-    `restarted` are those that starts of the broker removed without an event. `difference` is 0
-    unless messages came or went otherwise.
+    `restarted` are those that starts of the broker removed without an event; `in_flight` are those
+    `after` that a consumer has. `difference` is 0 unless messages came or went otherwise.
     """
 
     queue_id: int
@@ -41,6 +41,7 @@ class Account(msgspec.Struct):
     left: dict[str, int] = msgspec.field(default_factory=dict)
     restarted: int = 0
     after: int = 0
+    in_flight: int = 0
     difference: int = 0
 
     def balance(self) -> None:
@@ -98,13 +99,21 @@ class Ledger:
         """Return the counts up to an event, with those of the state now."""
         return Counted(
             last, self.counts_before, counts_of(self._state), dict(self.ways), dict(self.restarted),
-            dict(self.dropped), self.names,
+            dict(self.dropped), self.names, _in_flight(self._state),
         )  # fmt: skip
 
 
 def counts_of(state: State) -> dict[int, int]:
     """Return how many messages each queue has."""
     return {queue.id: queue.message_count for queue in state.queues.values()}
+
+
+def _in_flight(state: State) -> dict[int, int]:
+    """Return how many messages of each queue a consumer has."""
+    return {
+        queue.id: sum(entry.consumer is not None for entry in queue.entries.values())
+        for queue in state.queues.values()
+    }
 
 
 class Counted(msgspec.Struct):
@@ -117,6 +126,7 @@ class Counted(msgspec.Struct):
     restarted: dict[int, int]
     dropped: dict[tuple[str, str], int]
     names: dict[int, tuple[str, str]]
+    in_flight: dict[int, int]
 
 
 def accounts_of(parts: Iterable[Counted]) -> tuple[list[Account], dict[tuple[str, str], int]]:
@@ -132,6 +142,7 @@ def accounts_of(parts: Iterable[Counted]) -> tuple[list[Account], dict[tuple[str
                 account.before = part.before.get(number, 0)
         for number, account in accounts.items():
             account.after = part.after.get(number, 0)
+            account.in_flight = part.in_flight.get(number, 0)
             account.restarted += part.restarted.get(number, 0)
         for (number, kind, reason), count in part.ways.items():
             account = accounts.setdefault(number, Account(number, f"#{number}", ""))

@@ -91,6 +91,7 @@ def _diverts_changed(context: AuditContext, row: Row) -> None:
 # Imported for the rules that they register.
 assert checks.REGISTERED
 NAMES: Final = [column.name for column in events.COLUMNS]
+LSN_MAX: Final = 1 << 63
 ALWAYS: Final = ("kind", "time")
 """The columns that every kind fills."""
 
@@ -154,14 +155,21 @@ class Judge:
         self.judged = 0
         self._last = lsn
 
-    def judge(self, found: list[Folded]) -> Iterator[Breach]:
-        """Judge the events of the next block, and apply them."""
+    def judge(
+        self, found: list[Folded], *, after: int = 0, last: int = LSN_MAX
+    ) -> Iterator[Breach]:
+        """Judge the events of the next block, and apply them.
+
+        Those up to `after` are in the state already, and those behind `last` are only looked at.
+        """
         context, ledger = self.context, self.ledger
         checks, apply, core, clock, forms = CHECKS, APPLY, self.context.core, self.clock, FORMS
         context.begin(found)
         for at, event in enumerate(found):
-            context.turn(at, event)
             lsn, row, detail, headers, body = event
+            if not after < lsn <= last:
+                continue
+            context.turn(at, event)
             kind = row[KIND]
             wrong: Wrong | None = None
             if row[TIME] != clock.last:

@@ -24,12 +24,13 @@ from daybook.history.audit.feature_levels import UNKNOWN, levels_at
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.pieces import beginnings
 from daybook.history.audit.rules import CONSERVED, Breach
+from daybook.history.initial_state import base_lsn
 from daybook.history.scan import event_at
-from daybook.journal.blocks.block import Block
-from daybook.journal.data_directory import INDEX, JOURNAL, SNAPSHOTS
-from daybook.journal.disk import Disk, RealDisk
+from daybook.journal.blocks.format import FIRST_LSN
+from daybook.journal.data_directory import INDEX, SNAPSHOTS
+from daybook.journal.disk import Disk
 from daybook.journal.segments.reader import read_blocks
-from daybook.journal.segments.segment import data_id_of
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.paging.snapshots.archived_snapshots import archived_lsns
 from daybook.paging.snapshots.snapshots import known_snapshots
 from daybook.paging.tables.layout import LAYOUT
@@ -49,7 +50,8 @@ UNFOLDABLE: Final = (FoldError, IndexDamaged, MisfitError, StoreDamaged)
 class Task(msgspec.Struct, frozen=True):
     """A piece of an audit: the events after `after`, up to `last`; times in microseconds.
 
-    `level` is that of the broker that had decided last.
+    `directory` is "" for a history without one. `level` is that of the broker that had decided
+    last.
     """
 
     directory: str
@@ -93,23 +95,43 @@ class Audit(msgspec.Struct):
         return not self.breach_count and not any(each.difference for each in self.accounts)
 
 
+def first_known(directory: Path | None, disk: Disk) -> int | None:
+    """Return the first event of a history after which the state is known: from there on it can be
+    audited. None if there is none. Raises BaseDamaged, JournalError and OSError."""
+    first = first_lsn_of(disk)
+    if first == FIRST_LSN:
+        return 0
+    base = base_lsn(directory, disk) if directory is not None else 0
+    known = {base, *_snapshots(directory, disk)}
+    return min((lsn for lsn in known if lsn >= first - 1), default=None)
+
+
+def _snapshots(directory: Path | None, disk: Disk) -> set[int]:
+    found = set(archived_lsns(disk))
+    if directory is not None:
+        found |= {each.lsn for each in known_snapshots(directory / SNAPSHOTS, data_id_of(disk))}
+    return found
+
+
 def tasks(
-    directory: Path, disk: Disk, after: int, last: int, *, processes: int, now: int, tolerance: int
+    directory: Path | None,
+    disk: Disk,
+    after: int,
+    last: int,
+    *,
+    processes: int,
+    now: int,
+    tolerance: int,
 ) -> list[Task]:
     """Cut a span into pieces, in order, for so many processes. Raises JournalError."""
-    known = {each.lsn for each in known_snapshots(directory / SNAPSHOTS, data_id_of(disk))}
-    places = sorted(lsn for lsn in known.union(archived_lsns(disk)) if after < lsn < last)
+    places = sorted(lsn for lsn in _snapshots(directory, disk) if after < lsn < last)
     begins = beginnings(disk, places, after, last, processes)
     ends = [*begins[1:], last]
+    where = str(directory) if directory is not None else ""
     return [
-        Task(str(directory), begin, end, now, tolerance, level)
+        Task(where, begin, end, now, tolerance, level)
         for begin, end, level in zip(begins, ends, levels_at(disk, begins), strict=True)
     ]
-
-
-def run_task(task: Task) -> Piece:
-    """Audit a piece of the live journal of a data directory, anywhere that can read it."""
-    return audit_piece(task, RealDisk(Path(task.directory) / JOURNAL))
 
 
 def joined(pieces: list[Piece]) -> Audit:
@@ -188,7 +210,9 @@ def _judge_piece(
     clock = Clock(task.now, task.tolerance, before.row[TIME] if before is not None else 0)
     with TemporaryDirectory(prefix="daybook-audit-", dir=folder) as own:
         path = Path(own) / INDEX
-        course = Course(Path(task.directory), disk, task.after, path, piece.notes.append)
+        # Nothing lies in its own folder, as in a history without a directory.
+        directory = Path(task.directory or own)
+        course = Course(directory, disk, task.after, path, piece.notes.append)
         blocks = _blocks(disk, task)
         reached = task.after
         context: AuditContext | None = None
@@ -198,7 +222,9 @@ def _judge_piece(
                 judge.context.level = task.level
                 if context is not None:
                     judge.context.adopt(context)
-                ended = _judge_stretch(judge, blocks, piece, progress, is_in_memory=is_in_memory)
+                ended = _judge_stretch(
+                    judge, blocks, task, piece, progress, is_in_memory=is_in_memory
+                )
                 piece.counted.append(judge.ledger.counted(min(max(ended, reached), task.last)))
                 context = judge.context
             if ended <= reached:
@@ -207,22 +233,17 @@ def _judge_piece(
 
 
 def _blocks(disk: Disk, task: Task) -> Iterator[_Stretch]:
-    """Yield the events of each block of a piece."""
+    """Yield the blocks of a piece, whole: the rules look around an event in its block."""
     for block in read_blocks(disk, LAYOUT, from_lsn=task.after + 1, to_lsn=task.last):
         if block.count and block.last_lsn > task.after:
-            yield _Stretch(_events_of(block, task), block.last_lsn, block.header.block_bytes)
-
-
-def _events_of(block: Block, task: Task) -> list[Folded]:
-    found = cast("list[Folded]", list(block.events()))
-    if block.first_lsn > task.after and block.last_lsn <= task.last:
-        return found
-    return [event for event in found if task.after < event[0] <= task.last]
+            found = cast("list[Folded]", list(block.events()))
+            yield _Stretch(found, block.last_lsn, block.header.block_bytes)
 
 
 def _judge_stretch(
     judge: Judge,
     blocks: Iterator[_Stretch],
+    task: Task,
     piece: Piece,
     progress: Callable[[int], None],
     *,
@@ -232,12 +253,13 @@ def _judge_stretch(
     there is none."""
     reached = size = 0
     for block in blocks:
-        for breach in judge.judge(block.events):
+        for breach in judge.judge(block.events, after=task.after, last=task.last):
             piece.breach_count += 1
             if len(piece.breaches) < BREACHES_MOST:
                 piece.breaches.append(breach)
-        piece.events += len(block.events)
-        progress(len(block.events))
+        count = min(block.last, task.last) - max(block.events[0][0] - 1, task.after)
+        piece.events += count
+        progress(count)
         reached = block.last
         size += block.bytes
         if not is_in_memory and (judge.judged >= STRETCH_EVENTS or size >= STRETCH_BYTES):

@@ -128,6 +128,10 @@ class SpooledDisk(ReadOnly):
         """Whether a segment is there."""
         return name in self._names
 
+    def close(self) -> None:
+        """Close the temporary files; open files stay open."""
+        self._spool.close()
+
 
 class ArchiveDisk(ReadOnly):
     """Archived segments and snapshots, and their manifests, by name; for reading only."""

@@ -3,14 +3,8 @@
 Modules:
 
 - `archive`: Archives history as Parquet: sealed segments become Parquet files with a proof.
-- `audit`: The audit: accounts for every message of a span, queue by queue, and reports every fault.
-- `audit_judge`: Judges the events of one entry: a message in one queue, from when it entered to its
-  end.
-- `audit_lives`: When queues, consumers and connections existed in an audited span.
-- `audit_rules`: The audit's re-execution: the engine's own rules, asked about every event (ADR 65).
-- `audit_tables`: The queries of the audit, as SQL over the table `audited`.
-- `audit_transactions`: Checks that the transactions of a span are complete: their events directly
-  precede the commits.
+- `audit`: The audit: accounts for every message of a span, queue by queue, and names every event
+  that the broker's rules do not allow.
 - `defaults`: What jobs assume when nothing else is said. Imports nothing: `--help` shows it.
 - `latency`: Measures latencies, redelivery, poison messages and slow consumers.
 - `latency_plots`: Draws the latency job's tables as PNG files.

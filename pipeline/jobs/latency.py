@@ -21,16 +21,20 @@ never know which engine runs the SQL.
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from hashlib import md5
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from daybook.engine.facts import events, life, reasons
-from daybook.engine.facts.details import ConnectionDetail
-from daybook.engine.facts.kinds import changing, names
+from daybook.engine.facts.details import AddressDetail, ConnectionDetail, QueueDetail
+from daybook.engine.facts.events import ADDRESS, KIND, QUEUE
+from daybook.engine.facts.kinds import NAMING, changing, names
+from daybook.history.initial_state import beginning
+from daybook.history.scan import Event
+from daybook.pipeline import rows
 from daybook.pipeline.engines import Engine, History
-from daybook.pipeline.jobs.audit_lives import NEVER, Lives, older_events
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.jobs.latency_spread import Spread
 from daybook.pipeline.jobs.latency_tables import (
@@ -107,7 +111,8 @@ class _Measuring:
         self._history: Final = history
         self._selection: Final = selection
         self._told: Final = told
-        self._lives: Final = Lives(NEVER)
+        self._addresses: Final[dict[int, str]] = {}
+        self._queues: Final[dict[int, tuple[QueueDetail, int]]] = {}
         self._peers: Final[dict[int, ConnectionDetail]] = {}
         self._connections: Final[dict[int, int]] = {}
         self._restarts: Final[list[int]] = []
@@ -133,8 +138,14 @@ class _Measuring:
 
     def _learn(self) -> None:
         """Read names, restarts, and the peers of consumers."""
-        for event in older_events(self._engine, self._history):
-            self._lives.learn(event)
+        source = self._history.source
+        if source.directory:
+            for event in beginning(Path(source.directory), source.disk()).events:
+                self._learn_name(event)
+        self._engine.load("naming", self._history, rows.COLUMNS, Selection(kinds=names(NAMING)))
+        for batch in self._engine.stream("SELECT * FROM naming ORDER BY lsn"):
+            for event in rows.events_in(batch):
+                self._learn_name(event)
         chosen = self._selection
         around = Selection(kinds=AROUND_KINDS, to_lsn=chosen.to_lsn, until=chosen.until)
         self._engine.load("around", self._history, AROUND_COLUMNS, around)
@@ -147,9 +158,23 @@ class _Measuring:
             else:
                 self._connections[row["consumer"]] = row["connection"]
 
+    def _learn_name(self, event: Event) -> None:
+        detail = events.decode_detail(event.row[KIND], event.detail)
+        if isinstance(detail, AddressDetail):
+            self._addresses[event.row[ADDRESS]] = detail.name
+        elif isinstance(detail, QueueDetail):
+            self._queues[event.row[QUEUE]] = detail, event.row[ADDRESS]
+
+    def _names(self, queue_id: int) -> tuple[str, str]:
+        """Return the names of a queue and of its address."""
+        if queue_id not in self._queues:
+            return f"#{queue_id}", ""
+        queue, address = self._queues[queue_id]
+        return queue.name, self._addresses.get(address, f"#{address}")
+
     def _is_chosen(self, queue_id: int) -> bool:
         """Return whether a queue is selected: an event of several queues is also about others."""
-        queue, address = self._lives.place(queue_id)
+        queue, address = self._names(queue_id)
         chosen = self._selection
         return (not chosen.queues or queue in chosen.queues) and (
             not chosen.addresses or address in chosen.addresses
@@ -164,7 +189,7 @@ class _Measuring:
             if not self._is_chosen(row["queue_id"]):
                 continue
             measure, queue_id = row["measure"], row["queue_id"]
-            address = self._lives.place(queue_id)[1]
+            address = self._names(queue_id)[1]
             values = (row["bucket"], row["entries"], row["most"])
             whole.setdefault(measure, Spread()).add(*values)
             addresses.setdefault((measure, address), Spread()).add(*values)
@@ -226,7 +251,7 @@ class _Measuring:
         """Yield the number of deliveries that restarts returned, by queue."""
         if not self._restarts:
             return
-        transient = [number for number, life in self._lives.queues.items() if not life.durable]
+        transient = [number for number, (queue, _) in self._queues.items() if not queue.durable]
         self._engine.add("restarts", pa.table({"lsn": pa.array(self._restarts, pa.int64())}))
         self._engine.add(
             "transient_queues", pa.table({"queue_id": pa.array(transient, pa.int64())})
@@ -305,7 +330,7 @@ class _Measuring:
         messages = []
         for row in found:
             digest, size = bodies.get(row["message"], (None, None))
-            names = {"queue": self._lives.place(row["queue_id"])[0]}
+            names = {"queue": self._names(row["queue_id"])[0]}
             dead = {"dead_lettered": bool(row["dead_lettered"])}
             messages.append({**row, **names, **dead, "body_md5": digest, "body_bytes": size})
         return {"poison_messages": messages, "poison_bodies": _by_body(messages)}
@@ -325,12 +350,12 @@ class _Measuring:
         }
 
     def _place(self, queue_id: int) -> Row:
-        queue, address = self._lives.place(queue_id)
+        queue, address = self._names(queue_id)
         return {"queue": queue, "address": address}
 
     def _who(self, queue_id: int, consumer: int) -> Row:
         peer = self._peers.get(self._connections.get(consumer, 0), ConnectionDetail())
-        queue = self._lives.place(queue_id)[0]
+        queue = self._names(queue_id)[0]
         return {
             "queue": queue, "consumer": consumer,
             "peer": peer.peer or None, "user": peer.user or None,

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.kinds import OF_ENTRIES, names
-from daybook.pipeline.jobs.audit_tables import entry_events
 from daybook.pipeline.jobs.latency_spread import bucket
-from daybook.pipeline.schema import TIME_TYPE
+from daybook.pipeline.schema import TIME_TYPE, listed
 
 ROUTED_TO_DELIVERED: Final = "routed to delivered"
 DELIVERED_TO_ACKNOWLEDGED: Final = "delivered to acknowledged"
@@ -24,10 +23,19 @@ COLUMNS: Final = (
     "delivery_count", "persistent", "detail",
 )  # fmt: skip
 
-ENTRY_EVENTS: Final = entry_events(
-    "measured",
-    "lsn, time, kind_id, reason_id, message, consumer, related, delivery_count, persistent",
-)
+ENTRY_EVENTS: Final = f"""
+SELECT lsn, time, kind_id, reason_id, message, consumer, related, delivery_count, persistent,
+    CASE WHEN queue_id <> 0 THEN queue_id ELSE CAST(each_queue AS BIGINT) END AS queue_id
+FROM measured
+CROSS JOIN UNNEST(
+    CASE WHEN queue_id <> 0 THEN ['0'] ELSE string_split(
+        nullif(regexp_extract(detail, '"queues":\\[([0-9,]*)\\]', 1), ''), ','
+    ) END
+) AS listed(each_queue)
+WHERE kind_id IN ({listed(OF_ENTRIES)})
+"""
+"""The events of entries: one row for each queue of an event; a message that was routed to several
+queues has their ids in its detail. The table is read only once, because reading is what costs."""
 
 
 def _of(kind: int, value: str) -> str:

@@ -27,9 +27,8 @@ from daybook.history.scan import Event
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.pipeline import rows
 from daybook.pipeline.engines import Engine, History
-from daybook.pipeline.jobs.audit_tables import listed
-from daybook.pipeline.parquet.segments import disk_of
-from daybook.pipeline.schema import TIME_TYPE
+from daybook.pipeline.parquet.segments import segments_of
+from daybook.pipeline.schema import TIME_TYPE, listed
 from daybook.pipeline.selection import EPOCH, Selection, SelectionError
 
 ROUNDS_MOST: Final = 100
@@ -255,13 +254,13 @@ class _Story:
 
 def _start(history: History, older: set[int]) -> Beginning | None:
     """Return the state before history, with some messages; None if nothing knows it."""
-    disk = disk_of(history)
-    first = first_lsn_of(disk)
-    if first == 1:
-        return EVERYTHING
-    if not history.source.directory:
-        return None
-    start = beginning(Path(history.source.directory), disk, sorted(older))
+    with segments_of(history) as disk:
+        first = first_lsn_of(disk)
+        if first == 1:
+            return EVERYTHING
+        if not history.source.directory:
+            return None
+        start = beginning(Path(history.source.directory), disk, sorted(older))
     return start if start.lsn == first - 1 else None
 
 

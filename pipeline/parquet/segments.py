@@ -6,12 +6,14 @@ model: as `journal.archive.store`; a segment that cannot be restored is an Archi
 know what the events are read for.
 """
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Final
 
 from daybook.journal.archive.disk import JoinedDisk, SpooledDisk
 from daybook.journal.disk import Disk
 from daybook.pipeline.engines import History
-from daybook.pipeline.parquet.archive import ArchivedSegment, ParquetArchive
+from daybook.pipeline.parquet.archive import ParquetArchive
 from daybook.pipeline.parquet.reading import check_same
 from daybook.pipeline.proving import as_it_was
 
@@ -19,18 +21,9 @@ KEPT: Final = 4
 """So many restored segments are kept: events refer to content in earlier ones."""
 
 
-def parquet_disk(archive: ParquetArchive, segments: tuple[ArchivedSegment, ...]) -> SpooledDisk:
-    """Return segments of a Parquet archive, each restored when it is opened. Raises
-    ArchiveError."""
-    by_name = {each.segment: each for each in segments}
-    names = archive.name_tables()
-    return SpooledDisk(
-        list(by_name), lambda name: as_it_was(archive, by_name[name], names), KEPT
-    )  # fmt: skip
-
-
-def disk_of(history: History) -> Disk:
-    """Return all segments of a history, the live ones as they are.
+@contextmanager
+def segments_of(history: History) -> Iterator[Disk]:
+    """Yield all segments of a history, the live ones as they are.
 
     Raises SelectionError if it names nothing, NoJournal, and ArchiveError for archives that lack
     something, or that are of another data directory.
@@ -38,11 +31,19 @@ def disk_of(history: History) -> Disk:
     history.check()
     source = history.source
     if not history.parquet:
-        return source.disk()
+        yield source.disk()
+        return
     archive = ParquetArchive(history.parquet)
     segments = archive.segments()
-    archived = parquet_disk(archive, segments)
-    if not (source.directory or source.archive):
-        return archived
-    check_same(source, archive, segments)
-    return JoinedDisk(archived, source.disk(), archive_first=False)
+    by_name = {each.segment: each for each in segments}
+    names = archive.name_tables()
+
+    def pieces(name: str) -> Iterator[bytes]:
+        return as_it_was(archive, by_name[name], names)
+
+    with closing(SpooledDisk(list(by_name), pieces, KEPT)) as archived:
+        if source.directory or source.archive:
+            check_same(source, archive, segments)
+            yield JoinedDisk(archived, source.disk(), archive_first=False)
+        else:
+            yield archived

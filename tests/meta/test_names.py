@@ -21,7 +21,6 @@ FOREIGN = frozenset({
     # Kubernetes, and an event kind that a decision imagines.
     "Discarded", "discarded", "startupProbe",
     # A fault whose name is put together from two words.
-    "expired-in-flight",
     # The operating system.
     "dmesg", "nobarrier", "tmpfs",
     # Types of numbers on disk.

@@ -72,7 +72,7 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
                map(_said, _list("support.breaches", "BREACHES"))),
         Listed("tests/property/test_audit_mutations.py::test_a_mistake_of_the_engine_is_found",
                (row[0] for row in _list("property.test_audit_mutations", "MUTATIONS"))),
-        Listed("tests/pipeline/test_audit.py::test_a_planted_fault_is_found_and_nothing_else",
+        Listed("tests/unit/history/audit/test_audit.py::test_a_planted_fault_breaks_a_rule",
                map(_said, _list("support.faults", "PLANTERS"))),
     ),
     "signatures": (

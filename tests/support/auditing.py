@@ -6,6 +6,7 @@ administrator; `World` itself does neither.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from daybook.engine import commands as c
@@ -17,6 +18,7 @@ from daybook.history.audit.context import Folded
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.rules import Breach
 from tests.support.filters import compile_filter
+from tests.support.histories import played
 from tests.support.hosts import HOSTS
 from tests.support.promises import Promises
 from tests.support.rest import Rest
@@ -65,6 +67,14 @@ class DoorWorld(World):
         super().turn()
         if not self.ends or self.ends[-1] != len(self.journal):
             self.ends.append(len(self.journal))
+
+
+@cache
+def door_history(seed: int, messages: int) -> DoorWorld:
+    """Return a world after as much as in `some_history`, which must not be changed."""
+    world = DoorWorld()
+    played(seed, messages, world)
+    return world
 
 
 class Auditor:

@@ -133,7 +133,7 @@ def acknowledged_again(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     told = appended(history, event.row)
-    return Planted(told, [("settled-twice", told[-1].lsn, event.row[MESSAGE])])
+    return Planted(told, [("fits", told[-1].lsn, event.row[MESSAGE])])
 
 
 def acknowledged_twice(history: list[Event], pick: Random) -> Planted | None:
@@ -148,7 +148,7 @@ def acknowledged_twice(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     told = inserted(history, event.lsn, event.row)
-    return Planted(told, [("settled-twice", event.lsn + 1, event.row[MESSAGE])])
+    return Planted(told, [("fits", event.lsn + 1, event.row[MESSAGE])])
 
 
 def acknowledged_after_removal(history: list[Event], pick: Random) -> Planted | None:
@@ -159,7 +159,7 @@ def acknowledged_after_removal(history: list[Event], pick: Random) -> Planted | 
         return None
     row = changed(ack.row, message=event.row[MESSAGE], queue=event.row[QUEUE])
     told = appended(history, row)
-    return Planted(told, [("settled-twice", told[-1].lsn, event.row[MESSAGE])])
+    return Planted(told, [("fits", told[-1].lsn, event.row[MESSAGE])])
 
 
 def acknowledged_never_routed(history: list[Event], pick: Random) -> Planted | None:
@@ -168,7 +168,7 @@ def acknowledged_never_routed(history: list[Event], pick: Random) -> Planted | N
     if event is None:
         return None
     told = appended(history, changed(event.row, message=event.lsn))
-    return Planted(told, [("not-routed", told[-1].lsn, event.lsn)])
+    return Planted(told, [("fits", told[-1].lsn, event.lsn)])
 
 
 def never_routed(history: list[Event], pick: Random) -> Planted | None:
@@ -182,7 +182,7 @@ def never_routed(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     first = story(history, event)[0]
-    return Planted(without(history, event), [("not-routed", first.lsn, event.lsn)])
+    return Planted(without(history, event), [("fits", first.lsn, event.lsn)])
 
 
 def routed_again(history: list[Event], pick: Random) -> Planted | None:
@@ -192,7 +192,7 @@ def routed_again(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     told = appended(history, event.row)
-    return Planted(told, [("routed-twice", told[-1].lsn, event.lsn)])
+    return Planted(told, [("numbered", told[-1].lsn, event.lsn)])
 
 
 def never_delivered(history: list[Event], pick: Random) -> Planted | None:
@@ -205,7 +205,7 @@ def never_delivered(history: list[Event], pick: Random) -> Planted | None:
     if not ended:
         return None
     event, end = pick.choice(ended)
-    return Planted(without(history, event), [("not-delivered", end.lsn, event.row[MESSAGE])])
+    return Planted(without(history, event), [("fits", end.lsn, event.row[MESSAGE])])
 
 
 def never_returned(history: list[Event], pick: Random) -> Planted | None:
@@ -224,7 +224,7 @@ def never_returned(history: list[Event], pick: Random) -> Planted | None:
     if not returns:
         return None
     event, end = pick.choice(returns)
-    return Planted(without(history, event), [("lost", end.lsn, event.row[MESSAGE])])
+    return Planted(without(history, event), [("fits", end.lsn, event.row[MESSAGE])])
 
 
 def by_another_consumer(history: list[Event], pick: Random) -> Planted | None:
@@ -241,9 +241,7 @@ def by_another_consumer(history: list[Event], pick: Random) -> Planted | None:
     if other is None:
         return None
     row = changed(event.row, consumer=other.lsn, connection=other.row[events.CONNECTION])
-    return Planted(
-        replaced(history, event, row), [("wrong-consumer", event.lsn, event.row[MESSAGE])]
-    )
+    return Planted(replaced(history, event, row), [("taker", event.lsn, event.row[MESSAGE])])
 
 
 def delivered_twice(history: list[Event], pick: Random) -> Planted | None:
@@ -252,7 +250,7 @@ def delivered_twice(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     told = inserted(history, event.lsn, event.row)
-    return Planted(told, [("delivered-twice", event.lsn + 1, event.row[MESSAGE])])
+    return Planted(told, [("fits", event.lsn + 1, event.row[MESSAGE])])
 
 
 def _in_no_transaction(history: list[Event], found: list[Event]) -> list[Event]:
@@ -274,7 +272,7 @@ def count_jumps(history: list[Event], pick: Random) -> Planted | None:
         else each
         for each in history
     ]
-    return Planted(told, [("delivery-count", event.lsn, event.row[MESSAGE])])
+    return Planted(told, [("count", event.lsn, event.row[MESSAGE])])
 
 
 def went_on_as_nothing(history: list[Event], pick: Random) -> Planted | None:
@@ -285,7 +283,7 @@ def went_on_as_nothing(history: list[Event], pick: Random) -> Planted | None:
         return None
     copy = event.row[RELATED]
     told = replaced(history, event, changed(event.row, related=1))
-    found = [("no-copy", event.lsn, event.row[MESSAGE]), ("no-origin", copy, copy)]
+    found = [("copy", event.lsn, event.row[MESSAGE]), ("copy", copy, copy)]
     return Planted(told, found)
 
 
@@ -296,7 +294,7 @@ def commit_misses(history: list[Event], pick: Random) -> Planted | None:
         return None
     detail = msgspec.structs.replace(event.decoded, first=event.decoded.first - 1)
     told = retold(history, event, events.encode_detail(detail))
-    return Planted(told, [("transaction", event.lsn, 0)])
+    return Planted(told, [("commit", event.lsn, 0)])
 
 
 def never_committed(history: list[Event], pick: Random) -> Planted | None:
@@ -305,7 +303,7 @@ def never_committed(history: list[Event], pick: Random) -> Planted | None:
     if event is None:
         return None
     inside = [
-        ("transaction", each.lsn, each.row[MESSAGE])
+        ("commit", each.lsn, each.row[MESSAGE])
         for each in of_kind(history, events.ROUTED, events.DROPPED)
         if event.decoded.first <= each.lsn < event.lsn and each.detail and each.decoded.transaction
     ]
@@ -322,8 +320,9 @@ def queue_vanishes(history: list[Event], pick: Random) -> Planted | None:
     if not full:
         return None
     queue = pick.choice(full)
-    told = appended(history, events.row(events.QUEUE_DELETED, queue=queue.id))
-    return Planted(told, [("lost", told[-1].lsn, message) for message in queue.entries])
+    row = events.row(events.QUEUE_DELETED, queue=queue.id, address=queue.address.id)
+    told = appended(history, row)
+    return Planted(told, [("fits", told[-1].lsn, message) for message in queue.entries])
 
 
 def queue_never_was(history: list[Event], pick: Random) -> Planted | None:
@@ -333,7 +332,7 @@ def queue_never_was(history: list[Event], pick: Random) -> Planted | None:
         return None
     lsn = history[-1].lsn + 1
     told = appended(history, changed(event.row, message=lsn, queue=9999, related=0))
-    return Planted(told, [("no-queue", lsn, lsn)])
+    return Planted(told, [("fits", lsn, lsn)])
 
 
 def alive_after_a_restart(history: list[Event], pick: Random) -> Planted | None:
@@ -357,13 +356,13 @@ def alive_after_a_restart(history: list[Event], pick: Random) -> Planted | None:
         delivery_count=9,
     )  # fmt: skip
     told = appended(history, row)
-    return Planted(told, [("after-settlement", told[-1].lsn, event.lsn)])
+    return Planted(told, [("fits", told[-1].lsn, event.lsn)])
 
 
 def expired_in_flight(history: list[Event], pick: Random) -> Planted | None:
     """An expiry of what is in flight."""
     busy = [
-        (queue.id, entry.message.id, entry.delivery_count)
+        (queue.id, entry.message, entry.delivery_count)
         for queue in fold(history).queues.values()
         for entry in queue.entries.values()
         if entry.consumer is not None
@@ -372,10 +371,11 @@ def expired_in_flight(history: list[Event], pick: Random) -> Planted | None:
         return None
     queue, message, count = pick.choice(busy)
     row = events.row(
-        events.EXPIRED, queue=queue, message=message, delivery_count=count, flags=PERSISTENT
-    )
+        events.EXPIRED, queue=queue, message=message.id, delivery_count=count, flags=message.flags,
+        address=message.address_id, priority=message.priority,
+    )  # fmt: skip
     told = appended(history, row)
-    return Planted(told, [("expired-in-flight", told[-1].lsn, message)])
+    return Planted(told, [("fits", told[-1].lsn, message.id)])
 
 
 def never_attached(history: list[Event], pick: Random) -> Planted | None:
@@ -390,7 +390,7 @@ def never_attached(history: list[Event], pick: Random) -> Planted | None:
     if not idle:
         return None
     event, end = pick.choice(idle)
-    return Planted(without(history, event), [("no-consumer", end.lsn, 0)])
+    return Planted(without(history, event), [("fits", end.lsn, 0)])
 
 
 def never_detached(history: list[Event], pick: Random) -> Planted | None:
@@ -405,7 +405,7 @@ def never_detached(history: list[Event], pick: Random) -> Planted | None:
         return None
     event, close = pick.choice(ends)
     # What is in flight between the two is nobody's fault but that of the one event.
-    return Planted(without(history, event), [("not-detached", close.lsn, 0)])
+    return Planted(without(history, event), [("fits", close.lsn, 0)])
 
 
 PLANTERS: tuple[Planter, ...] = (

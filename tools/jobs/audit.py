@@ -12,10 +12,13 @@ import click
 import msgspec
 import pyarrow as pa
 
+from daybook.engine.queues.queue import StoreError
+from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.pipeline.engines import Engine
-from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, audit, extent
-from daybook.pipeline.jobs.audit_lives import Fault
+from daybook.pipeline.jobs.audit import NUMBERS, Account, Audit, Extent, Fault, audit, extent
 from daybook.pipeline.selection import EPOCH, Selection
+from daybook.recovery.fold import FoldError
 from daybook.texts import moment
 from daybook.tools.jobs.job import Job, engine_of, job_of
 from daybook.tools.jobs.output import (
@@ -27,6 +30,8 @@ from daybook.tools.jobs.output import (
     write_file,
 )
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
+from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.opening import refuse_redacted
 from daybook.tools.terminal.printing import show_json, show_table
 
 FAULTS_SHOWN: Final = 20
@@ -41,20 +46,27 @@ FAULTS: Final = pa.schema(
     [
         ("kind", pa.string()), ("lsns", pa.list_(pa.int64())), ("text", pa.string()),
         ("message", pa.int64()), ("queue", pa.string()), ("address", pa.string()),
-        ("events", pa.int64()),
+        ("source", pa.string()),
     ]
 )  # fmt: skip
 
 
-def run(ctx: click.Context, /, faults_file: str | None, *, re_execute: bool, **flags: Any) -> None:
+def run(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
     """Run the job."""
     output = output_of(flags)
     faults_format = format_of(faults_file, "--faults") if faults_file else ""
     job = job_of(flags)
+    if flags["data"] is not None:
+        refuse_redacted(flags["data"], "no decision that depends on them can be audited")
     with working("audit") as told, engine_of(job) as engine:
-        now = time.time_ns() // 1000 if re_execute else 0
-        found = audit(engine, job.history, job.selection, told, re_execute_at=now)
+        try:
+            now = time.time_ns() // 1000
+            found = audit(engine, job.history, job.selection, told, now=now)
+        except (BaseDamaged, IndexDamaged, IndexUnwritable, FoldError, StoreError) as error:
+            raise Failure(str(error)) from error
         missing = _missing(engine, job, found, flags["from_lsn"])
+    for note in found.notes:
+        click.echo(note, err=True)
     if faults_file:
         write_file(Path(faults_file), FAULTS, [_rows(found.faults, FAULTS)], faults_format)
     _write(found, output)
@@ -62,7 +74,11 @@ def run(ctx: click.Context, /, faults_file: str | None, *, re_execute: bool, **f
         click.echo(_summary(found), err=True)
     for line in missing:
         click.echo(line, err=True)
-    if found.first_lsn > 1 and not missing and flags["from_lsn"] is flags["since"] is None:
+    if (
+        found.first_lsn > 1
+        and not (missing or found.notes)
+        and flags["from_lsn"] is flags["since"] is None
+    ):
         click.echo(
             f"the account begins with event {found.first_lsn:,}, where this history begins",
             err=True,
@@ -95,15 +111,14 @@ def _write(found: Audit, output: Output) -> None:
     show_table(headings, rows, "", optional)
     if found.faults:
         click.echo()
-        shown = [[fault.kind, fault.queue or None, fault.text] for fault in found.faults]
-        show_table(["fault", "queue", "what"], shown[:FAULTS_SHOWN])
-        more = sum(found.fault_counts.values()) - FAULTS_SHOWN
+        shown = [
+            [fault.kind, fault.source, fault.queue or None, fault.text]
+            for fault in found.faults[:FAULTS_SHOWN]
+        ]
+        show_table(["fault", "see", "queue", "what"], shown, optional=("see",))
+        more = len(found.faults) - FAULTS_SHOWN
         if more > 0:
             click.echo(f"{more:,} more faults are not shown; --faults FILE has them", err=True)
-    if found.breaches:
-        click.echo()
-        told = [[each.rule, each.source, each.text] for each in found.breaches[:FAULTS_SHOWN]]
-        show_table(["rule", "see", "what"], told)
 
 
 def _missing(engine: Engine, job: Job, found: Audit, from_lsn: int | None) -> list[str]:
@@ -155,9 +170,5 @@ def _summary(found: Audit) -> str:
     if found.is_clean:
         return f"{span}: every message is accounted for"
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in found.fault_counts.items())
-    count = sum(found.fault_counts.values())
-    what = "1 fault" if count == 1 else f"{count:,} faults"
-    if found.breaches:
-        broken = ", ".join(sorted({each.rule for each in found.breaches}))
-        what += f" and {len(found.breaches):,} events that rules do not allow ({broken})"
+    what = "1 fault" if found.fault_count == 1 else f"{found.fault_count:,} faults"
     return f"{span}: {what} ({kinds or 'accounts do not balance'})"

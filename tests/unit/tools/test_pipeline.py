@@ -12,16 +12,18 @@ from click.testing import CliRunner, Result
 
 from daybook.engine.commands import OpenConnection, Send
 from daybook.engine.facts import events
+from daybook.history.audit import re_execution
 from daybook.journal.extras import install_command
 from daybook.tools.daybook import cli
 from daybook.tools.jobs.output import TABLE_ROWS, Output, write, write_file
 from daybook.tools.pipeline import pipeline_group
 from daybook.tools.terminal.extras import EXTRA
+from tests.support.auditing import OPTIONS, DoorWorld, door_history
 from tests.support.faults import appended, of_kind
-from tests.support.histories import some_history, write_history
+from tests.support.histories import write_history
 from tests.support.leaving import Leaving
-from tests.support.world import World
 
+SEED = 3
 NOTHING_IN_ENVIRONMENT = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}
 
 
@@ -35,24 +37,35 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.fixture(autouse=True)
+def options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge by the options of worlds, whose filters are no selectors."""
+    monkeypatch.setattr(re_execution, "Options", lambda: OPTIONS)
+
+
+def written(directory: Path, messages: int) -> Path:
+    world = door_history(SEED, messages)
+    return write_history(directory, world.journal, cuts=world.ends)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history with nothing wrong."""
-    return write_history(tmp_path_factory.mktemp("right"), some_history(3, 200))
+    return written(tmp_path_factory.mktemp("right"), 200)
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, with one acknowledgement twice."""
-    history = some_history(3, 200)
-    told = appended(history, of_kind(history, events.ACKNOWLEDGED)[0].row)
-    return write_history(tmp_path_factory.mktemp("faulty"), told)
+    world = door_history(SEED, 200)
+    told = appended(world.journal, of_kind(world.journal, events.ACKNOWLEDGED)[0].row)
+    return write_history(tmp_path_factory.mktemp("faulty"), told, cuts=world.ends)
 
 
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A history that is long enough for sealed segments, and these as Parquet files."""
-    data = write_history(tmp_path_factory.mktemp("long"), some_history(3, 900))
+    data = written(tmp_path_factory.mktemp("long"), 900)
     target = tmp_path_factory.mktemp("parquet") / "archive"
     result = pipeline("archive", "--data", data, "--to", target)
     assert result.exit_code == 0, result.output
@@ -63,7 +76,7 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def shortened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """A history whose beginning left, and the LSN of its first event."""
-    world = World()
+    world = DoorWorld()
     connection = world.ok(OpenConnection("stomp", "peer", "user", room=1 << 20))
     for _ in range(5):
         world.ok(Send(connection, "orders", b"", b"x" * 100))
@@ -180,17 +193,22 @@ class TestAudit:
         file = tmp_path / "faults.csv"
         result = pipeline("audit", "--data", faulty, "--faults", file)
         assert result.exit_code == 1
-        assert "1 fault (settled-twice 1)" in result.stderr
-        assert "it was acknowledged by event" in result.stdout
+        assert "1 fault (fits 1)" in result.stderr
+        assert "does not exist" in result.stdout
+        assert "ADR 2" in result.stdout
         (fault,) = rows_of(file)
-        assert fault["kind"] == "settled-twice"
-        assert len(json.loads(fault["lsns"])) == 2
+        assert (fault["kind"], fault["source"]) == ("fits", "ADR 2")
+        assert len(json.loads(fault["lsns"])) == 1
+
+    def test_scripts_may_say_re_execute_still(self, data: Path) -> None:
+        result = pipeline("audit", "--data", data, "--re-execute")
+        assert result.exit_code == 0, result.output
+        assert "--re-execute" not in pipeline("audit", "--help").output
 
     def test_all_of_it_for_programs(self, faulty: Path) -> None:
         result = pipeline("audit", "--data", faulty, "--format", "json")
         told = json.loads(result.stdout)
-        assert told["fault_counts"] == {"settled-twice": 1}
-        assert told["total"]["difference"] == -1
+        assert told["fault_counts"] == {"fits": 1}
         assert sum(each["routed"] for each in told["queues"]) == told["total"]["routed"]
 
     def test_accounts_as_a_file(self, data: Path, tmp_path: Path) -> None:
@@ -251,7 +269,9 @@ class TestAudit:
 
 class TestTrail:
     def messages(self, number: int) -> list[int]:
-        return [event.lsn for event in of_kind(some_history(3, 200), events.ROUTED)][:number]
+        return [event.lsn for event in of_kind(door_history(SEED, 200).journal, events.ROUTED)][
+            :number
+        ]
 
     def test_ids_from_all_sides(self, data: Path, tmp_path: Path) -> None:
         first, second, third, fourth = self.messages(4)
@@ -358,7 +378,9 @@ class TestParquet:
     )
     def test_the_same_is_told(self, archived: tuple[Path, Path], job: tuple[str, ...]) -> None:
         data, target = archived
-        routed = [str(event.lsn) for event in of_kind(some_history(3, 900), events.ROUTED)]
+        routed = [
+            str(event.lsn) for event in of_kind(door_history(SEED, 900).journal, events.ROUTED)
+        ]
         job = tuple(word.replace("MESSAGES", ",".join(routed[10:13])) for word in job)
         of_journal = pipeline(*job, "--data", data)
         assert of_journal.exit_code == 0, of_journal.output

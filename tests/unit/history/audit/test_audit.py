@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from random import Random
 from unittest.mock import patch
 
 import msgspec
@@ -17,12 +18,15 @@ from daybook.history.moments import last_lsn
 from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
+from tests.support.auditing import OPTIONS, door_history, judged
 from tests.support.breaches import BREACHES, Planter, queue_left_out
-from tests.support.faults import appended, changed, of_kind
+from tests.support.faults import PLANTERS, appended, changed, of_kind
+from tests.support.faults import Planter as FaultPlanter
 from tests.support.histories import write_history
 from tests.support.world import Event
 
 SECOND = 1_000_000
+MESSAGES = 120
 
 
 def audited(data: Path, after: int = 0, last: int = 0) -> Audit:
@@ -44,6 +48,41 @@ def test_a_planted_breach_is_found_and_proven(planter: Planter, tmp_path: Path) 
     assert planted.lsn in first.lsns
     assert found.breach_count == len(found.breaches) <= 2
     assert not found.is_clean
+
+
+@pytest.mark.parametrize("planter", PLANTERS, ids=lambda planter: planter.__name__)
+def test_a_planted_fault_breaks_a_rule(planter: FaultPlanter) -> None:
+    """At its own event, and no earlier one."""
+    tried = 0
+    for seed in range(100):
+        world = door_history(seed, MESSAGES)
+        planted = planter(world.journal, Random(seed))
+        if planted is None:
+            continue
+        tried += 1
+        first = planted.faults[0][1]
+        is_inserted = len(planted.history) > len(world.journal) and first <= len(world.journal)
+        ends = [end + (is_inserted and end >= first) for end in world.ends]
+        found = [(each.rule, each.lsn) for each in judged(planted.history, ends)]
+        assert found[0] == planted.faults[0][:2], f"seed {seed}"
+        assert {fault[:2] for fault in planted.faults} <= set(found), f"seed {seed}"
+        if tried == 2:
+            return
+    raise AssertionError(f"{planter.__name__} found no place in 100 histories")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_audit_may_begin_and_end_within_a_block(seed: int, tmp_path: Path) -> None:
+    world = door_history(seed, MESSAGES)
+    data = write_history(tmp_path / "data", world.journal, cuts=world.ends)
+    draw = Random(seed)
+    with patch.object(re_execution, "Options", lambda: OPTIONS):
+        for _ in range(8):
+            after = draw.randrange(len(world.journal))
+            last = draw.randint(after + 1, len(world.journal))
+            found = audited(data, after, last)
+            assert found.is_clean, (after, last, found.breaches[:1])
+            assert found.events == last - after
 
 
 def test_verify_does_not_see_a_queue_that_was_left_out(tmp_path: Path) -> None:
