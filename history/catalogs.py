@@ -46,7 +46,7 @@ class NotCatalogued(Exception):
     """A catalog does not have what is asked for; the text says what."""
 
 
-class Question(Protocol):
+class BlockQuestion(Protocol):
     """What is looked for; `version` changes whenever more is looked for than before."""
 
     version: int
@@ -173,7 +173,7 @@ class Catalogs:
 
     def blocks(
         self,
-        question: Question,
+        question: BlockQuestion,
         from_lsn: int,
         to_lsn: int | None = None,
         *,
@@ -201,7 +201,7 @@ class Catalogs:
             yield from self._by_reading(question, done + 1, last, proven=proven)
 
     def _by_reading(
-        self, question: Question, from_lsn: int, to_lsn: int | None, *, proven: bool
+        self, question: BlockQuestion, from_lsn: int, to_lsn: int | None, *, proven: bool
     ) -> Iterator[Block]:
         """Yield the blocks of a span without a catalog that may matter."""
         if from_lsn >= self._firsts[-1]:
@@ -217,7 +217,7 @@ class Catalogs:
             yield block
 
     def _by_catalog(
-        self, catalog: CatalogFile, question: Question, done: int, to_lsn: int | None
+        self, catalog: CatalogFile, question: BlockQuestion, done: int, to_lsn: int | None
     ) -> Iterator[Block]:
         """Yield the blocks that a catalog names behind an event. Raises Damage, JournalError."""
         version = -1

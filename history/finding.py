@@ -132,11 +132,11 @@ class _Asked:
         self.version = 0
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Question.numbers`."""
+        """As `BlockQuestion.numbers`."""
         return self._sought.numbers(catalog)
 
     def may_matter(self, entry: FooterEntry) -> bool:
-        """As `Question.may_matter`."""
+        """As `BlockQuestion.may_matter`."""
         return bool(entry.kinds & _MASK)
 
 

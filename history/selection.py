@@ -89,6 +89,16 @@ def asks_columns(question: Question, lsn: int, row: Row) -> bool:
     return question.until is None or row[TIME] <= question.until
 
 
+def _excludes(question: Question, entry: FooterEntry) -> bool:
+    """Whether no event in the block of a footer's entry is of a time and a kind that are asked
+    for."""
+    if question.since is not None and entry.time_max < question.since:
+        return True
+    if question.until is not None and entry.time_min > question.until:
+        return True
+    return bool(question.kinds) and not entry.kinds & kinds_mask(question.kinds)
+
+
 class Inspection:
     """One reading of the journal. `names` are as of the last event that was returned.
 
@@ -162,11 +172,7 @@ class Inspection:
         question = self._question
         if entry.kinds & self._mask:
             return True
-        if question.since is not None and entry.time_max < question.since:
-            return False
-        if question.until is not None and entry.time_min > question.until:
-            return False
-        if question.kinds and not entry.kinds & kinds_mask(question.kinds):
+        if _excludes(question, entry):
             return False
         if question.queue and not entry.queues & self._queue_bits():
             return False
@@ -237,19 +243,14 @@ class ByCatalogs:
         return self._asked.names
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Question.numbers` of catalogs."""
+        """As `BlockQuestion.numbers`."""
         if not self._question.message:
             return set(range(catalog.told.blocks.bytes // 16))
         return set(catalog.numbers(catalog.told.tables[MESSAGES], self._question.message))
 
     def may_matter(self, entry: FooterEntry) -> bool:
-        """As `Question.may_matter` of catalogs."""
-        question = self._question
-        if question.since is not None and entry.time_max < question.since:
-            return False
-        if question.until is not None and entry.time_min > question.until:
-            return False
-        return not question.kinds or bool(entry.kinds & kinds_mask(question.kinds))
+        """As `BlockQuestion.may_matter`."""
+        return not _excludes(self._question, entry)
 
     def events(self, *, proven: bool) -> Iterator[Event]:
         """The selected events, in order; see `Inspection.events`. Raises JournalError."""

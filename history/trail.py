@@ -326,7 +326,7 @@ class _Asking(_Teller):
         self.folded_lsn = start.lsn
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Question.numbers`."""
+        """As `BlockQuestion.numbers`."""
         told = catalog.told
         found: set[int] = set()
         for message in self.family:
@@ -337,7 +337,7 @@ class _Asking(_Teller):
         return found
 
     def may_matter(self, entry: FooterEntry) -> bool:
-        """As `Question.may_matter`."""
+        """As `BlockQuestion.may_matter`."""
         return self._may_matter(entry)
 
     def _told_of(self, disk: Disk) -> None:
