@@ -13,7 +13,8 @@ needs no content. Must never know where entries are.
 from daybook.engine.core.core import Core
 from daybook.engine.facts import details, events
 from daybook.engine.facts.reasons import REPLACED
-from daybook.engine.messages.content import text_of, view_of
+from daybook.engine.messages.content import view_of
+from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.id_cache import key_of, keys_by_text

@@ -22,4 +22,6 @@ Modules:
 - `rows`: Packing and unpacking rows of events in memory, with ids of any size (ADR 36).
 - `settlements`: How deliveries end, and what each end means for the message: the one table for
   both.
+- `values`: The types of values that properties and bodies of messages have, in all formats
+  together.
 """

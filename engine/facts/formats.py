@@ -7,7 +7,9 @@ format.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol
+
+from daybook.engine.facts.values import Id, Value
 
 FORMAT_SHIFT: Final = 4
 """The position of the format number in the flags; `events.FORMAT` has its bits."""
@@ -16,9 +18,6 @@ LINES: Final = 0 << FORMAT_SHIFT
 """Header lines of STOMP 1.2 (`engine.messages.headers`). Also the format of everything journaled
 before formats existed."""
 
-Value: TypeAlias = str | bytes | bool | int | float
-"""What a property can be."""
-
 
 def number_of(flags: int) -> int:
     """Return the number of the format that flags name, from 0 to 7."""
@@ -26,23 +25,29 @@ def number_of(flags: int) -> int:
 
 
 class Standard(NamedTuple):
-    """What headers say in every format: empty, or 0, where a message does not say it.
+    """What headers may say in every format: empty, or 0, where a message does not say it.
 
     `timestamp` is when the sender made the message, in milliseconds since 1970. `type` is the
-    sender's name for messages of this kind.
+    sender's name for messages of this kind (the subject of AMQP). `message_id` is the sender's own
+    id of the message, `user_id` the user on whose behalf it says that it sends.
     """
 
     destination: str = ""
     content_type: str = ""
     reply_to: str = ""
-    correlation_id: str = ""
+    correlation_id: Id = ""
     group_id: str = ""
     type: str = ""
     timestamp: int = 0
+    message_id: Id = ""
+    user_id: bytes = b""
+    content_encoding: str = ""
+    group_sequence: int = 0
+    reply_to_group_id: str = ""
 
 
 class Codec(Protocol):
-    """Reads headers of one format.
+    """Reads content of one format: headers, and the body where that has a type of its own.
 
     Priority, expiry and persistence are facts of the broker, whatever the headers say about them;
     no codec is asked for them.
@@ -67,7 +72,7 @@ class Codec(Protocol):
         """Return what the headers say in every format."""
         ...
 
-    def said(self, headers: bytes, field: str) -> str | int:
+    def said(self, headers: bytes, field: str) -> Id:
         """Return one field of `Standard`; the other headers are not parsed."""
         ...
 
@@ -77,6 +82,10 @@ class Codec(Protocol):
 
     def first(self, headers: bytes, name: str) -> Value | None:
         """Return one such property, None if there is none; the others are not parsed."""
+        ...
+
+    def body(self, headers: bytes, body: bytes) -> Value:
+        """Return the body: bytes, unless its sections give it another type."""
         ...
 
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:

@@ -9,9 +9,9 @@ import math
 import re
 from typing import Final, TypeAlias
 
-from daybook.engine.facts.formats import Value
+from daybook.engine.facts.values import Plain
 
-Known: TypeAlias = Value | None
+Known: TypeAlias = Plain | None
 """A value, or None where it is unknown."""
 Truth: TypeAlias = bool | None
 
@@ -65,7 +65,7 @@ def compare(operator: str, left: Known, right: Known, converts: bool) -> Truth:
     return low > high if operator == ">" else low >= high
 
 
-def _equal(left: Value, right: Value, converts: bool) -> Truth:
+def _equal(left: Plain, right: Plain, converts: bool) -> Truth:
     """Whether two values are equal; None if they are of kinds that cannot be."""
     if type(left) is type(right):
         return left == right

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from daybook.engine.filters.comparing import Known
 from daybook.engine.messages.content import codec_of
+from daybook.engine.messages.conversions import plain_of
 from daybook.engine.messages.message import Message
 
 AddressName: TypeAlias = Callable[[int], str | None]
@@ -20,7 +21,7 @@ Fact: TypeAlias = Callable[[Message, AddressName], Known]
 
 def _standard(field: str) -> Fact:
     """Return what the headers say in every format; unknown where they do not."""
-    return lambda message, _: codec_of(message.flags).said(message.headers, field) or None
+    return lambda message, _: plain_of(codec_of(message.flags).said(message.headers, field)) or None
 
 
 def _durability(durable: str, other: str) -> Fact:
@@ -76,11 +77,11 @@ def reader_of(name: str, name_of: AddressName) -> Reader:
         return lambda message: found(message, name_of)
     fact = HEADERS.get(name)
     if fact is None:
-        return lambda message: codec_of(message.flags).first(message.headers, name)
+        return lambda message: plain_of(codec_of(message.flags).first(message.headers, name))
     otherwise = fact
 
     def read(message: Message) -> Known:
-        value = codec_of(message.flags).first(message.headers, name)
+        value = plain_of(codec_of(message.flags).first(message.headers, name))
         return value if value is not None else otherwise(message, name_of)
 
     return read

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple, TypeAlias
 
-from daybook.engine.facts.formats import Value
+from daybook.engine.facts.values import Plain
 
 
 class Literal(NamedTuple):
     """A value that is written in the filter."""
 
-    value: Value
+    value: Plain
 
 
 class Name(NamedTuple):

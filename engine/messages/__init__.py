@@ -5,6 +5,8 @@ It must never know which queues have a message. Begin with `message`, then `cont
 Modules:
 
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
+- `conversions`: How values are expressed where a type is unknown: the one table of conversions
+  between formats.
 - `deaths`: How a message died: why, where, when, after how many attempts, at whose hands, and how
   often.
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.

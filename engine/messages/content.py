@@ -9,7 +9,9 @@ protocol.
 from typing import Final, Protocol
 
 from daybook.engine.facts.events import FORMAT, PERSISTENT
-from daybook.engine.facts.formats import LINES, Codec, Standard, Value, number_of
+from daybook.engine.facts.formats import LINES, Codec, Standard, number_of
+from daybook.engine.facts.values import Value
+from daybook.engine.messages.conversions import bytes_of, text_of
 from daybook.engine.messages.headers import LinesCodec, build, standard_pairs
 from daybook.engine.messages.message import DEFAULT_PRIORITY
 from daybook.errors import DaybookError
@@ -46,6 +48,7 @@ class Described(Protocol):
     priority: int
     expires: int
     headers: bytes
+    body: bytes
 
     @property
     def body_bytes(self) -> int:
@@ -58,12 +61,13 @@ class View:
     once.
 
     `message_id` is the broker's id. Priority, persistence and expiry (milliseconds since 1970, 0
-    for never) are those that the broker uses. `body_bytes` is the length of the body.
+    for never) are those that the broker uses. `body_bytes` is the length of the body, as it is
+    stored; a large one is not in memory, and has no type.
     """
 
     __slots__ = (
-        "_codec", "_headers", "_properties", "_standard", "body_bytes", "expires", "message_id",
-        "persistent", "priority",
+        "_body", "_codec", "_headers", "_properties", "_standard", "body_bytes", "expires",
+        "message_id", "persistent", "priority",
     )  # fmt: skip
 
     def __init__(
@@ -75,8 +79,10 @@ class View:
         priority: int = DEFAULT_PRIORITY,
         expires: int = 0,
         body_bytes: int = 0,
+        body: bytes = b"",
     ) -> None:
         """Look at headers in the format that the flags name; raises UnknownFormat."""
+        self._body: Final = body
         self._codec: Final = codec_of(flags)
         self._headers: Final = headers
         self._standard: Standard | None = None
@@ -107,6 +113,16 @@ class View:
             return self._properties.get(name)
         return self._codec.first(self._headers, name)
 
+    @property
+    def body(self) -> Value:
+        """The body with its type; bytes, unless the sender gave it another one."""
+        return self._codec.body(self._headers, self._body)
+
+    @property
+    def plain_body(self) -> bytes:
+        """The body for those who do not know the format."""
+        return self._body if self._codec.flags == LINES else bytes_of(self.body)
+
     def lines(self) -> bytes:
         """Return the headers as header lines: as they are, or translated.
 
@@ -124,13 +140,5 @@ def view_of(message: Described) -> View:
     return View(
         message.flags, message.headers,
         message_id=message.id, priority=message.priority, expires=message.expires,
-        body_bytes=message.body_bytes,
+        body_bytes=message.body_bytes, body=message.body,
     )  # fmt: skip
-
-
-def text_of(value: Value) -> str:
-    """Return a value in the form of header lines: booleans in lower case, bytes as hexadecimal
-    digits."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value.hex() if isinstance(value, bytes) else str(value)

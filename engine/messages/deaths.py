@@ -12,7 +12,6 @@ import msgspec
 
 from daybook.engine.facts import reasons
 from daybook.engine.facts.details import Death
-from daybook.engine.facts.formats import Value
 from daybook.engine.facts.own_headers import (
     DEATH_ADDRESS,
     DEATH_ATTEMPTS,
@@ -26,6 +25,7 @@ from daybook.engine.facts.own_headers import (
     DEATH_USER,
     DEATHS,
 )
+from daybook.engine.facts.values import Value
 from daybook.engine.names.names import plain, unnumbered
 
 DELIVERY_LIMIT: Final = "delivery-limit"

@@ -13,9 +13,11 @@ Must never know a protocol's frames or versions.
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from daybook.engine.facts.formats import LINES, Standard, Value
+from daybook.engine.facts.formats import LINES, Standard
+from daybook.engine.facts.values import Value
+from daybook.engine.messages.conversions import text_of
 
 RETAIN: Final = "retain"
 """The header by which the sender of a message asks that its address remembers it ..."""
@@ -154,6 +156,15 @@ _STANDARD: Final = {
     "type": ("type",),
 }
 """The headers that contain the fields of `Standard`; if there are several, the first one counts."""
+_FURTHER: Final = {
+    "message_id": "sender-message-id",
+    "user_id": "JMSXUserID",
+    "content_encoding": "content-encoding",
+    "group_sequence": "JMSXGroupSeq",
+    "reply_to_group_id": "reply-to-group-id",
+}
+"""The headers that the other fields are translated into. Lines that have these names themselves are
+properties of the application."""
 _TIMESTAMP: Final = "timestamp"
 _TIMESTAMP_DIGITS_MAX: Final = 18
 _EXPIRES: Final = "expires"
@@ -169,9 +180,12 @@ _NOT_OF_APPLICATIONS: Final = frozenset(
 def standard_pairs(standard: Standard) -> list[tuple[str, str]]:
     """Return the headers for the fields of `Standard`, as `Codec.standard` reads them."""
     said = standard._asdict()
-    pairs = [(names[0], said[field]) for field, names in _STANDARD.items() if said[field]]
+    pairs = [(names[0], text_of(said[field])) for field, names in _STANDARD.items() if said[field]]
     if standard.timestamp:
         pairs.append((_TIMESTAMP, str(standard.timestamp)))
+    if standard.user_id:
+        said["user_id"] = standard.user_id.decode("utf-8", "replace")
+    pairs += [(name, text_of(said[field])) for field, name in _FURTHER.items() if said[field]]
     return pairs
 
 
@@ -234,11 +248,12 @@ class LinesCodec:
     def standard(self, headers: bytes) -> Standard:
         """As `Codec.standard`; a timestamp that is no number is ignored."""
         given = as_dict(headers)
-        found = {
+        found: dict[str, Any] = {
             field: next((given[name] for name in names if name in given), "")
             for field, names in _STANDARD.items()
         }
-        return Standard(**found, timestamp=_milliseconds(given.get(_TIMESTAMP, "")))
+        found["timestamp"] = _milliseconds(given.get(_TIMESTAMP, ""))
+        return Standard(**found)
 
     def said(self, headers: bytes, field: str) -> str | int:
         """As `Codec.said`."""
@@ -258,6 +273,10 @@ class LinesCodec:
     def first(self, headers: bytes, name: str) -> Value | None:
         """As `Codec.first`."""
         return None if name in _NOT_OF_APPLICATIONS else self._last.first(headers, name)
+
+    def body(self, headers: bytes, body: bytes) -> Value:
+        """As `Codec.body`: lines say nothing of a type."""
+        return body
 
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
         """As `Codec.copied`; what is added comes last."""

@@ -12,7 +12,7 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.details import CarriedDetail, Death, Origin, RoutedDetail
 from daybook.engine.facts.events import FLAGS, KIND, REASON, Row
-from daybook.engine.facts.formats import Codec, Value
+from daybook.engine.facts.formats import Codec
 from daybook.engine.facts.own_headers import (
     ACTUAL_EXPIRY,
     DEATH_HEADERS,
@@ -22,6 +22,7 @@ from daybook.engine.facts.own_headers import (
     ORIGINAL_QUEUE,
     ORIGINAL_ROUTING_TYPE,
 )
+from daybook.engine.facts.values import Value
 from daybook.engine.messages.content import codec_of, is_known
 from daybook.engine.names.names import plain, unnumbered
 

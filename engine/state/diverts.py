@@ -11,7 +11,7 @@ from typing import Final
 
 from daybook.engine.facts.definitions import DivertDefinition
 from daybook.engine.facts.details import Origin
-from daybook.engine.facts.formats import Value
+from daybook.engine.facts.values import Value
 from daybook.engine.limits.budget import Budget
 from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import Filter

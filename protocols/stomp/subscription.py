@@ -9,7 +9,8 @@ from typing import Final
 from daybook.engine.facts.events import FORMAT, GROUPED
 from daybook.engine.facts.formats import FORMAT_SHIFT, LINES
 from daybook.engine.facts.settlements import AUTO, BY_GRANT, UNMETERED
-from daybook.engine.messages.content import text_of, view_of
+from daybook.engine.messages.content import view_of
+from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.headers import build, unescape, without
 from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.output import Output
@@ -139,6 +140,9 @@ class Subscription:
         if redelivered and output.options.add_redeliveries_header:
             headers = self._redeliveries(count) + headers
         number = message.id
+        body = message.body
+        if message.flags & FORMAT != LINES and not message.chunks:
+            body = view_of(message).plain_body
         if self.owed is not None:
             self.owe(number, message.body_bytes)
         if message.chunks:
@@ -146,10 +150,10 @@ class Subscription:
         elif self._after_id:
             output.out.append(
                 b"%b%d%b%d\n%b\n%b\0"
-                % (self._before_id, number, self._after_id, number, headers, message.body)
+                % (self._before_id, number, self._after_id, number, headers, body)
             )
         else:
-            output.out.append(b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, message.body))
+            output.out.append(b"%b%d\n%b\n%b\0" % (self._before_id, number, headers, body))
         output.has_spoken = True
         if gate > output.gate:
             output.gate = gate
@@ -234,7 +238,7 @@ def _translated(message: DeliveredMessage) -> bytes:
     """
     view = view_of(message)
     known = [
-        ("content-length", text_of(view.body_bytes)),
+        ("content-length", text_of(view.body_bytes if message.chunks else len(view.plain_body))),
         ("priority", text_of(view.priority)),
         ("persistent", text_of(view.persistent)),
     ]

@@ -8,11 +8,15 @@ from typing import TypeAlias
 import pytest
 
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
+from daybook.engine.facts.values import Symbol, Timestamp, Uuid
+from daybook.engine.messages.conversions import CONVERSIONS, text_of
+from daybook.engine.messages.headers import escape
 from tests.interop.test_logins import add_user
 from tests.interop.wire import Wire
 from tests.support.certificates import Authority
 from tests.support.links.client import WINDOW, LinksBroker, LinksClient, opened
 from tests.support.links.outgoing import PIECE_BYTES
+from tests.support.second_format import pack, unpack
 
 pytestmark = pytest.mark.interop
 
@@ -118,24 +122,58 @@ certificate-login = "cn"
             assert client.expect("mechanisms")[0] == ["ANONYMOUS", "PLAIN"]
 
 
-def test_types_of_properties_come_through(connect: Connect) -> None:
-    said = {"text": "x", "yes": True, "whole": -7, "part": 0.5, "bytes": b"\0\xff"}
+TYPED = {each.type.__name__: each.example for each in CONVERSIONS}
+STANDARD = {
+    "message_id": Uuid(bytes(range(16))),
+    "correlation_id": b"\0\1",
+    "user_id": b"joe",
+    "group_sequence": 7,
+    "content_encoding": "gzip",
+    "type": "order",
+}
+
+
+def test_values_of_all_types_come_through(connect: Connect) -> None:
     with connect() as client:
         client.sender(1, "a")
-        client.receiver(2, "a", 1)
-        client.deliver(1, b"body", standard={"correlation_id": "c-1"}, **said)
+        client.receiver(2, "a", 2)
+        client.deliver(1, b"body", standard=STANDARD, **TYPED)
         _, body, head = client.take(2)
-    assert body == b"body"
-    assert head["properties"] == said
-    assert head["standard"] == {"correlation_id": "c-1"}
+        assert (body, head["typed"]) == (b"body", False)
+        assert head["properties"] == TYPED
+        assert head["standard"] == STANDARD
+        value = {"list": [1, Timestamp(5), None], "symbol": Symbol("x")}
+        client.deliver(1, pack(value), typed=True)
+        _, body, head = client.take(2)
+        assert (unpack(body), head["typed"]) == (value, True)
+
+
+def test_stomp_gets_what_the_table_of_conversions_says(
+    connect: Connect, shared: LinksBroker, request: pytest.FixtureRequest
+) -> None:
+    with connect() as client, Wire(shared.ports[1]) as stomp:
+        stomp.connect()
+        client.sender(1, "a")
+        client.deliver(1, pack("text in a value"), typed=True, standard=STANDARD, **TYPED)
+        client.deliver(1, pack([1, "x"]), typed=True)
+        stomp.send("SUBSCRIBE", id="1", destination=f"/queue/a.{request.node.name}")
+        got = stomp.read()
+        assert got.body == b"text in a value"
+        for each in CONVERSIONS:
+            said = escape(text_of(each.example).encode()).decode()
+            assert got.headers[each.type.__name__] == said
+        assert got.headers["sender-message-id"] == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+        assert got.headers["correlation-id"] == "0001"
+        assert (got.headers["JMSXUserID"], got.headers["JMSXGroupSeq"]) == ("joe", "7")
+        assert stomp.read().body == b'[1,"x"]'
 
 
 def test_a_filter_sees_types(connect: Connect) -> None:
     with connect() as client:
         client.sender(1, "a")
-        client.receiver(2, "a", 9, filter="n > 5")
+        client.receiver(2, "a", 9, filter="n > 5 AND moment > 4 AND symbol = 'x'")
         for number in (3, 7):
-            client.deliver(1, b"%d" % number, n=number)
+            client.deliver(1, b"%d" % number, n=number, moment=Timestamp(5), symbol=Symbol("x"))
         assert client.take(2)[1] == b"7"
         assert not client.has("transfer", 2)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from daybook.engine.facts import events, life, reasons
 from daybook.engine.facts.formats import number_of
 from daybook.engine.messages import content
+from daybook.engine.messages.conversions import CONVERSIONS
 from tests.meta import tree
 from tests.support import transitions
 
@@ -45,7 +46,7 @@ def diagram() -> list[str]:
     """Return the lines of a Mermaid diagram of all transitions, and the table of them."""
     names = {place: place.replace(" ", "_") for place in transitions.PLACES}
     arrows = ["stateDiagram-v2", f"    [*] --> {names[life.READY]}: Routed"]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for (place, given), (after, kinds) in transitions.TRANSITIONS.items():
         shown = ", ".join(events.BY_NUMBER[kind].name for kind in kinds)
         arrows.append(f"    {names[place]} --> {names[after]}: {shown or 'BrokerStarted'}")
@@ -62,6 +63,32 @@ def formats() -> list[tuple[str, ...]]:
     return [
         (str(number_of(codec.flags)), str(codec.flags), codec.name)
         for codec in content.CODECS.values()
+    ]
+
+
+def values() -> list[tuple[str, ...]]:
+    """The rows of the table of types."""
+    rows: list[tuple[str, ...]] = []
+    for each in CONVERSIONS:
+        text, plain = each.text(each.example), each.plain(each.example)
+        shown = "unknown" if plain is None else f"{type(plain).__name__} `{plain!r}`"
+        rows.append((each.amqp, f"`{text}`" if text else "empty", shown))
+    return rows
+
+
+def types_of_values() -> list[str]:
+    """The part about types of values."""
+    return [
+        "## Types of values",
+        "",
+        "Properties, and bodies where the format says so, have the types of AMQP 1.0. Headers of",
+        "another format, catalogs and SQL have them as text, the ids of senders included. Filters",
+        "compare them as numbers, texts, bytes or truth values, and know nothing of lists and",
+        "maps. A client that does not know the format gets such a body as its text in UTF-8, and",
+        "bytes as they are; a large body always leaves as it arrived.",
+        "",
+        *table(("AMQP 1.0", "an example as text", "in a filter"), values()),
+        "",
     ]
 
 
@@ -119,6 +146,7 @@ def draw() -> str:
             "shows their bytes, and the column `headers` of SQL is null. Nothing is lost: the",
             "version that wrote the journal, or a newer one, delivers the messages.",
             "",
+            *types_of_values(),
             "## The life of an entry",
             "",
             "An entry is a queue's reference to a message. What is not listed changes nothing: it",

@@ -8,6 +8,7 @@ from daybook.engine.facts import events
 from daybook.engine.facts.events import DELIVERY_COUNT, FLAGS, KIND, MESSAGE
 from daybook.engine.facts.kinds import OF_ENTRIES
 from daybook.engine.messages.content import View
+from daybook.engine.messages.conversions import text_of
 from daybook.history.scan import Event, events_of
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
@@ -48,7 +49,7 @@ class History:
         if kind == events.BROKER_STARTED:
             self.starts.append(event.lsn)
         elif kind == events.ROUTED:
-            number = int(View(row[FLAGS], event.headers).get("order") or -1)
+            number = int(text_of(View(row[FLAGS], event.headers).get("order") or -1))
             self.routed.setdefault(number, []).append(event.lsn)
         elif kind == events.DELIVERED:
             self.delivered.add((row[MESSAGE], row[DELIVERY_COUNT]))

@@ -27,7 +27,8 @@ from daybook.engine.facts.events import (
     TIME,
     Row,
 )
-from daybook.engine.messages.content import text_of, view_of
+from daybook.engine.messages.content import view_of
+from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, PRIORITIES, Message
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.id_cache import key_of

@@ -11,7 +11,8 @@ from daybook.engine.facts.events import ADDRESS, CONNECTION, FLAGS, KIND, REASON
 from daybook.engine.facts.kinds import IN_TRANSACTIONS, OF_ENTRIES, OF_TWO_MESSAGES, REFUSALS, about
 from daybook.engine.facts.life import BROKER
 from daybook.engine.facts.life import CONNECTION as OF_CONNECTION
-from daybook.engine.messages.content import codec_of, is_known, text_of
+from daybook.engine.messages.content import codec_of, is_known
+from daybook.engine.messages.conversions import text_of
 from daybook.engine.settings.setting_keys import PAGE
 from daybook.engine.state.sizes import size_of
 from daybook.history.audit import rules

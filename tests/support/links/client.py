@@ -131,10 +131,11 @@ class LinksClient:
         tag: str = "t",
         standard: dict[str, Any] | None = None,
         piece_bytes: int = 0,
+        typed: bool = False,
         **properties: Any,
     ) -> None:
-        """Send a message, in frames of so many bytes (0: one)."""
-        headers = {"standard": standard or {}, "properties": properties}
+        """Send a message, in frames of so many bytes (0: one); a `typed` body is a packed value."""
+        headers = {"standard": standard or {}, "properties": properties, "typed": typed}
         step = piece_bytes or max(len(body), 1)
         for at in range(0, max(len(body), 1), step):
             more = at + step < len(body)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
 from daybook.engine.refusals import Code, Refusal
 from tests.support.links.wire import frame
-from tests.support.second_format import MAPS, encode
+from tests.support.second_format import MAPS, encode, encode_typed
 
 if TYPE_CHECKING:
     from tests.support.links.session import LinksSession
@@ -67,10 +67,11 @@ class Incoming:
                 return "no credit"
             self.credit -= 1
             standard, properties = headers.get("standard", {}), headers.get("properties", {})
+            make = encode_typed if headers.get("typed") else encode
             last = Message(
                 tag,
                 Send(
-                    self.session.connection, self.address, encode(properties, **standard), b"",
+                    self.session.connection, self.address, make(properties, **standard), b"",
                     format=MAPS, link=self.number,
                 ),
             )  # fmt: skip

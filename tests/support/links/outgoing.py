@@ -8,6 +8,7 @@ from daybook.engine.commands import Detach
 from daybook.engine.messages.content import view_of
 from daybook.protocols.port import DeliveredMessage, Pull
 from tests.support.links.wire import frame
+from tests.support.second_format import has_typed_body
 
 if TYPE_CHECKING:
     from tests.support.links.session import LinksSession
@@ -28,6 +29,7 @@ class Delivery:
         self.head: dict[str, Any] | None = {
             "standard": {name: said for name, said in view.standard._asdict().items() if said},
             "properties": view.properties,
+            "typed": has_typed_body(message.flags, message.headers),
             "count": count,
             "redelivered": redelivered,
         }

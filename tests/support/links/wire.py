@@ -1,8 +1,11 @@
-"""Frames: a length of four bytes, then a msgpack array that begins with the name of the frame."""
+"""Frames: a length of four bytes, then a msgpack array that begins with the name of the frame, with
+values of all types (`tests.support.second_format`)."""
 
 from typing import Any, Final
 
 import msgspec
+
+from tests.support.second_format import pack, unpack
 
 FRAME_BYTES_MAX: Final = 1 << 20
 
@@ -13,7 +16,7 @@ class BadFrame(Exception):
 
 def frame(name: str, *parts: Any) -> bytes:
     """Encode a frame."""
-    encoded = msgspec.msgpack.encode([name, *parts])
+    encoded = pack([name, *parts])
     return len(encoded).to_bytes(4) + encoded
 
 
@@ -38,7 +41,7 @@ class Cutter:
             return None
         encoded, self.rest = self.rest[4 : 4 + length], self.rest[4 + length :]
         try:
-            found = msgspec.msgpack.decode(encoded)
+            found = unpack(encoded)
         except msgspec.DecodeError as error:
             raise BadFrame(str(error)) from None
         if not isinstance(found, list) or not found or not isinstance(found[0], str):

@@ -3,7 +3,7 @@
 import pytest
 
 from daybook.engine.facts.events import PERSISTENT
-from daybook.engine.facts.formats import Value
+from daybook.engine.facts.values import Value
 from daybook.engine.messages import headers
 from daybook.protocols.stomp import subscription
 from tests.support import second_format as maps
@@ -180,6 +180,7 @@ def test_headers_that_are_the_same_object_in_two_formats_are_told_apart() -> Non
         peer.taken()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(maps.MapsCodec, "_read", lambda *_: ({}, {"a": "b"}))
+            patch.setattr(maps.MapsCodec, "body", lambda *parts: parts[-1])
             subscription.deliver(FakeMessage(2, b"", flags=maps.MAPS), 1, False, 0)
         assert b"\na:b\n" in peer.taken()
 
