@@ -15,11 +15,11 @@ from typing import Any, Final
 import click
 import msgspec
 
-from bench.attacks import SCENARIOS, Attack
-from bench.frames import LoadError
-from bench.honest import Honest, percentile
-from bench.running import TargetError
-from bench.targets import DaybookTarget
+from bench.attacks.attacks import SCENARIOS, Attack
+from bench.brokers.running import TargetError
+from bench.brokers.targets import DaybookTarget
+from bench.load.frames import LoadError
+from bench.load.honest import Honest, percentile
 from daybook.client.control import ControlError, ask
 
 SETTINGS: Final = ("message-expiry-scan-period=1s",)

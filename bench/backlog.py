@@ -24,14 +24,14 @@ from typing import Final
 import click
 import msgspec
 
-from bench.frames import LoadError
-from bench.memory import Memory
-from bench.neighbours import Neighbours
-from bench.options import Counts
-from bench.running import Running, TargetError
-from bench.targets import DaybookTarget
-from bench.wire import Endpoint, Wire
-from bench.workers import ack_ids
+from bench.brokers.memory import Memory
+from bench.brokers.running import Running, TargetError
+from bench.brokers.targets import DaybookTarget
+from bench.load.frames import LoadError
+from bench.load.wire import Endpoint, Wire
+from bench.load.workers import ack_ids
+from bench.machine.neighbours import Neighbours
+from bench.reports.options import Counts
 from daybook.journal.data_directory import INDEX
 
 BODY_BYTES: Final = 256

@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from bench.frames import LoadError
-from bench.load import Plan, measure
-from bench.running import TargetError
-from bench.targets import DaybookTarget
+from bench.brokers.running import TargetError
+from bench.brokers.targets import DaybookTarget
+from bench.load.frames import LoadError
+from bench.load.measurement import Plan, measure
 from daybook.engine.state.state import State
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.reader import read_blocks

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.frames import LoadError, make_body
+from bench.load.frames import LoadError, make_body
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
 from daybook.engine.facts.settlements import FAILED

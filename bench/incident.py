@@ -16,8 +16,8 @@ from typing import Final
 
 import click
 
-from bench.frames import LoadError, make_body
 from bench.history import MANY, write_history
+from bench.load.frames import LoadError, make_body
 from daybook.engine import commands as c
 from daybook.engine.broker import Broker
 from daybook.engine.facts.definitions import QueueDefinition

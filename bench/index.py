@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import click
 import msgspec
 
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Attach, Command, OpenConnection, Send, Settle
 from daybook.engine.refusals import Refusal

@@ -22,8 +22,8 @@ from typing import Final
 import click
 import msgspec
 
-from bench.running import Running, TargetError
-from bench.targets import DaybookTarget
+from bench.brokers.running import Running, TargetError
+from bench.brokers.targets import DaybookTarget
 
 MB: Final = 1_000_000
 PIECE_BYTES: Final = 1 << 20

@@ -16,11 +16,11 @@ from typing import Final
 import click
 import msgspec
 
-from bench.frames import LoadError
-from bench.memory import Memory
-from bench.running import TargetError
-from bench.targets import DaybookTarget
-from bench.wire import Endpoint, Wire
+from bench.brokers.memory import Memory
+from bench.brokers.running import TargetError
+from bench.brokers.targets import DaybookTarget
+from bench.load.frames import LoadError
+from bench.load.wire import Endpoint, Wire
 from daybook.client.control import ask
 
 AT_ONCE: Final = 200

@@ -18,7 +18,7 @@ from typing import Final
 import click
 import msgspec
 
-from bench.frames import make_body
+from bench.load.frames import make_body
 from daybook.engine.core.residency import WINDOW_BYTES_MIN
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import ROW_STRUCT, Row, encode_detail

@@ -21,9 +21,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.child import environment
-from bench.frames import LoadError
 from bench.history import DONE, make_history
+from bench.load.child import environment
+from bench.load.frames import LoadError
 from daybook.engine.facts.kinds import ENTERING, LEAVING
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.errors import JournalError

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 import click
 
-from bench.frames import LoadError
 from bench.incident import BEGIN_US
+from bench.load.frames import LoadError
 from daybook.engine.facts.events import TIME
 from daybook.history.moments import last_lsn
 from daybook.history.scan import event_at

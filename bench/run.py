@@ -19,15 +19,15 @@ import click
 import msgspec
 from rich.console import Console
 
-from bench.frames import LoadError
-from bench.interrupts import Interrupted, Interrupts
-from bench.load import MODES, Measurement, Plan, measure
-from bench.neighbours import Neighbours
-from bench.options import Counts, Names, also_option, data_option, python_option
-from bench.report import Machine, Sample, describe_machine, summarise
-from bench.running import Running, Target, TargetError
-from bench.tables import print_report
-from bench.targets import JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
+from bench.brokers.running import Running, Target, TargetError
+from bench.brokers.targets import JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
+from bench.load.frames import LoadError
+from bench.load.measurement import MODES, Measurement, Plan, measure
+from bench.machine.interrupts import Interrupted, Interrupts
+from bench.machine.neighbours import Neighbours
+from bench.reports.options import Counts, Names, also_option, data_option, python_option
+from bench.reports.report import Machine, Sample, describe_machine, summarise
+from bench.reports.tables import print_report
 
 _TABLE_COLUMNS: Final = 150
 _NEIGHBOURS_MAX: Final = 64

@@ -24,15 +24,15 @@ import click
 import msgspec
 from rich.console import Console
 
-from bench.frames import LoadError
-from bench.load import Plan, measure
-from bench.memory import process_name
-from bench.neighbours import Neighbours
-from bench.options import data_option, python_option
-from bench.preload import NoCompiler, compile_library
-from bench.running import Running, TargetError
-from bench.tables import markdown_table
-from bench.targets import DaybookTarget
+from bench.brokers.memory import process_name
+from bench.brokers.running import Running, TargetError
+from bench.brokers.targets import DaybookTarget
+from bench.load.frames import LoadError
+from bench.load.measurement import Plan, measure
+from bench.machine.neighbours import Neighbours
+from bench.machine.preload import NoCompiler, compile_library
+from bench.reports.options import data_option, python_option
+from bench.reports.tables import markdown_table
 
 SOURCE: Final = Path(__file__).with_name("stages.c")
 READ, WRITE, SEND, RECEIVE, PWRITE, SYNC, DAYTIME, METER, DIGEST, WAIT = range(1, 11)

@@ -1,6 +1,6 @@
 """Days of steady traffic with retention on, in minutes: `python -m bench.steady --hours 24`.
 
-A real broker, all its processes included, whose wall clock is fast (`bench.fast_clock`), so that
+A real broker, all its processes included, whose wall clock is fast (`bench.machine.fast_clock`):
 history grows old and leaves, messages expire, and what is queued for hours is carried forward.
 Every few simulated hours it is killed with SIGKILL and started again. Disk, memory and the time of
 the restarts are to stay flat, nothing may be lost or doubled, and the journal is verified at last.
@@ -22,13 +22,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from bench.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
-from bench.frames import LoadError
-from bench.memory import Memory
-from bench.preload import NoCompiler, compile_library
-from bench.running import Running, TargetError, free_port
-from bench.traffic import BODY_BYTES, Traffic
-from bench.wire import Endpoint
+from bench.brokers.memory import Memory
+from bench.brokers.running import Running, TargetError, free_port
+from bench.load.frames import LoadError
+from bench.load.traffic import BODY_BYTES, Traffic
+from bench.load.wire import Endpoint
+from bench.machine.fast_clock import HOUR_US, SOURCE, FastClock, start_clock
+from bench.machine.preload import NoCompiler, compile_library
 from daybook.client.control import ask
 from daybook.journal.data_directory import BASE, INDEX, JOURNAL
 from daybook.journal.disk import RealDisk

@@ -14,8 +14,8 @@ from typing import Final
 import click
 from click.testing import CliRunner
 
-from bench.frames import LoadError
-from bench.honest import percentile
+from bench.load.frames import LoadError
+from bench.load.honest import percentile
 from daybook.engine.facts.events import KIND, MESSAGE, ROUTED
 from daybook.engine.messages.headers import first
 from daybook.history.moments import last_lsn

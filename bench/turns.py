@@ -5,7 +5,7 @@ disturbance of a few seconds falls on all alike. On a machine that others use to
 `bench.run`, which measures one broker after the other, cannot. An idle broker takes next to nothing
 from the others.
 
-Fault model: that of `bench.wire`.
+Fault model: that of `bench.load.wire`.
 """
 
 import tempfile
@@ -18,14 +18,14 @@ import click
 import msgspec
 from rich.console import Console
 
-from bench.frames import LoadError, SendFrames
-from bench.neighbours import Neighbours
-from bench.options import also_option, data_option, python_option
-from bench.running import Running, Target, TargetError
+from bench.brokers.running import Running, Target, TargetError
+from bench.brokers.targets import DaybookTarget, FloorTarget
+from bench.load.frames import LoadError, SendFrames
+from bench.load.wire import Wire
+from bench.machine.neighbours import Neighbours
+from bench.reports.options import also_option, data_option, python_option
+from bench.reports.tables import markdown_table
 from bench.stages import Share, shares, usages
-from bench.tables import markdown_table
-from bench.targets import DaybookTarget, FloorTarget
-from bench.wire import Wire
 
 _STALL_S: Final = 30.0
 _WARM_UP: Final = 30

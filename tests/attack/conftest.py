@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from bench.honest import Honest
+from bench.load.honest import Honest
 from tests.attack.honest import Beside
 from tests.support.process import BrokerProcess, started_by
 

@@ -15,7 +15,7 @@ by orders of magnitude.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.honest import Honest, percentile
+from bench.load.honest import Honest, percentile
 from tests.support.process import BrokerProcess
 
 ROUNDS = 200

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from bench.frames import LoadError
-from bench.honest import percentile
+from bench.load.frames import LoadError
+from bench.load.honest import percentile
 from tests.attack.honest import ROUNDS, STANDSTILL_LEAST_MS, STANDSTILL_RATIO, Beside
 
 

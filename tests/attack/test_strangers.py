@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.honest import Honest
+from bench.load.honest import Honest
 from daybook.engine.facts import details, events
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.attacks import SCENARIOS, Attack
-from bench.scenarios import Peer, sends
+from bench.attacks.attacks import SCENARIOS, Attack
+from bench.attacks.scenarios import Peer, sends
 from daybook.client.control import ask
 from tests.attack.honest import Beside
 from tests.support.process import BrokerProcess, wait_for

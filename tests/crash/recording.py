@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.child import environment as bench_environment
+from bench.load.child import environment as bench_environment
 from tests.crash.power import SYNC, SYNC_FOLDER, SYNCED_WRITE, Platter, read_records
 
 SYNCS: Final = frozenset((SYNC, SYNC_FOLDER, SYNCED_WRITE))

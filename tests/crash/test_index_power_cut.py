@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.child import environment
-from bench.preload import NoCompiler, compile_library
+from bench.load.child import environment
+from bench.machine.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import INDEX
 from tests.crash.power import SOURCE, SYNC, SYNC_FOLDER, SYNCED_WRITE
 from tests.crash.recording import Recording

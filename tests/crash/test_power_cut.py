@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.preload import NoCompiler, compile_library
+from bench.machine.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checks.usability import check_apart, judge

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.preload import NoCompiler
+from bench.machine.preload import NoCompiler
 from bench.steady import MIB, Hour, Plan, Run
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from bench.preload import NoCompiler, compile_library
+from bench.machine.preload import NoCompiler, compile_library
 from tests.crash.power import SOURCE
 from tests.interop.clients import KINDS, PYTHON, Client, How
 from tests.interop.npm import install

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.running import free_port
+from bench.brokers.running import free_port
 from tests.support.console import commands_of, rewritten, run_all, without_numbers
 from tests.support.process import DAYBOOK
 

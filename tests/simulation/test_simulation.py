@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import asdict
 
-from bench.child import environment
+from bench.load.child import environment
 from daybook.engine.facts import events, reasons
 from tests.simulation.counts import Counts, HardCounts, WayCounts
 from tests.simulation.run import explain, main

@@ -5,7 +5,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from bench.backlog import BODY_BYTES, KEY, Load, main, measure
-from bench.targets import DaybookTarget
+from bench.brokers.targets import DaybookTarget
 
 SMALL = ("broker.global-max-size=1MiB",)
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench import pipeline
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 from bench.pipeline import DECODED, QUESTIONS, Figure, Run, gates, main, measure, report
 
 EMBEDDED = ("DuckDB, journal", "DuckDB, Parquet")

@@ -13,14 +13,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from bench import load, peers, run
-from bench.child import environment
-from bench.frames import LoadError
-from bench.interrupts import Interrupted, Interrupts
-from bench.load import MODES, Measurement, Plan
+from bench import run
+from bench.brokers import peers
+from bench.brokers.running import Running
+from bench.brokers.targets import FloorTarget
+from bench.load import measurement
+from bench.load.child import environment
+from bench.load.frames import LoadError
+from bench.load.measurement import MODES, Measurement, Plan
+from bench.machine.interrupts import Interrupted, Interrupts
 from bench.run import Record
-from bench.running import Running
-from bench.targets import FloorTarget
 
 ROOT = Path(run.__file__).resolve().parent.parent
 
@@ -104,7 +106,7 @@ def test_what_runs_on_java_is_warmed_up_longer(
 
     def measure(mode: str, running: Running, queue: str, plan: Plan, *beside: Any) -> Measurement:
         warmed.append(plan.messages)
-        return load.measure(mode, running, queue, plan, *beside)
+        return measurement.measure(mode, running, queue, plan, *beside)
 
     class Peer(FloorTarget):
         name = "artemis"

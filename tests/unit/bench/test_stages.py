@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from bench.preload import NoCompiler, compile_library
+from bench.machine.preload import NoCompiler, compile_library
 from bench.stages import (
     DAYTIME,
     DIGEST,

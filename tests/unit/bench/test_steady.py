@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.fast_clock import HOUR_US, SOURCE, start_clock
-from bench.preload import NoCompiler, compile_library
+from bench.machine.fast_clock import HOUR_US, SOURCE, start_clock
+from bench.machine.preload import NoCompiler, compile_library
 from bench.steady import MIB, Hour, Plan, faults, line_through, lines_through, main
 
 CLOCKS = "import time; print(time.time_ns(), int(time.time() * 1e9), time.monotonic_ns())"

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from bench.child import environment
+from bench.load.child import environment
 from daybook.engine.facts import events
 from daybook.engine.state.digest import digest
 from daybook.engine.state.state import State

@@ -1,8 +1,8 @@
-"""Attacks with the kinds of queues and messages that have work of their own (`bench.attacks`)."""
+"""Attacks with the kinds of queues and messages that have work of their own."""
 
 import time
 
-from bench.scenarios import BODY, LOTS, Peer, Scenario, ready_in, settle, wait_until
+from bench.attacks.scenarios import BODY, LOTS, Peer, Scenario, ready_in, settle, wait_until
 
 
 class Temporaries(Scenario):

@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from bench.frames import LoadError
-from bench.wire import Endpoint, Wire
+from bench.load.frames import LoadError
+from bench.load.wire import Endpoint, Wire
 
 BODY_BYTES: Final = 256
 UNCONFIRMED_MAX: Final = 5000

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.wire import Endpoint
+from bench.load.wire import Endpoint
 
 _READY_S: Final = 60.0
 _STOP_S: Final = 30.0

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from bench.frames import (
+from bench.load.frames import (
     LoadError,
     SendFrames,
     check_body,

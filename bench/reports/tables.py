@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.report import Machine, Summary
+from bench.reports.report import Machine, Summary
 
 
 def print_report(

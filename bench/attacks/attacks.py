@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench import filter_attacks, kind_attacks
-from bench.child import Child
-from bench.frames import LoadError
-from bench.scenarios import BODY, LOTS, Peer, Scenario, ready_in, sends, settle, wait_until
+from bench.attacks import filter_attacks, kind_attacks
+from bench.attacks.scenarios import BODY, LOTS, Peer, Scenario, ready_in, sends, settle, wait_until
+from bench.load.child import Child
+from bench.load.frames import LoadError
 from daybook.client.control import ControlError, ask
 
 
@@ -426,7 +426,9 @@ class Attack(Child):
 
     def __init__(self, name: str, port: int, data: Path, scale: int = 1) -> None:
         """Choose one of SCENARIOS, on a broker that listens at `port` with its files in `data`."""
-        super().__init__("the attacker", "bench.attacks", name, str(port), str(data), str(scale))
+        super().__init__(
+            "the attacker", "bench.attacks.attacks", name, str(port), str(data), str(scale)
+        )
 
     def approach(self) -> None:
         """Wait until the attack can begin. Raises LoadError if its moment has passed."""

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from bench.running import Running, free_port
-from bench.wire import Endpoint
+from bench.brokers.running import Running, free_port
+from bench.load.wire import Endpoint
 
 INSTALL: Final = "not installed; run: sudo sh bench/peers.sh"
 _RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.artemis import ArtemisTarget
-from bench.peers import ActivemqTarget, RabbitmqTarget
-from bench.running import Running, Target, TargetError, free_port
-from bench.wire import Endpoint
+from bench.brokers.artemis import ArtemisTarget
+from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
+from bench.brokers.running import Running, Target, TargetError, free_port
+from bench.load.wire import Endpoint
 
 # Links are not followed: a folder that holds a link to bench/ and nothing else of the checkout is
 # how an installed, compiled Daybook is measured instead of the sources (`make bench COMPILE=1`).
-_ROOT: Final = Path(__file__).absolute().parent.parent
+_ROOT: Final = Path(__file__).absolute().parents[2]
 
 
 class FloorTarget:
-    """`bench.floor`: the limit to close in on."""
+    """`bench.brokers.floor`: the limit to close in on."""
 
     name = "floor"
     note = ""
@@ -30,7 +30,7 @@ class FloorTarget:
     def start(self, directory: Path) -> Running:
         """Start the floor."""
         port = free_port()
-        command = [sys.executable, "-m", "bench.floor", "--port", str(port)]
+        command = [sys.executable, "-m", "bench.brokers.floor", "--port", str(port)]
         command += ["--data", str(directory / "data")]
         running = Running(self.name, [command], directory, {"PYTHONPATH": str(_ROOT)})
         running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.report import Sample, describe_machine, summarise
-from bench.tables import print_report
+from bench.reports.report import Sample, describe_machine, summarise
+from bench.reports.tables import print_report
 
 REFERENCES = ("floor", "rabbitmq", "activemq", "artemis")
 

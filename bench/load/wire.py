@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 
 _RECEIVE_BYTES: Final = 1 << 18
 

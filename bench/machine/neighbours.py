@@ -16,7 +16,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 from daybook.journal.writing.lifeline import end_with
 
 _FORK: Final = multiprocessing.get_context("fork")

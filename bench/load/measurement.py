@@ -17,9 +17,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from bench.frames import LoadError
-from bench.wire import Endpoint
-from bench.workers import (
+from bench.load.frames import LoadError
+from bench.load.wire import Endpoint
+from bench.load.workers import (
     Outcome,
     Tally,
     Task,

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 
-ROOT: Final = Path(__file__).absolute().parent.parent
+ROOT: Final = Path(__file__).absolute().parents[2]
 
 
 def environment() -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Attacks with selectors that are long, many, or different each time (`bench.attacks`)."""
+"""Attacks with selectors that are long, many, or different each time."""
 
 import time
 from typing import Final
 
-from bench.scenarios import BODY, SECONDS, Peer, Scenario, sends
+from bench.attacks.scenarios import BODY, SECONDS, Peer, Scenario, sends
 
 
 def selector(number: int, like: int = 60) -> str:

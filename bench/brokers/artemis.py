@@ -14,9 +14,9 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from bench.peers import INSTALL
-from bench.running import Running, TargetError, free_port
-from bench.wire import Endpoint
+from bench.brokers.peers import INSTALL
+from bench.brokers.running import Running, TargetError, free_port
+from bench.load.wire import Endpoint
 
 _CREATE_S: Final = 60.0
 _MESSAGE_HEAD_BYTES: Final = 400

@@ -16,9 +16,9 @@ import sys
 import time
 from typing import Final
 
-from bench.child import Child
-from bench.frames import LoadError
-from bench.wire import Endpoint, Wire
+from bench.load.child import Child
+from bench.load.frames import LoadError
+from bench.load.wire import Endpoint, Wire
 
 REST_SECONDS: Final = 0.002
 STALL_SECONDS: Final = 120.0
@@ -35,7 +35,9 @@ class Honest(Child):
 
     def __init__(self, port: int, *, queue: str = "honest", login: str = "", passcode: str = ""):
         """It connects and subscribes on entry."""
-        super().__init__("the honest client", "bench.honest", str(port), queue, login, passcode)
+        super().__init__(
+            "the honest client", "bench.load.honest", str(port), queue, login, passcode
+        )
 
     def measure(self, rounds: int) -> list[float]:
         """Do so many rounds and return how long each took."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.artemis import ArtemisTarget
-from bench.child import ROOT
-from bench.load import Plan, measure
-from bench.running import TargetError
-from bench.wire import Endpoint
+from bench.brokers.artemis import ArtemisTarget
+from bench.brokers.running import TargetError
+from bench.load.child import ROOT
+from bench.load.measurement import Plan, measure
+from bench.load.wire import Endpoint
 
 BROKER_XML = """<core>
 <persistence-enabled>true</persistence-enabled>
@@ -51,7 +51,7 @@ sed -e "s/PORT/$port/" -e "s/TIMEOUT/$timeout/" "$home/broker.xml" >"$directory/
 cat >"$directory/bin/artemis" <<END
 #!/bin/sh
 echo "AMQ221012: Using AIO Journal"
-PYTHONPATH=@ROOT@ exec @PYTHON@ -m bench.floor --port $port --data "$directory/data"
+PYTHONPATH=@ROOT@ exec @PYTHON@ -m bench.brokers.floor --port $port --data "$directory/data"
 END
 chmod +x "$directory/bin/artemis"
 """

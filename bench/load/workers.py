@@ -19,8 +19,8 @@ from typing import Final, cast
 
 import msgspec
 
-from bench.frames import LoadError, SendFrames, check_body, check_receipts, message_bodies
-from bench.wire import Endpoint, Wire
+from bench.load.frames import LoadError, SendFrames, check_body, check_receipts, message_bodies
+from bench.load.wire import Endpoint, Wire
 
 _SEQUENCE_BITS: Final = 32
 _MEETING_S: Final = 600.0

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.child import environment
-from bench.frames import LoadError
-from bench.neighbours import Neighbours
+from bench.load.child import environment
+from bench.load.frames import LoadError
+from bench.machine.neighbours import Neighbours
 
 PARENT = """
 import multiprocessing, sys, time
-from bench.neighbours import Neighbours
+from bench.machine.neighbours import Neighbours
 neighbours = Neighbours(2, 0)
 neighbours.start()
 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
@@ -110,6 +110,6 @@ def test_one_that_died_spoils_the_measurement() -> None:
 
 
 def test_one_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.neighbours.end_with", lambda parent: False)
+    monkeypatch.setattr("bench.machine.neighbours.end_with", lambda parent: False)
     with pytest.raises(LoadError, match="did not start"), started(1):
         pass

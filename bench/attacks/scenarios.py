@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bench.frames import LoadError
+from bench.load.frames import LoadError
 from daybook.client.control import ask
 
 STALL_SECONDS: Final = 120.0

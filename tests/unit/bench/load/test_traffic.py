@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.frames import LoadError
-from bench.traffic import ACKNOWLEDGED, KINDS, RECEIPTED, SETTLED, Kind, Stream, Traffic
+from bench.load.frames import LoadError
+from bench.load.traffic import ACKNOWLEDGED, KINDS, RECEIPTED, SETTLED, Kind, Stream, Traffic
 
 FLOW = Kind(queue="flow", arrives="flow", share=1000)
 SICK = Kind(queue="sick", arrives="DLQ", share=1000, refused=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from bench.targets import TARGETS
+from bench.brokers.targets import TARGETS
 
 
 class Names(click.ParamType["tuple[str, ...]"]):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.running import Running
+from bench.brokers.running import Running
 
 
 class Memory:

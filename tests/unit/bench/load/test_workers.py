@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from bench.frames import LoadError, make_body
-from bench.wire import Endpoint
-from bench.workers import Outcome, Tally, Task, ack_ids, check_exactly_once, consume, produce
+from bench.load.frames import LoadError, make_body
+from bench.load.wire import Endpoint
+from bench.load.workers import Outcome, Tally, Task, ack_ids, check_exactly_once, consume, produce
 
 Answer = Callable[[socket.socket], None]
 
