@@ -308,7 +308,8 @@ def _message(
     Raises UnknownFormat and SelectionError.
     """
     try:
-        pairs = headers.parse(View(flags, headers_raw or b"").lines())
+        view = View(flags, headers_raw or b"", body=body or b"")
+        pairs = headers.parse(view.lines())
     except UnknownFormat as error:
         raise UnknownFormat(f"message {lsn} cannot be replayed: {error}") from error
     if (ID_HEADER, name) in pairs:
@@ -328,9 +329,11 @@ def _message(
         destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
     detail = events.decode_detail(events.ROUTED, detail_raw or b"")
     assert isinstance(detail, details.RoutedDetail)
-    content: bytes | Content = body or b""
+    content: bytes | Content
     if flags & events.LARGE:
         content = bodies.content(lsn, events.chunk_lsns(detail), detail.body_bytes)
+    else:
+        content = view.plain_body
     return Message(
         destination,
         content,

@@ -408,8 +408,9 @@ def browse(
             state.store.fill([message])
         if matcher is not None and not matcher.matches(message):
             continue
-        body = (beginning(message) if message.chunks else message.body)[:BODY_BYTES_MAX]
-        rows.append(_entry(entry, body))
+        whole = beginning(message) if message.chunks else view_of(message).plain_body
+        body = whole[:BODY_BYTES_MAX]
+        rows.append(_entry(entry, body, message.body_bytes if message.chunks else len(whole)))
         size += len(message.headers) + len(body)
         if size > PAGE_BYTES_MAX:
             break
@@ -437,7 +438,7 @@ def _matcher(state: State, text: str) -> Filter | Refusal | None:
         return Refusal(Code.INVALID, f"the filter is wrong: {error}")
 
 
-def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
+def _entry(entry: Entry, body: bytes, body_bytes: int) -> dict[str, Any]:
     said = view_of(entry.message)
     row: dict[str, Any] = {
         "message": said.message_id,
@@ -449,8 +450,8 @@ def _entry(entry: Entry, body: bytes) -> dict[str, Any]:
         "expires": said.expires or None,
         "due": entry.due or None,
         "headers": as_dict(said.lines()),
-        "body_bytes": said.body_bytes,
-        "truncated": said.body_bytes > len(body),
+        "body_bytes": body_bytes,
+        "truncated": body_bytes > len(body),
     }
     try:
         row["body"] = body.decode("utf-8")

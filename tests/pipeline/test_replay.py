@@ -36,7 +36,7 @@ from daybook.pipeline.selection import Selection, SelectionError
 from daybook.tools.daybook import cli
 from daybook.tools.jobs import replay as tool
 from tests.support.histories import some_history, write_history
-from tests.support.second_format import MAPS, encode, installed
+from tests.support.second_format import MAPS, encode_typed, installed, pack
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:
@@ -329,14 +329,14 @@ def test_a_large_message_that_lost_a_chunk_is_told_and_passed_over(tmp_path: Pat
 def test_a_message_of_another_format_is_translated_or_named(tmp_path: Path) -> None:
     with installed():
         world = World()
-        block = encode({"n": 7}, destination="/queue/a", type="t")
-        lsn = world.ok(c.Send(world.connect(), "a", block, b"x", format=MAPS))
+        block = encode_typed({"n": 7}, destination="/queue/a", type="t")
+        lsn = world.ok(c.Send(world.connect(), "a", block, pack([1, "x"]), format=MAPS))
         history = History(Source(str(write_history(tmp_path / "data", world.journal))))
         broker = Broker()
         with DuckEngine() as engine:
             run(engine, history, State("r", request()), broker, StateFile(tmp_path / "one"))
     [message] = broker.messages
-    assert message.destination == "/queue/a"
+    assert (message.destination, message.body) == ("/queue/a", b'[1,"x"]')
     kept = (("destination", "/queue/a"), ("type", "t"), ("n", "7"))
     assert message.headers == (*kept, (FROM_HEADER, str(lsn)), (ID_HEADER, "r"))
     with DuckEngine() as engine, pytest.raises(UnknownFormat, match="cannot be replayed") as error:

@@ -428,16 +428,19 @@ class _Source:
     def _message(self, event: Event, data_id: str) -> Message | None:
         row = event.row
         try:
-            pairs = headers.parse(View(row[FLAGS], event.headers).lines())
+            view = View(row[FLAGS], event.headers, body=event.body or b"")
+            pairs = headers.parse(view.lines())
         except UnknownFormat as error:
             raise Failure(f"message {event.lsn} cannot be replayed: {error}") from error
         detail = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
-        body: bytes | Content = event.body or b""
+        body: bytes | Content
         if row[FLAGS] & events.LARGE:
             large = self._large(chunk_lsns(detail), detail.body_bytes)
             if large is None:
                 return None
             body = large
+        else:
+            body = view.plain_body
         kept = tuple(pair for pair in pairs if pair[0] != REPLAY_OF)
         return Message(
             self._state.destination, body, (*kept, (REPLAY_OF, f"{event.lsn}@{data_id}")),

@@ -27,7 +27,9 @@ from daybook.server.administration import connections, views
 from daybook.server.administration.control import ControlServer
 from daybook.server.administration.views import listing_diverts, listing_groups
 from daybook.server.process.slices import ROW, SLICE, Slices
+from tests.support.second_format import MAPS, encode_typed, installed, pack
 from tests.support.topology import create_queue
+from tests.support.world import World
 from tests.unit.server.administration.test_control import FakeHub
 
 MANY = 3 * SLICE + 7
@@ -237,3 +239,13 @@ def test_connections_are_closed_few_at_a_time(tmp_path: Path) -> None:
         assert [each for each in turns if each] == [full] * 4 + [full[2:]]
 
     asyncio.run(scenario())
+
+
+def test_a_body_with_a_type_is_shown_as_text() -> None:
+    with installed():
+        world = World()
+        world.ok(Send(world.connect(), "q", encode_typed({}), pack([1, "x"]), format=MAPS))
+        page = views.browse(world.state, "q")
+    assert isinstance(page, dict)
+    [row] = page["messages"]
+    assert (row["body"], row["body_bytes"], row["truncated"]) == ('[1,"x"]', 7, False)
