@@ -23,6 +23,7 @@ Modules:
   (`journal catalog`).
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
+- `originals`: Messages as they were when they were sent, for replays: headers, details and bodies.
 - `places`: Where messages are, folded from their own events and from the topology with the engine's
   `apply`.
 - `scan`: Finding events in a journal without reading more of it than needed.

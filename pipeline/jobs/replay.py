@@ -6,9 +6,10 @@ transaction is built again, with the same id, and the broker accepts it once
 (`pipeline.publishing`). One process publishes, whichever engine reads, because the order must be
 kept.
 
-History is read twice: first only a few columns, to count messages and to find windows with about
-the same number of messages each; then window by window with headers and bodies, so memory is
-bounded.
+The engine reads history twice: first only a few columns, to count messages and to find windows with
+about the same number of messages each; then window by window with headers and bodies, so memory is
+bounded. The library (`history.originals`) makes each message what it was, and puts large bodies
+together from their chunks.
 
 Fault model: those of `pipeline.publishing` and of the engine. Bodies that were never journaled, and
 large ones of which a chunk has left the journal, are counted and skipped.
@@ -16,21 +17,20 @@ large ones of which a chunk has left the journal, are counted and skipped.
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from datetime import datetime, timedelta
-from itertools import accumulate
-from tempfile import TemporaryFile
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from daybook.client.stomp import PIECE_BYTES, Content
-from daybook.engine.facts import details, events, reasons
-from daybook.engine.messages import headers
-from daybook.engine.messages.content import UnknownFormat, View
+from daybook.client.stomp import Content
+from daybook.engine.facts import events, reasons
 from daybook.engine.names.names import host_and_name, plain
+from daybook.history.originals import LargeBodies, content_of, detail_of
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
+from daybook.pipeline.parquet.segments import segments_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
 from daybook.pipeline.selection import EPOCH, Selection, SelectionError
 
@@ -223,7 +223,7 @@ def replay(
     if state.is_done or not state.end_lsn:
         state.end_lsn = max(found.last_lsn, state.done_lsn)
     file.save(state)
-    bodies = LargeBodies(engine, history)
+    bodies = Bodies(history)
     try:
         for chunk in cut(
             _messages(engine, history, state, found, bodies), rows_max=state.request.rows
@@ -244,12 +244,12 @@ def _publish(
     chunk: list[Message],
     state: State,
     publisher: Publisher,
-    bodies: "LargeBodies",
+    bodies: "Bodies",
     report: Report,
 ) -> None:
     """Publish one transaction; its id is made of the replay's id and its first and last message."""
     first, last = chunk[0].key, chunk[-1].key
-    lost = bodies.fetch([message for message in chunk if isinstance(message.body, Content)])
+    lost = bodies.incomplete([message for message in chunk if isinstance(message.body, Content)])
     whole = [message for message in chunk if message.key not in lost]
     report.incomplete += len(lost)
     if whole:
@@ -266,7 +266,7 @@ def _publish(
 
 
 def _messages(
-    engine: Engine, history: History, state: State, found: Survey, bodies: "LargeBodies"
+    engine: Engine, history: History, state: State, found: Survey, bodies: "Bodies"
 ) -> Iterator[Message]:
     """Yield messages in the order of their LSNs, window by window."""
     request = state.request
@@ -281,7 +281,7 @@ def _messages(
         span = _span(request, state)
         span = msgspec.structs.replace(span, from_lsn=first, to_lsn=last)
         engine.load("replay_rows", history, columns, span)
-        # Read at once, because the engine is also used for large bodies in between.
+        # Read at once, so that a run that ends in between leaves no result open.
         for batch in engine.ask(sql).to_batches():
             for row in zip(*(batch.column(name).to_pylist() for name in _WHOLE), strict=True):
                 message = _message(request, state.id, bodies, *row)
@@ -292,7 +292,7 @@ def _messages(
 def _message(
     request: Request,
     name: str,
-    bodies: "LargeBodies",
+    bodies: "Bodies",
     lsn: int,
     address: str,
     queue: str | None,
@@ -307,11 +307,7 @@ def _message(
 
     Raises UnknownFormat and SelectionError.
     """
-    try:
-        view = View(flags, headers_raw or b"", body=body or b"")
-        pairs = headers.parse(view.lines())
-    except UnknownFormat as error:
-        raise UnknownFormat(f"message {lsn} cannot be replayed: {error}") from error
+    pairs, plain_body = content_of(lsn, flags, headers_raw or b"", body or b"")
     if (ID_HEADER, name) in pairs:
         return None
     kept = [pair for pair in pairs if pair[0] not in (FROM_HEADER, ID_HEADER)]
@@ -327,13 +323,10 @@ def _message(
             )
         queue = plain(queue) if queue is not None else None
         destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
-    detail = events.decode_detail(events.ROUTED, detail_raw or b"")
-    assert isinstance(detail, details.RoutedDetail)
-    content: bytes | Content
+    detail = detail_of(detail_raw or b"")
+    content: bytes | Content = plain_body
     if flags & events.LARGE:
-        content = bodies.content(lsn, events.chunk_lsns(detail), detail.body_bytes)
-    else:
-        content = view.plain_body
+        content = bodies.content(str(lsn), detail_raw or b"", detail.body_bytes)
     return Message(
         destination,
         content,
@@ -365,69 +358,34 @@ def destination_of(
     return destination, ""
 
 
-class LargeBodies:
-    """Bodies of large messages of one transaction, assembled from chunks in a temporary file."""
+class Bodies:
+    """The bodies of large messages, read where history has them now."""
 
-    def __init__(self, engine: Engine, history: History) -> None:
-        self._engine: Final = engine
+    def __init__(self, history: History) -> None:
         self._history: Final = history
-        self._chunks: dict[str, tuple[int, ...]] = {}
-        self._places: dict[int, tuple[int, int]] = {}
-        self._file: Final = TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._details: Final[dict[str, bytes]] = {}
+        self._held: Final = ExitStack()
+        self._bodies = self._opened()
 
-    def content(self, lsn: int, chunks: tuple[int, ...], size: int) -> Content:
-        """Return a body that can be read after `fetch`."""
-        key = str(lsn)
-        self._chunks[key] = chunks
-        return Content(size, lambda: self._pieces(chunks))
+    def _opened(self) -> LargeBodies:
+        """Open history anew: since then, segments may have moved to its archive."""
+        self._held.close()
+        disk = self._held.enter_context(segments_of(self._history))
+        return self._held.enter_context(closing(LargeBodies(disk)))
 
-    def fetch(self, large: list[Message]) -> set[str]:
-        """Fetch the bodies of these messages only; return the keys of incomplete ones."""
-        self._places.clear()
-        self._file.seek(0)
-        self._file.truncate()
-        wanted = {message.key: self._chunks.pop(message.key) for message in large}
-        lsns = sorted(lsn for chunks in wanted.values() for lsn in chunks)
-        if lsns:
-            self._spool(lsns)
-        return {
-            message.key
-            for message in large
-            if isinstance(message.body, Content)
-            and message.body.size != self._size(wanted[message.key])
-        }
+    def content(self, key: str, detail: bytes, size: int) -> Content:
+        """Return the body of the message with a key; it may be incomplete."""
+        self._details[key] = detail
+        return Content(size, lambda: self._bodies.pieces(detail))
+
+    def incomplete(self, messages: list[Message]) -> set[str]:
+        """Return the keys of the messages of which history does not have the whole body."""
+        details = {each.key: self._details.pop(each.key) for each in messages}
+        left = {key for key, detail in details.items() if not self._bodies.is_whole(detail)}
+        if left:
+            self._bodies = self._opened()
+        return {key for key in left if not self._bodies.is_whole(details[key])}
 
     def close(self) -> None:
-        """Delete the file."""
-        self._file.close()
-
-    def _spool(self, lsns: list[int]) -> None:
-        kind = events.BY_NUMBER[events.CHUNK_RECEIVED].name
-        span = Selection(kinds=(kind,), from_lsn=lsns[0], to_lsn=lsns[-1])
-        self._engine.load("replay_pieces", self._history, ("lsn", "body"), span)
-        self._engine.add("replay_parts", pa.table({"lsn": pa.array(lsns, pa.int64())}))
-        sql = (
-            "SELECT replay_pieces.lsn, body FROM replay_pieces "
-            "JOIN replay_parts ON replay_pieces.lsn = replay_parts.lsn"
-        )
-        at = 0
-        for batch in self._engine.stream(sql):
-            bodies = batch.column(1).to_pylist()
-            ends = accumulate(map(len, bodies), initial=at)
-            for lsn, body, start in zip(batch.column(0).to_pylist(), bodies, ends, strict=False):
-                self._places[lsn] = (start, len(body))
-                self._file.write(body)
-                at = start + len(body)
-
-    def _size(self, chunks: tuple[int, ...]) -> int:
-        """Return how many bytes of a body were found."""
-        return sum(self._places.get(lsn, (0, 0))[1] for lsn in chunks)
-
-    def _pieces(self, chunks: tuple[int, ...]) -> Iterator[bytes]:
-        for lsn in chunks:
-            start, size = self._places[lsn]
-            self._file.seek(start)
-            while size:
-                piece = self._file.read(min(size, PIECE_BYTES))
-                size -= len(piece)
-                yield piece
+        """Close history."""
+        self._held.close()

@@ -1,7 +1,7 @@
 """Replay: what is sent again, in which words, how it goes on, and that both engines agree."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from daybook.engine.facts.details import RoutedDetail
 from daybook.engine.facts.events import chunk_lsns
 from daybook.engine.messages import headers
 from daybook.engine.messages.content import UnknownFormat
+from daybook.journal.disk import Disk, MemoryDisk
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs import replay as job
@@ -324,6 +325,23 @@ def test_a_large_message_that_lost_a_chunk_is_told_and_passed_over(tmp_path: Pat
         report = run(engine, History(Source(str(directory))), State("r", request()), broker, file)
     assert [message.body for message in broker.messages] == [b"first", b"last"]
     assert (report.published, report.incomplete) == (2, 1)
+
+
+def test_a_large_body_is_read_where_history_has_it_now(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its segment may move to the archive while a replay runs."""
+    disks: list[Disk] = [MemoryDisk(), history.source.disk()]
+    monkeypatch.setattr(job, "segments_of", lambda _: nullcontext(disks.pop(0)))
+    event = next(
+        each for each in HISTORY if each.name == "Routed" and each.row[events.FLAGS] & events.LARGE
+    )
+    whole = b"".join(HISTORY[lsn - 1].body for lsn in chunk_lsns(event.decoded))
+    with closing(job.Bodies(history)) as bodies:
+        content = bodies.content("1", event.detail, event.decoded.body_bytes)
+        assert bodies.incomplete([Message("a", content, key="1")]) == set()
+        assert not disks
+        assert b"".join(content.pieces()) == whole
 
 
 def test_a_message_of_another_format_is_translated_or_named(tmp_path: Path) -> None:

@@ -15,29 +15,26 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 import msgspec
 
 from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import Content, StompClient, StompError
-from daybook.engine.facts import details, events
-from daybook.engine.facts.events import FLAGS, PRIORITY, chunk_lsns
-from daybook.engine.messages import headers
-from daybook.engine.messages.content import UnknownFormat, View
-from daybook.engine.queues.queue import StoreError
+from daybook.engine.facts import events
+from daybook.engine.facts.events import FLAGS, PRIORITY
 from daybook.history.fate_words import REPLAY_OF
 from daybook.history.fates import Chosen, Request, choose
 from daybook.history.moments import last_lsn, lsn_at
+from daybook.history.originals import LargeBodies, content_of, detail_of
 from daybook.history.scan import Event, events_of, wanted_blocks
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment
-from daybook.paging.content.content import ContentReader
-from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
 from daybook.tools.history.past_states import found as event_of
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
@@ -49,7 +46,6 @@ from daybook.tools.terminal.printing import progress, show_json, show_table
 WINDOW: Final = 500
 """How many sends may wait for their receipts; far fewer than ids that an address remembers."""
 SAVED_EVERY: Final = 500
-CACHE_BYTES: Final = 4 << 20
 DUPLICATE: Final = "duplicate"
 STATE_VERSION: Final = 1
 
@@ -291,12 +287,12 @@ def _send(
         check_remembers(endpoint, state.destination)
         with (
             StompClient(endpoint) as client,
-            closing(ContentReader(disk, LAYOUT, cache_bytes=CACHE_BYTES)) as content,
+            closing(LargeBodies(disk)) as bodies,
             progress("replaying", len(messages)) as told,
         ):
             sender = _Sender(client, state, lambda: _save(file, state), flags["rate"])
             try:
-                source = _Source(disk, content, state, keep_expiry=flags["keep_expiry"])
+                source = _Source(disk, bodies, state, keep_expiry=flags["keep_expiry"])
                 for number, (lsn, message) in enumerate(source.read(messages[begin:]), begin + 1):
                     sender.send(lsn, message)
                     told(number)
@@ -386,11 +382,9 @@ class _Sender:
 class _Source:
     """Reads messages of history as they are sent again."""
 
-    def __init__(
-        self, disk: Disk, content: ContentReader, state: State, *, keep_expiry: bool
-    ) -> None:
+    def __init__(self, disk: Disk, bodies: LargeBodies, state: State, *, keep_expiry: bool) -> None:
         self._disk: Final = disk
-        self._content: Final = content
+        self._bodies: Final = bodies
         self._state: Final = state
         self._keep_expiry: Final = keep_expiry
         self._ids: Final[dict[str, str]] = {}
@@ -427,42 +421,20 @@ class _Source:
 
     def _message(self, event: Event, data_id: str) -> Message | None:
         row = event.row
-        try:
-            view = View(row[FLAGS], event.headers, body=event.body or b"")
-            pairs = headers.parse(view.lines())
-        except UnknownFormat as error:
-            raise Failure(f"message {event.lsn} cannot be replayed: {error}") from error
-        detail = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
         body: bytes | Content
+        pairs, body = content_of(event.lsn, row[FLAGS], event.headers, event.body or b"")
+        detail = detail_of(event.detail)
         if row[FLAGS] & events.LARGE:
-            large = self._large(chunk_lsns(detail), detail.body_bytes)
-            if large is None:
+            if not self._bodies.is_whole(event.detail):
+                # Before anything is sent: half a message cannot be taken back.
                 return None
-            body = large
-        else:
-            body = view.plain_body
+            body = Content(detail.body_bytes, partial(self._bodies.pieces, event.detail))
         kept = tuple(pair for pair in pairs if pair[0] != REPLAY_OF)
         return Message(
             self._state.destination, body, (*kept, (REPLAY_OF, f"{event.lsn}@{data_id}")),
             row[PRIORITY], bool(row[FLAGS] & events.PERSISTENT),
             detail.expires if self._keep_expiry else 0,
         )  # fmt: skip
-
-    def _large(self, chunks: tuple[int, ...], size: int) -> Content | None:
-        """Return a large body, None if history does not have all of it."""
-
-        def pieces() -> Iterator[bytes]:
-            before = 0
-            for lsn in chunks:
-                yield from self._content.chunks([lsn], before)
-                before = lsn
-
-        try:
-            # Before anything is sent: half a message cannot be taken back.
-            whole = sum(map(len, pieces())) == size
-        except (StoreError, OSError):
-            whole = False
-        return Content(size, pieces) if whole else None
 
 
 # ---- reporting
