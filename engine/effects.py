@@ -34,6 +34,15 @@ class Receiver(Protocol):
         lost so much in all since it attached."""
         ...
 
+    def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
+        """Take note that the broker ended deliveries, of these messages, for a reason of events."""
+        ...
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """Take note that the broker detached the consumer, with all that it had in flight; the
+        text says why, to people."""
+        ...
+
 
 class Effect:
     """Base of all effects but deliveries."""
@@ -43,8 +52,8 @@ class Effect:
     def __init__(self, consumer: Consumer) -> None:
         self.consumer: Final = consumer
 
-    def hand_to(self, receiver: Receiver) -> None:
-        """Call the method of the receiver that is for this kind."""
+    def hand_to(self, receiver: Receiver, now: int) -> None:
+        """Call the method of the receiver that is for this kind, at this time in microseconds."""
         raise NotImplementedError
 
 
@@ -53,7 +62,7 @@ class Browsed(Effect):
 
     __slots__ = ()
 
-    def hand_to(self, receiver: Receiver) -> None:
+    def hand_to(self, receiver: Receiver, now: int) -> None:
         """Tell the receiver of the end."""
         receiver.browsed()
 
@@ -72,6 +81,44 @@ class Drained(Effect):
         self.unused: Final = unused
         self.total: Final = total
 
-    def hand_to(self, receiver: Receiver) -> None:
+    def hand_to(self, receiver: Receiver, now: int) -> None:
         """Answer the drain."""
         receiver.drained(self.unused, self.total)
+
+
+class Settled(Effect):
+    """The broker ended deliveries of a consumer in flight, whose subscription stays: a later
+    settlement of one of them means nothing."""
+
+    __slots__ = ("gate", "messages", "reason")
+
+    def __init__(
+        self, consumer: Consumer, messages: tuple[int, ...], reason: int, gate: int
+    ) -> None:
+        super().__init__(consumer)
+        self.messages: Final = messages
+        self.reason: Final = reason
+        self.gate: Final = gate
+
+    def hand_to(self, receiver: Receiver, now: int) -> None:
+        """Tell the receiver which deliveries ended."""
+        receiver.settled(self.messages, self.reason, self.gate)
+
+
+class Detached(Effect):
+    """The broker detached a consumer whose client did not ask for it: its queue is gone.
+
+    All that it had in flight has ended. Its connection stays, with its other consumers.
+    """
+
+    __slots__ = ("gate", "reason", "text")
+
+    def __init__(self, consumer: Consumer, reason: int, text: str, gate: int) -> None:
+        super().__init__(consumer)
+        self.reason: Final = reason
+        self.text: Final = text
+        self.gate: Final = gate
+
+    def hand_to(self, receiver: Receiver, now: int) -> None:
+        """Tell the receiver that the consumer is gone."""
+        receiver.detached(self.reason, self.text, self.gate, now)

@@ -53,7 +53,6 @@ class Configuring:
                 )
             for command in commands(config):
                 await self.carry_out(command)
-            self._dismiss()
             self._close_on_removed_hosts(config)
 
     async def carry_out(self, command: Command) -> None:
@@ -79,10 +78,3 @@ class Configuring:
             if connection.host not in known:
                 what = f"there is no virtual host '{connection.host}' any more"
                 self._hub.close_connection(connection.id, what, "connect to another one")
-
-    def _dismiss(self) -> None:
-        """Close the connections whose consumers went with their queue."""
-        dismissals = self._hub.broker.dismissals
-        while dismissals:
-            connection, what = dismissals.pop()
-            self._hub.close_connection(connection, what, "subscribe to another queue")

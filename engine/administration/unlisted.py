@@ -150,17 +150,13 @@ def _delete_queue(core: Core, queue: Queue) -> bool:
     """Delete a queue with its messages and consumers; return whether it has no consumers any more,
     and its messages are gone or leave in turns to come."""
     if queue.consumers:
-        text = f"queue '{queue.name}' was deleted: the configuration lists it no more"
         if not queue.deleting:
             begin_deletion(core, queue, reasons.CONFIGURATION, 0)
-        known = {connection for connection, _ in core.dismissals}
         for consumer in list(consumers_of(queue)):
-            if consumer.connection_id not in known and not consumer.is_found:
-                known.add(consumer.connection_id)
-                core.dismissals.append((consumer.connection_id, text))
             retire(core, consumer)
+    text = f"queue '{queue.name}' was deleted: the configuration lists it no more"
     while queue.consumers:
-        if not detach_consumer(core, consumers_of(queue)[0], reasons.QUEUE_REMOVED):
+        if not detach_consumer(core, consumers_of(queue)[0], reasons.QUEUE_REMOVED, text):
             return False
         if core.budget.is_spent and queue.consumers:
             return False

@@ -23,6 +23,7 @@ from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.core.open_transactions import doom_transactions
 from daybook.engine.core.residency import set_window, share_windows
+from daybook.engine.effects import Detached, Settled
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
@@ -254,10 +255,11 @@ def retire(core: Core, consumer: Consumer) -> None:
         doom_transactions(consumer)
 
 
-def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
+def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "") -> bool:
     """Return what a consumer has in flight, detach it, and delete a queue that existed for it.
 
-    Return whether that is done; if not, a part of it is, and the function must be called again.
+    Return whether that is done; if not, a part of it is, and the function must be called again. For
+    a reason that its client has no part in, `text` tells that why.
     """
     retire(core, consumer)
     queue = consumer.queue
@@ -281,6 +283,9 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
                 _remove_in_flight(core, queue, entry)
         else:
             give_all_back(core, chosen, reason)
+        if consumer.is_found and reason in FORCED:
+            ended = tuple(entry.message.id for entry in chosen)
+            core.effects.append(Settled(consumer, ended, reason, core.next_lsn - 1))
         if consumer.unacked and core.budget.is_spent:
             return False
     core.budget.spent += DETACH_UNITS
@@ -292,6 +297,8 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int) -> bool:
             connection=consumer.connection_id, time=core.now,
         )
     )  # fmt: skip
+    if reason in FORCED and not consumer.is_found:
+        core.effects.append(Detached(consumer, reason, text, core.next_lsn - 1))
     # Another consumer may have the queue to itself now.
     core.touch(queue)
     if consumer.bundle is not None:

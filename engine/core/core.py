@@ -126,8 +126,6 @@ class Core:
         # What a connection may have in flight, in bytes.
         self.unacked_max = UNLIMITED
         self.notices: list[str] = []
-        # Connections to close, which lost a consumer by no fault of theirs.
-        self.dismissals: list[tuple[int, str]] = []
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 

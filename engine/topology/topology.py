@@ -14,6 +14,7 @@ from daybook.engine.core.core import Core
 from daybook.engine.core.lifetime import with_lifetime
 from daybook.engine.core.open_transactions import doom_transactions
 from daybook.engine.core.parts import Emptying
+from daybook.engine.effects import Detached
 from daybook.engine.entries import recalls, retained_messages
 from daybook.engine.entries.retroactive import refuse_use
 from daybook.engine.facts import details, events, reasons
@@ -506,7 +507,8 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
         if not consumer.leaving:
             consumer.leaving = True
             doom_transactions(consumer)
-            tell_end(core, consumer)
+            if consumer.bundle is not None:
+                tell_end(core, consumer)
             if consumer.bundle is not None:
                 consumer.bundle.lose(consumer)
         if not forget_shown(core, consumer, DELETED_AT_ONCE):
@@ -520,6 +522,10 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
         )  # fmt: skip
         if consumer.bundle is not None:
             left(core, consumer)
+        else:
+            text = f"queue '{queue.name}' was deleted"
+            gate = core.next_lsn - 1
+            core.effects.append(Detached(consumer, reasons.QUEUE_REMOVED, text, gate))
         core.budget.spent += 1
     return True
 

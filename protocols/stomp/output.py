@@ -3,6 +3,7 @@
 It must never know what is written, or for which peer.
 """
 
+from daybook.engine.facts.reasons import LIMIT
 from daybook.protocols.port import Body, DeliveredMessage, Pull
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.protocols.stomp.wire.versions import V10
@@ -42,6 +43,10 @@ class Output:
         self.keys_bytes: int = 0
         # In 1.0, the consumer of the subscription with the last MESSAGE; 0 for none.
         self.latest: int = 0
+
+    def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
+        """End the session on behalf of the broker, and send the peer the reason."""
+        raise NotImplementedError
 
     def say_body(self, message: DeliveredMessage, consumer: int) -> None:
         """Note that the body of a large message follows the last output."""

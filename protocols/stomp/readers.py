@@ -17,12 +17,13 @@ _END: Final = b"destination:\nmessage-id:\nbrowser:end\n\n\0"
 class Reader(Subscription):
     """A subscription that writes sequence numbers, or the end of a browse, or both."""
 
-    __slots__ = ("_before", "_sequence")
+    __slots__ = ("_before", "_browses", "_sequence")
 
     def __init__(self, output: Output, serial: int, request: SubscribeRequest) -> None:
         super().__init__(output, serial, request)
         name = request.reading.sequence_header
         self._before: bytes = self._before_id.removesuffix(b"message-id:")
+        self._browses: bool = request.reading.browses
         self._sequence: bytes = f"{name}:".encode() if name else b""
 
     def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
@@ -30,6 +31,15 @@ class Reader(Subscription):
         if self._sequence:
             self._before_id = b"%b%b%d\nmessage-id:" % (self._before, self._sequence, message.id)
         super().deliver(message, count, redelivered, gate)
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """End a browse with its queue; other readers are as all subscriptions."""
+        if not self._browses:
+            super().detached(reason, text, gate, now)
+        elif not self.is_over:
+            if self.is_open:
+                self.output.gate = max(self.output.gate, gate)
+            self.browsed()
 
     def browsed(self) -> None:
         """Write the end of a browse: the broker has nothing more for this subscription."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from daybook.engine.facts.events import FORMAT, GROUPED
 from daybook.engine.facts.formats import FORMAT_SHIFT, LINES
+from daybook.engine.facts.reasons import ADMINISTRATION
 from daybook.engine.facts.settlements import AUTO, BY_GRANT, UNMETERED
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
@@ -160,6 +161,16 @@ class Subscription:
 
     def drained(self, unused: int, total: int) -> None:
         """Ignore the answer to a drain: no frame of STOMP asks for one."""
+
+    def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
+        """Ignore deliveries that the broker ended: no frame of STOMP tells that, and the engine
+        accepts a late ACK of them."""
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """End the session, because STOMP has no frame for the end of one subscription."""
+        if self.is_open:
+            self.output.gate = max(self.output.gate, gate)
+            self.output.dismiss(text, "subscribe to another queue", now, ADMINISTRATION)
 
     def browsed(self) -> None:
         """Ignore the end of a browse: only readers browse."""

@@ -320,7 +320,7 @@ class Hub:
         self.turns.allow(self.turns.lengths.delivery)
         broker.dispatch(now)
         if broker.effects:
-            self._deliver()
+            self._deliver(now)
         if self.blocked.count and not self._is_behind():
             self.turns.allow_input()
             if self.blocked.wake(self._went_on):
@@ -346,7 +346,7 @@ class Hub:
             self.outbox.blocks_in_flight == 0 or pending.raw_bytes >= self.options.block_bytes
         ):
             self._close_block()
-        if is_left_over := broker.is_touched or self._has_work:
+        if is_left_over := broker.is_touched or bool(broker.effects) or self._has_work:
             self._soon()
         self.turns.next_turn(is_left_over=is_left_over)
         self.turns.took(begun, now)
@@ -417,7 +417,7 @@ class Hub:
         self.unindexed.add(batch.raw_bytes, self.options.max_unindexed_bytes)
         self.writer.submit(batch)
 
-    def _deliver(self) -> None:
+    def _deliver(self, now: int) -> None:
         effects, self.broker.effects = self.broker.effects, []
         last = None
         for effect in effects:
@@ -426,12 +426,21 @@ class Hub:
                 consumer.receiver.deliver(message, delivery_count, redelivered, gate)
             else:
                 consumer = effect.consumer
-                effect.hand_to(consumer.receiver)
+                effect.hand_to(consumer.receiver, now)
+                self._after_effect(consumer.connection_id)
             if consumer is not last:
                 last = consumer
                 peer = self._by_connection.get(consumer.connection_id)
                 if peer is not None:
                     self._active[peer] = None
+
+    def _after_effect(self, connection: int) -> None:
+        """Handle a session after an effect, which may have ended it."""
+        peer = self._by_connection.get(connection)
+        if peer is not None and peer.session.closing:
+            self.blocked.remove(peer)
+            self._paused.discard(peer)
+            self._after(peer)
 
     # ---- one peer
 

@@ -9,6 +9,7 @@ from daybook.engine.commands import (
     DropUnlisted,
     PurgeQueue,
 )
+from daybook.engine.effects import Detached
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition, QueueDefinition
 from daybook.engine.limits.budget import NO_LIMIT
@@ -33,6 +34,11 @@ def reload(
 
 def forced(world: World, *kinds: str) -> None:
     world.settings(all={f"config_delete_{kind}": "FORCE" for kind in kinds})
+
+
+def detached(world: World) -> list[Detached]:
+    """What consumers were told that the broker detached."""
+    return [each for each in world.effects if isinstance(each, Detached)]
 
 
 def test_by_default_everything_stays_and_the_log_says_so(world: World) -> None:
@@ -87,9 +93,9 @@ def test_force_deletes_an_address_with_all_its_queues(world: World) -> None:
     assert "a" not in world.state.address_by_name
     assert world.state.queue_by_name == {}
     assert [each.reason for each in world.events_named("AddressDeleted")] == [reasons.CONFIGURATION]
-    assert world.broker.dismissals == [
-        (connection, "queue 'dsub.one' was deleted: the configuration lists it no more")
-    ]
+    (told,) = detached(world)
+    assert told.consumer.connection_id == connection
+    assert told.text == "queue 'dsub.one' was deleted: the configuration lists it no more"
     world.check()
 
 
@@ -143,11 +149,11 @@ def test_consumers_go_and_nothing_in_flight_is_a_failed_attempt(world: World) ->
     assert world.state.consumers.keys() == {other}
     assert "dead" not in world.state.queue_by_name
     assert {each.reason for each in world.events_named("Removed")} == {reasons.QUEUE_REMOVED}
-    (detached,) = world.events_named("ConsumerDetached")
-    assert detached.reason == reasons.QUEUE_REMOVED
-    assert world.broker.dismissals == [
-        (connection, "queue 'q' was deleted: the configuration lists it no more")
-    ]
+    (event,) = world.events_named("ConsumerDetached")
+    assert event.reason == reasons.QUEUE_REMOVED
+    (told,) = detached(world)
+    assert (told.consumer.id, told.reason, told.gate) == (consumer, event.reason, event.lsn)
+    assert told.text == "queue 'q' was deleted: the configuration lists it no more"
     world.close(connection)
     world.check()
 
@@ -183,6 +189,8 @@ def test_many_are_deleted_in_slices_and_a_kill_ends_none_of_it(world: World) -> 
             broker.budget.limit = NO_LIMIT
             world.turn()
     assert slices > 4
+    (told,) = detached(world)
+    assert told.consumer.id == consumer
     assert world.state.queues == {}
     assert world.state.addresses == {}
     assert consumer not in world.state.consumers

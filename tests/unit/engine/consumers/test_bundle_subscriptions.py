@@ -3,7 +3,8 @@
 import pytest
 
 from daybook.engine import commands as c
-from daybook.engine.facts import reasons
+from daybook.engine.effects import Settled
+from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.settlements import BY_GRANT, FAILED, REJECTED, UNMETERED
 from daybook.engine.names.names import qualified
@@ -477,7 +478,13 @@ def test_what_its_user_may_not_consume_is_left_out(world: World) -> None:
     world.turn()
     assert world.taken_bodies() == [b"p.b1"]
     assert world.ready("p.a") == [b"p.a0"]
-    assert [each.reason for each in world.events_named("ConsumerDetached")] == [reasons.LEFT_OUT]
+    (event,) = world.events_named("ConsumerDetached")
+    assert event.reason == reasons.LEFT_OUT
+    (told,) = world.effects
+    assert isinstance(told, Settled)
+    (returned,) = world.events_named("Returned")
+    assert told.messages == (returned.row[events.MESSAGE],)
+    assert (told.reason, told.gate) == (reasons.LEFT_OUT, returned.lsn)
     world.check()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
+from daybook.engine.effects import Detached
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.facts.events import SHOWN
@@ -379,7 +380,11 @@ def test_the_end_of_its_queue_is_its_end(world: World) -> None:
     world.begin(connection)
     world.ack(browser, world.taken(browser)[0].message, transaction="t")
     world.ok(c.DeleteQueue("orders", force=True))
-    assert world.taken_bodies(browser) == [END]
+    (event,) = world.events_named("ConsumerDetached")
+    (told,) = world.effects
+    assert isinstance(told, Detached)
+    assert (told.consumer.id, told.reason) == (browser, reasons.QUEUE_REMOVED)
+    assert (told.gate, told.text) == (event.lsn, "queue 'orders' was deleted")
     assert browser not in world.state.consumers
     refused = world.handle(c.Commit(connection, "t"))
     assert isinstance(refused, Refusal)

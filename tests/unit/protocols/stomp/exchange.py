@@ -50,7 +50,7 @@ class Client:
                 consumer, *delivery = effect
                 consumer.receiver.deliver(*delivery)
             else:
-                effect.hand_to(effect.consumer.receiver)
+                effect.hand_to(effect.consumer.receiver, NOW)
         broker.effects.clear()
         frames = b"".join(self.session.out).split(b"\0")
         self.session.out.clear()

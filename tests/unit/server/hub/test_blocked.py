@@ -1,6 +1,7 @@
 """Blocked peers in the hub: not read, let go on in order, told of, missed when gone."""
 
-from daybook.engine.commands import ChangeSettings, PurgeQueue
+from daybook.engine.commands import ChangeSettings, CreateQueue, DropUnlisted, PurgeQueue
+from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.settings.setting_keys import Matches
 from daybook.server.hub.blocked import WAKES_AT_A_TIME
 from tests.unit.server.hub.test_hub import Bench, Client
@@ -174,3 +175,24 @@ def test_a_slow_disk_shows() -> None:
     bench.run()
     status = bench.hub.status()
     assert (status["sync_ms_running"], status["producers_slowed_ms"]) == (0.0, 0.0)
+
+
+def test_a_blocked_peer_whose_queue_goes_hears_why_and_waits_no_more() -> None:
+    bench = full()
+    settings: Matches = {**LIMIT, "#": {"config-delete-queues": "FORCE"}}
+    bench.hub.request(ChangeSettings(settings))
+    bench.hub.request(CreateQueue("b", QueueDefinition(name="b"), configured=True))
+    client = bench.connect()
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/b\n\n\0")
+    client.message(b"x", receipt="x")
+    bench.run()
+    assert bench.hub.blocked.count == 1
+    nothing: frozenset[str] = frozenset()
+    bench.hub.request(DropUnlisted(nothing, nothing, nothing))
+    bench.run()
+    assert client.transport.take().startswith(b"ERROR\nmessage:queue 'b' was deleted")
+    assert bench.hub.blocked.count == 0
+    assert client.transport.closed_after_ms is not None
+    assert bench.hub.broker.state.consumers == {}
+    purge(bench)
+    assert bench.hub.broker.state.queue_by_name["a"].message_count == 0
