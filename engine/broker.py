@@ -300,7 +300,7 @@ class Broker(Core):
         """Return the ids of a connection's consumers, or of their bundles, that have a message in
         flight.
 
-        None if the connection was not opened with `finds_holders`.
+        None unless consumers of it settle by message (`engine.commands.Attach`).
         """
         known = self.state.connections.get(connection)
         if known is None or known.holders is None:

@@ -32,9 +32,8 @@ class Command(msgspec.Struct, gc=False):
 class OpenConnection(Command):
     """A peer logged in. Answered with the connection's id.
 
-    `room` is how many bytes of deliveries may be on their way between engine and socket.
-    `finds_holders` is for protocols that settle by a message's id alone (`Broker.holders`). `host`
-    is the virtual host; names in commands of the connection are full names on it (ADR 58).
+    `room` is how many bytes of deliveries may be on their way between engine and socket. `host` is
+    the virtual host; names in commands of the connection are full names on it (ADR 58).
     """
 
     protocol: str
@@ -42,7 +41,6 @@ class OpenConnection(Command):
     user: str
     client_id: str = ""
     room: int = 1 << 20
-    finds_holders: bool = False
     host: str = "default"
 
 
@@ -96,17 +94,21 @@ class Attach(Command, gc=True):
     Which queue: `queue` if given (fully qualified name, on `address`); the durable subscription
     named `durable_name` if given (created, or rebound to `address` and `filter`); else an anycast
     queue named as the address (`routing_type` ANYCAST) or a temporary queue on the address
-    (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent.
-    Messages are delivered while one of the two credits, of messages and of bytes of bodies, is
-    positive; `credit_policy` says how it returns (`engine.facts.settlements`); `Credit` always
-    gives more. Consumers with a lower `priority` get what those with a higher one cannot take. A
-    subscription with `no_local` gets no messages of its own connection (`engine.state.no_local`).
-    The first consumer of a queue that is `exclusive` gets everything from it. With `from_sequence`
-    it gets only messages with this id or a higher one; -1: only new ones. One that `browses` takes
-    none (`engine.dispatch.browsers`), and ends when it has read all, unless it `listens` for more.
-    `receiver` is handed back in effects and means nothing to the engine. A queue that this creates
-    gets, from the history of the address, only what came after the event `after` and since the time
-    `since`, in milliseconds since 1970; `NO_HISTORY` as `after` is for none.
+    (MULTICAST). `acknowledges` false means that a delivery counts as acknowledged when it is sent;
+    `cumulative` says that its client settles all deliveries up to one. A client that settles by the
+    id of a message alone (`settles_by_message`) has `Broker.holders` find its consumer. Messages
+    are delivered while one of the two credits, of messages and of bytes of bodies, is positive;
+    `credit_policy` says how it returns (`engine.facts.settlements`); `Credit` always gives more.
+    With `credits_early` it returns as soon as a delivery is accepted in a transaction, before the
+    commit. `tells_retained` marks what the address remembered for it. Consumers with a lower
+    `priority` get what those with a higher one cannot take. A subscription with `no_local` gets no
+    messages of its own connection (`engine.state.no_local`). The first consumer of a queue that is
+    `exclusive` gets everything from it. With `from_sequence` it gets only messages with this id or
+    a higher one; -1: only new ones. One that `browses` takes none (`engine.dispatch.browsers`), and
+    ends when it has read all, unless it `listens` for more. `receiver` is handed back in effects
+    and means nothing to the engine. A queue that this creates gets, from the history of the
+    address, only what came after the event `after` and since the time `since`, in milliseconds
+    since 1970; `NO_HISTORY` as `after` is for none.
     """
 
     connection: int
@@ -117,7 +119,10 @@ class Attach(Command, gc=True):
     durable_name: str | None = None
     filter: str = ""
     acknowledges: bool = True
-    ack_mode: str = "client-individual"
+    cumulative: bool = False
+    settles_by_message: bool = False
+    credits_early: bool = False
+    tells_retained: bool = False
     credit_policy: int = BY_SETTLEMENT
     credit_messages: int = 655_360
     credit_bytes: int = 655_360

@@ -11,18 +11,22 @@ from typing import Final, Protocol, TypeAlias
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.consumer import Consumer
 
-Delivered: TypeAlias = tuple[Consumer, Message, int, bool, int]
-"""A delivery: consumer, message, the number of the attempt, whether it may have been delivered
-before, and the gate."""
+REDELIVERED: Final = 1
+"""Mark of a delivery: there may have been one of the message before, even if that did not count."""
+RETAINED: Final = 2
+"""Mark of a delivery: the address remembered the message for its queue, and the consumer wants to
+know (`engine.commands.Attach.tells_retained`)."""
+
+Delivered: TypeAlias = tuple[Consumer, Message, int, int, int]
+"""A delivery: consumer, message, the number of the attempt, the marks, and the gate."""
 
 
 class Receiver(Protocol):
     """What a consumer's deliveries are handed to (`engine.commands.Attach.receiver`): it has a
     method for each kind of effect."""
 
-    def deliver(self, message: Message, count: int, redelivered: bool, gate: int) -> None:
-        """Take a delivery, the count-th attempt; `redelivered` says that there may have been one
-        before, even if that did not count."""
+    def deliver(self, message: Message, count: int, marks: int, gate: int) -> None:
+        """Take a delivery, the count-th attempt."""
         ...
 
     def browsed(self) -> None:

@@ -37,7 +37,7 @@ class BrokerPort(Protocol):
     def holders(self, connection: int, message: int) -> Sequence[int]:
         """Return the ids of a connection's consumers that have a message in flight.
 
-        The connection must have been opened with `finds_holders`.
+        Those that settle by message alone (`engine.commands.Attach`).
         """
         ...
 

@@ -58,8 +58,6 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     connection = core.state.connections[lsn]
     connection.room = command.room
     connection.unacked_max = core.unacked_max
-    if command.finds_holders:
-        connection.holders = {}
     return lsn
 
 

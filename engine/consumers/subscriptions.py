@@ -27,7 +27,7 @@ from daybook.engine.effects import Detached, Settled
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
-from daybook.engine.facts.settlements import BY_GRANT
+from daybook.engine.facts.settlements import BY_GRANT, ack_mode_of
 from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.names.names import DURABLE, plain
 from daybook.engine.queues.consumer import Bundle, Consumer, InFlightIndex, Tour
@@ -120,7 +120,9 @@ def begin_consuming(
         consumer.passed = dict.fromkeys(range(PRIORITIES), consumer.first - 1)
         queue.has_passed = True
     consumer.receiver = command.receiver
-    if connection.holders is not None:
+    if command.settles_by_message:
+        if connection.holders is None:
+            connection.holders = {}
         consumer.index = InFlightIndex(connection.holders)
     if bundle is not None:
         bundle.join(consumer)
@@ -145,9 +147,12 @@ def begin_consuming(
 def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: int) -> Consumer:
     """Record the new consumer, maybe of a bundle, and give it its credit."""
     detail = details.ConsumerAttachedDetail(
-        subscription=command.subscription, ack_mode=command.ack_mode, filter=own_filter,
-        priority=command.priority, exclusive=command.exclusive, browses=command.browses,
-        first=sequences.first_of(core, command.from_sequence),
+        subscription=command.subscription,
+        ack_mode=ack_mode_of(
+            acknowledges=command.acknowledges, cumulative=command.cumulative
+        ),
+        filter=own_filter, priority=command.priority, exclusive=command.exclusive,
+        browses=command.browses, first=sequences.first_of(core, command.from_sequence),
     )  # fmt: skip
     consumer_id = core.next_lsn
     core.budget.spent += len(own_filter) >> TEXT_SHIFT
@@ -162,6 +167,8 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: 
     core.budget.spent += ATTACH_UNITS
     consumer = core.state.consumers[consumer_id]
     consumer.acknowledges = command.acknowledges
+    consumer.credits_early = command.credits_early
+    consumer.tells_retained = command.tells_retained
     consumer.credit_policy = command.credit_policy
     consumer.credit_messages = command.credit_messages
     consumer.credit_bytes = command.credit_bytes

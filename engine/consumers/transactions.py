@@ -192,8 +192,8 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
     for consumer, entry in zip(owners, chosen, strict=True):
         hold_for(consumer, entry, transaction.name)
         consumer.attempted.add(entry.message.id)
-        # Apollo: an acknowledgement in a transaction gives credit without consuming.
-        if command.outcome == ACCEPTED and entry.message.id not in consumer.credited:
+        is_early = consumer.credits_early and command.outcome == ACCEPTED
+        if is_early and entry.message.id not in consumer.credited:
             if consumer.bundle is not None:
                 consumer.bundle.restore(entry.message.body_bytes)
             restore_credit(consumer, entry)

@@ -34,8 +34,12 @@ OUTCOMES: Final[dict[int, int]] = {
 """The reason of the event that records each outcome."""
 
 AUTO: Final = "auto"
-"""The acknowledgement mode of a consumer that does not acknowledge: each delivery is accepted when
-it is made."""
+"""How events name a consumer that does not acknowledge: each delivery is accepted when it is
+made."""
+CUMULATIVE: Final = "client"
+"""How they name one whose client settles all deliveries up to one."""
+ONE_BY_ONE: Final = "client-individual"
+"""How they name one whose client settles each delivery by itself."""
 
 # When an attempt counts.
 ALWAYS: Final = 0
@@ -59,6 +63,13 @@ class End(NamedTuple):
     counts: int
     dead_letters: int
     delays: bool
+
+
+def ack_mode_of(*, acknowledges: bool, cumulative: bool) -> str:
+    """Return how events name the way in which a consumer acknowledges."""
+    if not acknowledges:
+        return AUTO
+    return CUMULATIVE if cumulative else ONE_BY_ONE
 
 
 USUAL: Final = End(ALWAYS, WHEN_USED_UP, delays=True)

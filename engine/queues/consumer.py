@@ -84,8 +84,7 @@ class Connection:
 
     `unacked_bytes` is derived: the size of its deliveries in flight. Once it reaches `unacked_max`
     the connection is `sated` and gets nothing more until much of it was settled. `holders` are its
-    consumers by the id of the messages they have in flight, None if its protocol does not need
-    them.
+    consumers by the id of the messages they have in flight, None if none of them needs that.
     """
 
     __slots__ = (

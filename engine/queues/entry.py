@@ -126,9 +126,10 @@ class Taker:
 
     __slots__ = (
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
-        "credit_bytes", "credit_messages", "credit_policy", "credited", "drained", "exclusive",
-        "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed", "priority",
-        "receiver", "settled_lsn", "shown", "subscription", "unacked", "user",
+        "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early", "drained",
+        "exclusive", "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed",
+        "priority", "receiver", "settled_lsn", "shown", "subscription", "tells_retained", "unacked",
+        "user",
     )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection_id: int, user: str) -> None:
@@ -147,6 +148,8 @@ class Taker:
         self.unacked: dict[int, Entry] = {}
         # Volatile from here on.
         self.acknowledges = True
+        self.credits_early = False
+        self.tells_retained = False
         self.credit_policy = BY_SETTLEMENT
         self.credit_messages = 0
         self.credit_bytes = 0

@@ -1,10 +1,11 @@
 """Handing an entry to a consumer: makes one delivery."""
 
 from daybook.engine.core.core import DELIVERY_COUNT_MAX, Core
+from daybook.engine.effects import REDELIVERED, RETAINED
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.facts.reasons import AUTOMATIC
 from daybook.engine.messages.content import codec_of, view_of
-from daybook.engine.messages.headers import RETAIN, RETAIN_ASKED, RETAINED
+from daybook.engine.messages.headers import RETAIN, RETAIN_ASKED
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import Entry
@@ -79,23 +80,23 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
         lsn = core.early_gate(message)
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
-    core.effects.append((consumer, message, delivery_count, redelivered, lsn))
-    if message.id <= consumer.queue.retained_until:
-        mark_if_retained(core, message)
+    marks = REDELIVERED if redelivered else 0
+    if message.id <= consumer.queue.retained_until and is_told_retained(consumer, message):
+        marks |= RETAINED
+    core.effects.append((consumer, message, delivery_count, marks, lsn))
 
 
-def mark_if_retained(core: Core, message: Message) -> None:
-    """Mark the delivery that was made last if the sender had asked to retain its message, which was
-    sent before the queue existed."""
-    if view_of(message).get(RETAIN) in RETAIN_ASKED:
-        mark_last(core, RETAINED)
+def is_told_retained(consumer: Consumer, message: Message) -> bool:
+    """Whether a consumer wants to know that a message was retained, and its sender had asked for
+    that; it was sent before the queue of the consumer existed."""
+    return consumer.tells_retained and view_of(message).get(RETAIN) in RETAIN_ASKED
 
 
 def mark_last(core: Core, name: str) -> None:
     """Set a header to true in the delivery that was made last; the message stays as it is."""
     last = core.effects[-1]
     assert isinstance(last, tuple)
-    consumer, message, count, redelivered, gate = last
+    consumer, message, count, marks, gate = last
     headers = codec_of(message.flags).marked(message.headers, name)
     marked = Message(
         message.id, message.address_id, message.priority, message.flags, message.expires, headers,
@@ -103,4 +104,4 @@ def mark_last(core: Core, name: str) -> None:
     )  # fmt: skip
     if message.chunks:
         marked.enlarge(message.chunks, message.body_bytes)
-    core.effects[-1] = (consumer, marked, count, redelivered, gate)
+    core.effects[-1] = (consumer, marked, count, marks, gate)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final
 
 from daybook.engine.core.core import Core
+from daybook.engine.effects import RETAINED
 from daybook.engine.facts import events
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.messages.message import PRIORITIES
@@ -23,7 +24,7 @@ from daybook.engine.queues.level_scan import behind
 from daybook.engine.queues.queue import Queue
 from daybook.engine.routing.departures import expire
 from daybook.engine.routing.expiry import is_expired
-from daybook.engine.settling.delivery import can_take, mark_if_retained
+from daybook.engine.settling.delivery import can_take, is_told_retained
 from daybook.engine.topology.shown import drop_shown, keep_shown
 
 SHOW_UNITS: Final = 2
@@ -168,9 +169,8 @@ def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
         lsn = core.early_gate(message)
     elif not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
-    core.effects.append((consumer, message, 1, False, lsn))
-    if message.id <= queue.retained_until:
-        mark_if_retained(core, message)
+    is_retained = message.id <= queue.retained_until and is_told_retained(consumer, message)
+    core.effects.append((consumer, message, 1, RETAINED if is_retained else 0, lsn))
 
 
 def end_showing(core: Core, entry: Entry, reason: int) -> int:

@@ -11,6 +11,7 @@ from daybook.engine.core.core import Core
 from daybook.engine.effects import Browsed
 from daybook.engine.facts import details, events
 from daybook.engine.facts.definitions import ANYCAST, AddressDefinition, QueueDefinition
+from daybook.engine.facts.settlements import ack_mode_of
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.consumer import Bundle, Connection, Consumer
 from daybook.engine.queues.queue import Address, Queue
@@ -93,7 +94,7 @@ def begin(
     detail = details.BundleOpenedDetail(
         subscription=template.subscription,
         destinations=tuple(each.queue or each.address for each in parts),
-        ack_mode=template.ack_mode,
+        ack_mode=ack_mode_of(acknowledges=template.acknowledges, cumulative=template.cumulative),
         filter=template.filter,
     )
     core.budget.spent += len(template.filter) >> TEXT_SHIFT

@@ -37,7 +37,7 @@ from daybook.protocols.stomp.wire.frames import (
 )
 from daybook.protocols.stomp.wire.handshake import Handshake
 from daybook.protocols.stomp.wire.options import StompOptions
-from daybook.protocols.stomp.wire.versions import TEXTS, V10, V12
+from daybook.protocols.stomp.wire.versions import TEXTS, V12
 
 _US_PER_MS: Final = 1000
 
@@ -137,7 +137,7 @@ class Conversation(Output):
         answer = self.do(
             OpenConnection(
                 self._protocol(), self._caller.name, user, shake.client_id, room,
-                finds_holders=self.version == V10, host=shake.host,
+                host=shake.host,
             ),
             now,
         )  # fmt: skip

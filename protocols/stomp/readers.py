@@ -26,11 +26,11 @@ class Reader(Subscription):
         self._browses: bool = request.reading.browses
         self._sequence: bytes = f"{name}:".encode() if name else b""
 
-    def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
+    def deliver(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
         """Write MESSAGE, with its sequence number."""
         if self._sequence:
             self._before_id = b"%b%b%d\nmessage-id:" % (self._before, self._sequence, message.id)
-        super().deliver(message, count, redelivered, gate)
+        super().deliver(message, count, marks, gate)
 
     def detached(self, reason: int, text: str, gate: int, now: int) -> None:
         """End a browse with its queue; other readers are as all subscriptions."""

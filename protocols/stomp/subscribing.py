@@ -36,7 +36,7 @@ class SubscribeRequest:
     __slots__ = (
         "ack_mode", "after", "credit_bytes", "credit_messages", "credit_policy", "destination",
         "durable_name", "exclusive", "filter", "id", "key", "no_local", "options", "priority",
-        "reading", "since", "targets",
+        "reading", "settles_by_message", "since", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,8 @@ class SubscribeRequest:
         self.id: str | None = required(head, "id") if id_required else None
         self.key: tuple[str, str] = subscription_key(self.id, self.destination)
         wanted_type = values.get(synonyms.SUBSCRIPTION_TYPE.chosen(values))
+        # Where subscriptions need no id, ACK names none either.
+        self.settles_by_message: bool = not needs_id
         self.options: StompOptions = options
         self.targets: list[Target] = composite_subscribing.targets_of(
             self.destination, wanted_type, options, connection
@@ -118,7 +120,10 @@ class SubscribeRequest:
             durable_name=self.durable_name,
             filter=self.filter,
             acknowledges=self.ack_mode != AUTO,
-            ack_mode=self.ack_mode,
+            cumulative=self.ack_mode == CLIENT,
+            settles_by_message=self.settles_by_message,
+            credits_early=True,
+            tells_retained=True,
             credit_policy=self.credit_policy,
             credit_messages=self.credit_messages,
             credit_bytes=self.credit_bytes,

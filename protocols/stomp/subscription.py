@@ -6,6 +6,7 @@ Must never know queues or decide anything: a delivery that arrives here was deci
 from itertools import islice
 from typing import Final
 
+from daybook.engine.effects import REDELIVERED, RETAINED
 from daybook.engine.facts.events import FORMAT, GROUPED
 from daybook.engine.facts.formats import FORMAT_SHIFT, LINES
 from daybook.engine.facts.reasons import ADMINISTRATION
@@ -123,23 +124,16 @@ class Subscription:
             return size
         return -1 if 0 < message <= self.forgotten else None
 
-    def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
-        """Write MESSAGE for the count-th attempt; it waits until LSN `gate` is durable.
-
-        `redelivered` says that it may have been delivered before, even if that did not count.
-        """
+    def deliver(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
+        """Write MESSAGE for the count-th attempt; it waits until LSN `gate` is durable."""
         if not self.is_open:
             return
         output = self.output
         headers = message.headers
         # What one plan sent has the same headers, the same object for as long as it is in memory.
         headers = self._headers_out if headers is self._headers else self._express(headers, message)
-        if count > 1:
-            headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
-        elif redelivered:
-            headers = b"redelivered:true\n" + headers
-        if redelivered and output.options.add_redeliveries_header:
-            headers = self._redeliveries(count) + headers
+        if marks:
+            headers = self._marked(headers, count, marks)
         number = message.id
         body = message.body
         if message.flags & FORMAT != LINES and not message.chunks:
@@ -174,6 +168,20 @@ class Subscription:
 
     def browsed(self) -> None:
         """Ignore the end of a browse: only readers browse."""
+
+    def _marked(self, headers: bytes, count: int, marks: int) -> bytes:
+        """Return headers behind the lines for the marks of a delivery."""
+        if marks & RETAINED:
+            headers = b"retained:true\n" + headers
+        if not marks & REDELIVERED:
+            return headers
+        if count > 1:
+            headers = b"redelivered:true\ndelivery-count:%d\n%b" % (count, headers)
+        else:
+            headers = b"redelivered:true\n" + headers
+        if self.output.options.add_redeliveries_header:
+            headers = self._redeliveries(count) + headers
+        return headers
 
     def _redeliveries(self, count: int) -> bytes:
         """Return the line about a redelivery, which did not count if `count` is 1."""

@@ -422,8 +422,8 @@ class Hub:
         last = None
         for effect in effects:
             if isinstance(effect, tuple):
-                consumer, message, delivery_count, redelivered, gate = effect
-                consumer.receiver.deliver(message, delivery_count, redelivered, gate)
+                consumer, message, delivery_count, marks, gate = effect
+                consumer.receiver.deliver(message, delivery_count, marks, gate)
             else:
                 consumer = effect.consumer
                 effect.hand_to(consumer.receiver, now)

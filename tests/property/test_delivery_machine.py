@@ -309,20 +309,22 @@ class DeliveryMachine(RuleBasedStateMachine):
         name=st.sampled_from((*QUEUES, "dead")),
         credit=st.integers(0, 4),
         grants=st.booleans(),
+        early=st.booleans(),
         data=st.data(),
     )
-    def attach(self, name: str, credit: int, grants: bool, data: Any) -> None:
+    def attach(self, name: str, credit: int, grants: bool, early: bool, data: Any) -> None:
         if len(self.model.consumers) == 4:
             return
         connection = data.draw(st.sampled_from(self.connections))
         number = self.world.broker.next_lsn
         peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
-        peer.update(held={}, credited=set(), attempted=set(), grants=grants, had=0)
+        peer.update(held={}, credited=set(), attempted=set(), grants=grants, early=early, had=0)
         self.model.consumers[number] = peer
         policy = BY_GRANT if grants else BY_SETTLEMENT
         command = Attach(
-            connection, name, credit_policy=policy, credit_messages=credit, credit_bytes=0
-        )
+            connection, name, credit_policy=policy, credit_messages=credit, credit_bytes=0,
+            credits_early=early,
+        )  # fmt: skip
         assert self.step(command) == number
 
     @precondition(lambda self: self.model.consumers)
@@ -375,7 +377,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         def hold() -> None:
             peer["held"].update(dict.fromkeys(chosen, True))
             peer["attempted"].update(chosen)
-            if ok:
+            if ok and peer["early"]:
                 new = [each for each in chosen if each not in peer["credited"]]
                 peer["credit"] += 0 if peer["grants"] else len(new)
                 peer["credited"].update(chosen)

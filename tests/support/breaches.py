@@ -29,7 +29,7 @@ def _world(**matches: dict[str, Any]) -> tuple[DoorWorld, int, int]:
     everywhere = {"max-delivery-attempts": 3, "dead-letter-address": "dead"}
     world.settings("decisions", **{"all": everywhere, **matches})
     connection = world.connect()
-    consumer = world.attach(connection, "orders", credit_messages=100, ack_mode="client")
+    consumer = world.attach(connection, "orders", credit_messages=100, cumulative=True)
     return world, connection, consumer
 
 
@@ -296,7 +296,7 @@ def another_persistence() -> Planted:
 def automatic_by_the_client() -> Planted:
     """An automatic acknowledgement has the reason of those by clients."""
     world, connection, _ = _world()
-    world.attach(connection, "mails", credit_messages=9, acknowledges=False, ack_mode="auto")
+    world.attach(connection, "mails", credit_messages=9, acknowledges=False)
     world.send("mails", b"a", connection)
     event = _named(world, "Acknowledged")
     row = changed(event.row, reason=reasons.BY_CONSUMER)

@@ -28,7 +28,7 @@ from daybook.engine.commands import (
     Start,
 )
 from daybook.engine.core.core import Options
-from daybook.engine.effects import Browsed, Effect
+from daybook.engine.effects import REDELIVERED, RETAINED, Browsed, Effect
 from daybook.engine.entries import arrivals
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
@@ -86,6 +86,7 @@ class Delivery(NamedTuple):
     body: bytes
     headers: bytes
     redelivered: bool
+    retained: bool = False
 
 
 def end_of_browse(consumer: int) -> Delivery:
@@ -203,12 +204,13 @@ class World:
             if not isinstance(effect, tuple):
                 self.effects.append(effect)
                 continue
-            consumer, message, count, redelivered, gate = effect
+            consumer, message, count, marks, gate = effect
             self.deliveries.append(
                 Delivery(
-                    consumer.id, message.id, count, gate, message.body, message.headers, redelivered
+                    consumer.id, message.id, count, gate, message.body, message.headers,
+                    bool(marks & REDELIVERED), bool(marks & RETAINED),
                 )
-            )
+            )  # fmt: skip
         self.broker.effects.clear()
         batch = self.broker.take()
         if batch is not None:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from daybook.engine.commands import Detach
+from daybook.engine.effects import REDELIVERED
 from daybook.engine.messages.content import view_of
 from daybook.protocols.port import DeliveredMessage, Pull
 from tests.support.links.wire import frame
@@ -22,7 +23,7 @@ DELIVERY_BYTES: Final = 256
 class Delivery:
     """A message on its way out. `done` counts chunks that were pulled, `left` is the rest."""
 
-    def __init__(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
+    def __init__(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
         view = view_of(message)
         self.id: Final = message.id
         self.gate: Final = gate
@@ -31,7 +32,7 @@ class Delivery:
             "properties": view.properties,
             "typed": has_typed_body(message.flags, message.headers),
             "count": count,
-            "redelivered": redelivered,
+            "redelivered": bool(marks & REDELIVERED),
         }
         self.chunks: Final = message.chunks
         self.done = 0
@@ -73,9 +74,9 @@ class Outgoing:
 
     # ---- from the engine and the hub
 
-    def deliver(self, message: DeliveredMessage, count: int, redelivered: bool, gate: int) -> None:
+    def deliver(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
         """Take a delivery."""
-        self._deliveries.append(Delivery(message, count, redelivered, gate))
+        self._deliveries.append(Delivery(message, count, marks, gate))
         self.session.pump()
 
     def drained(self, unused: int, total: int) -> None:

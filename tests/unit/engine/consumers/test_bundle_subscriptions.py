@@ -156,7 +156,9 @@ def test_a_message_that_came_by_two_ways_is_two_deliveries(world: World) -> None
 
 def test_in_a_transaction(world: World) -> None:
     connection = world.connect()
-    bundle = world.attach_all(connection, *ABC, credit_messages=3, credit_bytes=0)
+    bundle = world.attach_all(
+        connection, *ABC, credit_messages=3, credit_bytes=0, credits_early=True
+    )
     sent = fill(world, "a", "b", "c", "a")
     world.begin(connection)
     world.ack(bundle, sent[1], cumulative=True, transaction="t")
@@ -324,8 +326,8 @@ def test_filters_and_priorities_are_those_of_all_parts(world: World) -> None:
 
 
 def test_holders_in_a_connection_that_settles_by_messages(world: World) -> None:
-    connection = world.connect(finds_holders=True)
-    bundle = world.attach_all(connection, "a", "b")
+    connection = world.connect()
+    bundle = world.attach_all(connection, "a", "b", settles_by_message=True)
     sent = fill(world, "b")
     assert world.broker.holders(connection, sent[0]) == [bundle]
     found = world.broker.consumer_of(bundle, sent[0])

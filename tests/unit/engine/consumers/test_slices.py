@@ -352,8 +352,13 @@ def test_what_a_rollback_lets_go_is_settled_in_its_order(world: World) -> None:
 
 
 def test_who_has_a_message_is_known_without_a_walk(world: World) -> None:
-    connection = world.connect(finds_holders=True)
-    consumers = [world.attach(connection, "news", routing_type=MULTICAST) for _ in range(3)]
+    connection = world.connect()
+    consumers = [
+        world.attach(connection, "news", routing_type=MULTICAST, settles_by_message=True)
+        for _ in range(3)
+    ]
+    # One that does not settle so is not found.
+    world.attach(connection, "news", routing_type=MULTICAST)
     message = world.send("news", b"1", routing_type=MULTICAST)
     assert world.broker.holders(connection, message) == consumers
     world.ack(consumers[1], message)

@@ -14,7 +14,7 @@ from tests.support.world import World
 def test_attaching_creates_an_anycast_queue(world: World) -> None:
     connection = world.connect()
     lsn = world.broker.lsn
-    consumer = world.attach(connection, "q", subscription="7", ack_mode="client")
+    consumer = world.attach(connection, "q", subscription="7", cumulative=True)
     assert world.names_since(lsn) == ["AddressCreated", "QueueCreated", "ConsumerAttached"]
     assert world.journal[-1].lsn == consumer
     detail = world.journal[-1].decoded

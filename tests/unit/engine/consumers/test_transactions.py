@@ -104,7 +104,7 @@ def test_acknowledging_in_a_transaction_gives_credit_once(world: World) -> None:
     connection = world.connect()
     for number in range(6):
         world.send("q", b"%d" % number)
-    consumer = world.attach(connection, "q", credit_messages=1, credit_bytes=0)
+    consumer = world.attach(connection, "q", credit_messages=1, credit_bytes=0, credits_early=True)
     (first,) = world.taken()
     world.begin(connection)
     world.ack(consumer, first.message, transaction="t")
@@ -117,6 +117,31 @@ def test_acknowledging_in_a_transaction_gives_credit_once(world: World) -> None:
     world.commit(connection)
     assert world.taken() == []
     assert world.state.consumers[consumer].credit_messages == 0
+
+
+def test_without_asking_for_that_it_gives_credit_at_commit(world: World) -> None:
+    connection = world.connect()
+    for number in range(3):
+        world.send("q", b"%d" % number)
+    for name in ("q", "several"):
+        values = {"credit_messages": 1, "credit_bytes": 0}
+        if name == "q":
+            consumer = world.attach(connection, "q", **values)
+        else:
+            consumer = world.attach_all(connection, "q", "r", **values)
+        (first,) = world.taken()
+        world.begin(connection)
+        world.ack(consumer, first.message, transaction="t")
+        assert world.taken() == []
+        world.abort(connection)
+        assert world.taken() == []
+        world.begin(connection)
+        world.ack(consumer, first.message, transaction="t")
+        world.commit(connection)
+        (second,) = world.taken()
+        world.detach(consumer)
+        assert second.message != first.message
+    world.check()
 
 
 def test_a_rejection_in_a_transaction_gives_credit_at_commit(world: World) -> None:

@@ -227,10 +227,14 @@ def test_administration_forgets_purges_and_does_not_delete(world: World) -> None
 
 def test_deliveries_say_which_were_retained(world: World) -> None:
     put(world, b"1", headers={"retain": "true"})
-    consumer = world.attach(world.connect(), "news", routing_type=MULTICAST)
+    connection = world.connect()
+    told = world.attach(connection, "news", routing_type=MULTICAST, tells_retained=True)
+    other = world.attach(connection, "news", routing_type=MULTICAST)
     put(world, b"2", headers={"retain": "set"})
-    found = [(each.body, b"retained:true\n" in each.headers) for each in world.taken(consumer)]
-    assert found == [(b"1", True), (b"2", False)]
+    taken = world.taken()
+    for consumer, expected in ((told, True), (other, False)):
+        found = [(each.body, each.retained) for each in taken if each.consumer == consumer]
+        assert found == [(b"1", expected), (b"2", False)]
 
 
 def test_slices_of_a_wildcard_recall_and_a_restart_in_it(world: World) -> None:

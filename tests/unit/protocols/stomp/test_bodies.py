@@ -136,7 +136,7 @@ def test_a_large_message_is_said_around_the_place_of_its_body(version: str | Non
     subscription = peer.subscribed()
     subscription.deliver(FakeMessage(8, b"destination:a\n", chunks=(5, 7)), 1, False, 9)
     subscription.deliver(FakeMessage(10, b"destination:a\n", b"small"), 1, False, 4)
-    subscription.deliver(FakeMessage(11, b"destination:a\n", chunks=(3, 12)), 2, False, 0)
+    subscription.deliver(FakeMessage(11, b"destination:a\n", chunks=(3, 12)), 2, True, 0)
     output = b"".join(session.out)
     first, second = session.bodies
     assert first == Body(output.index(b"\n\n\0") + 2, (5, 7), 20, 8, subscription.consumer)

@@ -23,7 +23,9 @@ def test_defaults() -> None:
     command = attached("id:s\ndestination:/queue/a")
     assert (command.connection, command.address, command.subscription) == (1, "a", "s")
     assert (command.queue, command.routing_type, command.durable_name) == (None, "anycast", None)
-    assert (command.acknowledges, command.ack_mode, command.filter) == (False, "auto", "")
+    assert (command.acknowledges, command.cumulative, command.filter) == (False, False, "")
+    assert command.credits_early
+    assert command.tells_retained
     assert (command.credit_messages, command.credit_bytes) == (655_360, 655_360)
 
 
@@ -32,7 +34,8 @@ def test_defaults() -> None:
 def test_ack_modes(version: str | None, mode: str) -> None:
     command = attached(f"id:s\ndestination:/queue/a\nack:{mode}", version)
     assert command.acknowledges == (mode != "auto")
-    assert command.ack_mode == mode
+    assert command.cumulative == (mode == "client")
+    assert command.settles_by_message == (version is None)
     assert command.receiver.cumulative == (mode == "client")
 
 

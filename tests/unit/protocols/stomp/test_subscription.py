@@ -2,6 +2,7 @@
 
 import pytest
 
+from daybook.engine.effects import REDELIVERED, RETAINED
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.facts.values import Value
 from daybook.engine.messages import headers
@@ -50,6 +51,22 @@ def test_1_0_without_id() -> None:
     assert output == (
         b"MESSAGE\nmessage-id:77\ndestination:/queue/orders\ncontent-length:2\nx:y\n\nok\0"
     )
+
+
+@pytest.mark.parametrize(
+    ("marks", "lines"),
+    [
+        (0, b""),
+        (REDELIVERED, b"redelivered:true\n"),
+        (RETAINED, b"retained:true\n"),
+        (REDELIVERED | RETAINED, b"redelivered:true\nretained:true\n"),
+    ],
+)
+def test_marks(marks: int, lines: bytes) -> None:
+    peer = connected("1.1")
+    peer.send(b"SUBSCRIBE\nid:s\ndestination:/queue/a\n\n\0")
+    peer.subscribed().deliver(FakeMessage(77, STORED, b"ok"), 1, marks, 0)
+    assert peer.taken().partition(b"message-id:77\n")[2] == lines + STORED + b"\nok\0"
 
 
 def test_redelivered() -> None:
@@ -108,7 +125,7 @@ def test_the_id_is_escaped(version: str, shown: bytes) -> None:
 
 def test_gate_only_rises() -> None:
     _, peer = delivered("1.2", "auto", FakeMessage(77, STORED))
-    peer.subscribed().deliver(FakeMessage(78, STORED), 1, False, 5)
+    peer.subscribed().deliver(FakeMessage(78, STORED), 1, 0, 5)
     assert peer.session.gate == 1234
 
 
