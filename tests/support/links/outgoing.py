@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daybook.engine.commands import Detach
 from daybook.engine.effects import REDELIVERED
+from daybook.engine.facts.reasons import REASONS
 from daybook.engine.messages.content import view_of
 from daybook.protocols.port import DeliveredMessage, Pull
 from tests.support.links.wire import frame
@@ -86,6 +87,16 @@ class Outgoing:
     def browsed(self) -> None:
         """Say that everything was browsed."""
         self._say_behind(frame("browsed", self.number))
+
+    def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
+        """Links have one queue, so all that ends does so with them."""
+        raise AssertionError
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """End the link, and nothing else: what waits is gone with the queue."""
+        if self.session.links.get(self.number) is self:
+            self.session.gate = max(self.session.gate, gate)
+            self.session.end_link(self.number, REASONS[reason][0], text)
 
     def _say_behind(self, output: bytes) -> None:
         if self._deliveries:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.commands import ChangeSettings, PurgeQueue
+from daybook.engine.commands import ChangeSettings, CreateQueue, DropUnlisted, PurgeQueue
+from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.queues.queue import StoreError
 from daybook.protocols.port import Caller
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
@@ -127,6 +128,46 @@ def test_a_full_transport_gets_no_more_pieces_until_it_has_drained() -> None:
     bench.hub.drained(receiver.peer)
     bench.run()
     assert body(receiver.heard()) == b"".join(PIECES)
+
+
+def test_a_link_whose_queue_goes_ends_alone_and_when_that_is_durable() -> None:
+    bench = Bench()
+    bench.hub.request(ChangeSettings({"#": {"config-delete-queues": "FORCE"}}))
+    bench.hub.request(CreateQueue("a", QueueDefinition(name="a"), configured=True))
+    sender, receiver = pair(bench)
+    receiver.say("attach", 2, "receiver", "b")
+    receiver.say("flow", 2, 9)
+    sender.say("attach", 2, "sender", "b")
+    bench.run()
+    receiver.heard()
+    nothing: frozenset[str] = frozenset()
+    bench.hub.request(DropUnlisted(nothing, nothing, nothing))
+    bench.turn()
+    assert receiver.heard() == []
+    bench.run()
+    (ended,) = receiver.heard()
+    assert ended[:3] == ["detached", 1, "queue-removed"]
+    assert "queue 'a' was deleted" in ended[3]
+    sender.say("transfer", 2, "t", {}, b"x", False)
+    bench.run()
+    assert [each[:2] for each in receiver.heard()] == [["transfer", 2]]
+
+
+def test_a_drain_is_answered_behind_what_it_delivered() -> None:
+    bench = Bench()
+    sender, receiver = pair(bench)
+    sender.say("transfer", 1, "t", {}, b"x", False)
+    receiver.say("flow", 1, 9, True)
+    bench.run()
+    frames = receiver.heard()
+    assert [each[0] for each in frames] == ["transfer", "drained"]
+    assert frames[1][1:] == [1, 8, 9]
+    sender.say("transfer", 1, "t", {}, b"y", False)
+    bench.run()
+    assert receiver.heard() == []
+    receiver.say("flow", 1, 10)
+    bench.run()
+    assert [each[0] for each in receiver.heard()] == ["transfer"]
 
 
 def test_a_connection_that_ends_forgets_what_it_pulls() -> None:
