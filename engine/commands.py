@@ -238,7 +238,7 @@ class Chunk(Command):
 class Settle(Command):
     """End a delivery with an outcome (`engine.facts.settlements`); `cumulative` also all deliveries
     of the consumer before it. In a transaction the outcome waits for the commit. `error` is what
-    the consumer says of its failure."""
+    the consumer says of its failure, to people, and `condition` the same in a word for programs."""
 
     consumer: int
     message: int
@@ -246,6 +246,7 @@ class Settle(Command):
     transaction: str | None = None
     outcome: int = ACCEPTED
     error: str = ""
+    condition: str = ""
 
 
 class Begin(Command):

@@ -49,6 +49,7 @@ from daybook.engine.settling.settlement import (
     hold_for,
     let_go,
     restore_credit,
+    said_by,
     select,
     unless_lost,
 )
@@ -182,7 +183,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
         return unless_lost(core, command, chosen)
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
-    growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error)
+    growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error) + len(command.condition)
     refusal = check_open(transaction) or _find_memory(core, transaction, growth)
     if refusal is not None:
         return refusal
@@ -399,7 +400,7 @@ def _carry_out(core: Core, transaction: Transaction, position: int, operation: O
         return
     _, entries = transaction.settled[position]
     if operation.outcome != ACCEPTED:
-        give_all_back(core, entries, OUTCOMES[operation.outcome], operation.error)
+        give_all_back(core, entries, OUTCOMES[operation.outcome], said_by(operation))
         return
     for entry in entries:
         acknowledge_entry(core, entry)

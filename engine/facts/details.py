@@ -327,6 +327,14 @@ class HeldDetail(Detail, frozen=True):
     text: str = ""
 
 
+class ReturnedDetail(Detail, frozen=True):
+    """What the consumer said of a delivery that it did not accept: a condition, which programs
+    know, and a text for people; both empty if it said nothing, or if it was not asked."""
+
+    condition: str = ""
+    error: str = ""
+
+
 class ScheduledDetail(Detail, frozen=True):
     """The time before which the message is not delivered, in milliseconds since 1970."""
 

@@ -46,6 +46,7 @@ from daybook.engine.facts.details import (
     QueueDetail,
     RecalledDetail,
     RecallStartedDetail,
+    ReturnedDetail,
     RoutedDetail,
     ScheduledDetail,
     SegmentsRemovedDetail,
@@ -341,7 +342,7 @@ EVENT_TYPES: Final = (
               "The consumer took responsibility; the message left the queue.",
               life=life.leaves(IN_FLIGHT), counter="acknowledged",
               reasons=(why.BY_CONSUMER, why.AUTOMATIC)),
-    EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), None,
+    EventType(RETURNED, "Returned", (*_ENTRY, "consumer", "connection"), ReturnedDetail,
               "A delivery failed or was given back; the message is in its place in the queue "
               "again.",
               life=life.RETURNS,

@@ -14,6 +14,7 @@ from daybook.engine.entries.last_values import remove_if_replaced
 from daybook.engine.entries.rings import note_returned
 from daybook.engine.entries.schedules import schedule
 from daybook.engine.facts import events, reasons
+from daybook.engine.facts.details import ReturnedDetail
 from daybook.engine.facts.events import PERSISTENT, REDELIVERED
 from daybook.engine.facts.reasons import BY_CONSUMER
 from daybook.engine.facts.settlements import (
@@ -28,6 +29,7 @@ from daybook.engine.facts.settlements import (
     WHEN_USED_UP,
     End,
 )
+from daybook.engine.messages.deaths import ERROR_LENGTH_MAX
 from daybook.engine.queues.consumer import Connection, Consumer, InFlightIndex, consumer_of
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.queue import ContentError, Queue
@@ -42,6 +44,9 @@ RETURN_UNITS: Final = 2
 """What a return costs in addition to the command, in units of the budget: it may need a copy."""
 SETTLED_LEAST: Final = 24
 """The least number of deliveries that a settlement ends before others have their turn."""
+CONDITION_LENGTH_MAX: Final = 200
+"""How many characters of a condition are kept."""
+SAID_NOTHING: Final = ReturnedDetail()
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""
 
@@ -80,7 +85,7 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
         return unless_lost(core, command, chosen)
     consumer = consumer_of(chosen[-1])
     core.budget.spent += len(chosen) * RETURN_UNITS
-    lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], command.error)
+    lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], said_by(command))
     return _settled(chosen, command, consumer, lsn)
 
 
@@ -248,8 +253,19 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
     consumer.credit_bytes += message.body_bytes if message.chunks else len(message.body)
 
 
-def give_all_back(core: Core, entries: list[Entry], reason: int, error: str = "") -> int:
-    """End deliveries without success, which are given in order of delivery; `error` is what their
+def said_by(command: Settle) -> ReturnedDetail:
+    """Return what a consumer says of a failure, as far as it is kept."""
+    if not (command.condition or command.error):
+        return SAID_NOTHING
+    return ReturnedDetail(
+        command.condition[:CONDITION_LENGTH_MAX], command.error[:ERROR_LENGTH_MAX]
+    )
+
+
+def give_all_back(
+    core: Core, entries: list[Entry], reason: int, said: ReturnedDetail = SAID_NOTHING
+) -> int:
+    """End deliveries without success, which are given in order of delivery; `said` is what their
     consumer said.
 
     Each returns to its place, is dead-lettered, or is held. Return the LSN that must be durable
@@ -257,6 +273,8 @@ def give_all_back(core: Core, entries: list[Entry], reason: int, error: str = ""
     """
     gate = 0
     end = ENDS.get(reason, USUAL)
+    detail = b"" if said is SAID_NOTHING else events.encode_detail(said)
+    error = ": ".join(filter(None, (said.condition, said.error)))
     returning: list[Entry] = []
     sated: dict[int, Connection] = {}
     for entry in entries:
@@ -285,7 +303,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int, error: str = ""
         except ContentError as trouble:
             why = try_later(core, trouble)
         if why:
-            _give_back(core, entry, reason)
+            _give_back(core, entry, reason, detail)
         if why and not remove_if_replaced(core, consumer.queue, entry):
             hold(core, consumer.queue, entry, reasons.DEAD_LETTER, why)
         consumer.attempted.discard(entry.message.id)
@@ -298,7 +316,7 @@ def give_all_back(core: Core, entries: list[Entry], reason: int, error: str = ""
         assert consumer is not None
         queue = consumer.queue
         delay = delay_after(core, queue, entry, end, _count_after(entry, end))
-        gate = _give_back(core, entry, reason) or gate
+        gate = _give_back(core, entry, reason, detail) or gate
         if queue.definition.keyed_by and remove_if_replaced(core, queue, entry):
             continue
         if delay:
@@ -331,7 +349,7 @@ def delay_after(core: Core, queue: Queue, entry: Entry, end: End, count: int) ->
     return delay_of(settings, entry.delivery_count, entry.message.id)
 
 
-def _give_back(core: Core, entry: Entry, reason: int) -> int:
+def _give_back(core: Core, entry: Entry, reason: int, detail: bytes) -> int:
     consumer = consumer_of(entry)
     assert consumer is not None
     queue = consumer.queue
@@ -342,7 +360,8 @@ def _give_back(core: Core, entry: Entry, reason: int) -> int:
             events.RETURNED, reason, count, queue.address.id, queue.id,
             message.priority, message.flags | REDELIVERED, message.id, consumer.id,
             consumer.connection_id, 0, core.now,
-        )
+        ),
+        detail,
     )  # fmt: skip
     consumer.attempted.discard(message.id)
     return lsn if message.flags & PERSISTENT else 0

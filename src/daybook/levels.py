@@ -188,7 +188,7 @@ before it and 1."""
 
 HARMLESS: Final = (
     "BrokerStartedDetail.level", "DroppedDetail.basis", "DivertedDetail.basis",
-    "RoutedDetail.named",
+    "RoutedDetail.named", "ReturnedDetail.condition", "ReturnedDetail.error",
 )  # fmt: skip
 """Fields that releases without them may ignore: the state and its digest are the same."""
 

@@ -294,7 +294,9 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     transaction = _transaction(world, found.connection.id, z) if found is not None else None
     usual = ACCEPTED if y % 2 else FAILED
     outcome = {12: RELEASED, 18: REJECTED}.get(y, usual)
-    return c.Settle(consumer, _message(world, consumer, z), y % 3 == 0, transaction, outcome)
+    message = _message(world, consumer, z)
+    error, condition = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2]
+    return c.Settle(consumer, message, y % 3 == 0, transaction, outcome, error, condition)
 
 
 def _create_address(world: World, x: int, y: int, z: int) -> c.Command:

@@ -54,6 +54,7 @@ PARTING: Final = (
 SETTLED: Final = (
     "What the consumer said of a message that it was only shown; nothing happens to it."
 )
+SAID: Final = "What the consumer said of its failure; a message that stays repeats it nowhere."
 
 UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("*", "time", TOLERANCE),
@@ -88,6 +89,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("Acknowledged", "reason", CHOICE),
     ("Acknowledged", "message", WISH),
     ("Returned", "delivery_count", CHOICE),
+    ("Returned", "detail.*", SAID),
     ("Delivered", "other consumer", CHOICE),
     ("Administered", "related", WISH),
     ("Released", "reason", WISH),

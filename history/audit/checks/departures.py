@@ -32,7 +32,7 @@ from daybook.engine.facts.kinds import changing
 from daybook.engine.facts.life import CHANGES, ENDS
 from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.engine.facts.own_headers import OWN_HEADERS
-from daybook.engine.facts.settlements import ATTEMPTED, AUTO, NEVER, USUAL
+from daybook.engine.facts.settlements import ATTEMPTED, AUTO, NEVER, OUTCOMES, USUAL
 from daybook.engine.facts.settlements import ENDS as MEANINGS
 from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import Message
@@ -68,6 +68,8 @@ from daybook.history.audit.rules import Wrong
 DELETIONS: Final = changing({OF_QUEUE}, {CHANGES, ENDS})
 BY_CONNECTIONS: Final = frozenset((reasons.QUEUE_REMOVED, reasons.FORGOTTEN))
 """Why a message is removed because a client asked for something."""
+BY_ITS_CONSUMER: Final = frozenset(OUTCOMES.values())
+"""Why a delivery ends because its consumer settled it."""
 WITHOUT_COPY: Final = frozenset(
     (
         reasons.UNROUTABLE,
@@ -153,6 +155,9 @@ def returned(context: AuditContext, row: Row) -> Wrong | None:
     if count not in expected:
         why = f"its delivery count is {count}, and should be {max(expected)}"
         return rules.COUNT, why, (entry.message.id,)
+    if context.detail and row[REASON] not in BY_ITS_CONSUMER:
+        why = "its consumer was not asked, and the event has what it said"
+        return rules.ENDING, why, (entry.message.id,)
     if size_of(context.core, queue) >= 0:
         context.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.UNREADABLE:

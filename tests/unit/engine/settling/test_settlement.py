@@ -6,9 +6,13 @@ import pytest
 
 from daybook.engine.commands import PurgeQueue, Settle, Stop, Withhold
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.settlements import FAILED
+from daybook.engine.facts.details import ReturnedDetail
+from daybook.engine.facts.own_headers import DEATH_ERROR
+from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
+from daybook.engine.messages.deaths import ERROR_LENGTH_MAX
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settling.settlement import CONDITION_LENGTH_MAX
 from daybook.engine.state.digest import entry_hash
 from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
@@ -365,6 +369,61 @@ def test_a_cumulative_acknowledgement_waits_for_the_last_that_must_be_kept(
     answer = world.ack(consumer, world.taken()[-1].message, cumulative=True)
     lsns = [event.lsn for event in world.events_named("Acknowledged")]
     assert answer == (lsns[waits_for] if waits_for is not None else 0)
+
+
+@pytest.mark.parametrize("outcome", [FAILED, RELEASED, REJECTED])
+def test_what_a_consumer_says_of_a_failure_is_kept(world: World, outcome: int) -> None:
+    connection, consumer, taken = deliver(world, 3)
+    said = {"outcome": outcome, "condition": "amqp:not-allowed", "error": "no such customer"}
+    world.ok(Settle(consumer, taken[1].message, True, **said))
+    world.begin(connection)
+    world.ok(Settle(consumer, taken[2].message, False, "t", **said))
+    world.commit(connection)
+    events_ = [each for each in world.events_named("Returned") if each.detail]
+    assert len(events_) == 3
+    for event in events_:
+        assert (event.decoded.condition, event.decoded.error) == (said["condition"], said["error"])
+    world.check()
+
+
+def test_nothing_said_is_nothing_kept(world: World) -> None:
+    connection, consumer, (first, _) = deliver(world, 2)
+    world.nack(consumer, first.message)
+    world.close(connection, reasons.DISCONNECTED)
+    assert [each.detail for each in world.events_named("Returned")] == [b""] * 3
+    assert {each.decoded for each in world.events_named("Returned")} == {ReturnedDetail()}
+
+
+def test_long_words_are_cut(world: World) -> None:
+    _, consumer, (first,) = deliver(world, 1)
+    world.nack(consumer, first.message, condition="c" * 5000, error="e" * 5000)
+    (event,) = world.events_named("Returned")
+    assert event.decoded.condition == "c" * CONDITION_LENGTH_MAX
+    assert event.decoded.error == "e" * ERROR_LENGTH_MAX
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "shown"),
+    [("c", "e", "c: e"), ("c", "", "c"), ("", "e", "e"), ("", "", None)],
+)
+def test_a_dead_letter_says_both(
+    world: World, condition: str, error: str, shown: str | None
+) -> None:
+    world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
+    _, consumer, (first,) = deliver(world, 1)
+    world.nack(consumer, first.message, condition=condition, error=error)
+    (entry,) = world.queue("dead").entries.values()
+    assert as_dict(entry.message.headers).get(DEATH_ERROR) == shown
+    world.check()
+
+
+def test_what_is_held_keeps_it_as_well(world: World) -> None:
+    world.settings(q={"max_delivery_attempts": 1})
+    _, consumer, (first,) = deliver(world, 1)
+    world.nack(consumer, first.message, condition="c", error="e")
+    assert world.queue("q").held_count == 1
+    (event,) = world.events_named("Returned")
+    assert (event.decoded.condition, event.decoded.error) == ("c", "e")
 
 
 def again(world: World) -> list[tuple[bytes, int, bool]]:
