@@ -238,7 +238,9 @@ class Chunk(Command):
 class Settle(Command):
     """End a delivery with an outcome (`engine.facts.settlements`); `cumulative` also all deliveries
     of the consumer before it. In a transaction the outcome waits for the commit. `error` is what
-    the consumer says of its failure, to people, and `condition` the same in a word for programs."""
+    the consumer says of its failure, to people, and `condition` the same in a word for programs.
+    With `not_here` the message, if it returns, is for other consumers: for this one not any
+    more."""
 
     consumer: int
     message: int
@@ -247,6 +249,7 @@ class Settle(Command):
     outcome: int = ACCEPTED
     error: str = ""
     condition: str = ""
+    not_here: bool = False
 
 
 class Begin(Command):

@@ -329,10 +329,12 @@ class HeldDetail(Detail, frozen=True):
 
 class ReturnedDetail(Detail, frozen=True):
     """What the consumer said of a delivery that it did not accept: a condition, which programs
-    know, and a text for people; both empty if it said nothing, or if it was not asked."""
+    know, and a text for people; both empty if it said nothing, or if it was not asked. `not_here`
+    says that the message is not for this consumer, as long as that is attached."""
 
     condition: str = ""
     error: str = ""
+    not_here: bool = False
 
 
 class ScheduledDetail(Detail, frozen=True):

@@ -118,6 +118,12 @@ class Scheduled(Entry):
         return self._due
 
 
+NONE_REFUSED: Final[dict[int, None]] = {}
+"""The messages that a consumer refused that refused none; never changed."""
+REFUSED_MAX: Final = 1_000
+"""How many messages a consumer may have refused; of more, the oldest are forgotten."""
+
+
 class Taker:
     """The part of a consumer that its queue knows: it takes entries, or it reads them.
 
@@ -128,8 +134,8 @@ class Taker:
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
         "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early", "drained",
         "exclusive", "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed",
-        "priority", "receiver", "settled_lsn", "shown", "subscription", "tells_retained", "unacked",
-        "user",
+        "priority", "receiver", "refused", "settled_lsn", "shown", "subscription", "tells_retained",
+        "unacked", "user",
     )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection_id: int, user: str) -> None:
@@ -146,6 +152,8 @@ class Taker:
         self.browses = False
         self.first = 0
         self.unacked: dict[int, Entry] = {}
+        # Messages that it returned as not for itself, the oldest first.
+        self.refused: dict[int, None] = NONE_REFUSED
         # Volatile from here on.
         self.acknowledges = True
         self.credits_early = False
@@ -179,12 +187,21 @@ class Taker:
     @property
     def is_selective(self) -> bool:
         """Whether entries are offered to it by rules, not just in turn."""
-        return bool(self.filter) or self.priority != 0 or self.first > 0
+        return bool(self.filter or self.refused) or self.priority != 0 or self.first > 0
 
     @property
     def unsettled(self) -> int:
         """How many messages were handed to it that it has not settled."""
         return len(self.unacked) + len(self.shown)
+
+    def refuse(self, message: int) -> None:
+        """Note that a message is not for it; whether it is selective may change."""
+        if self.refused is NONE_REFUSED:
+            self.refused = {}
+        self.refused.pop(message, None)
+        self.refused[message] = None
+        if len(self.refused) > REFUSED_MAX:
+            del self.refused[next(iter(self.refused))]
 
     def look_from_the_front(self) -> None:
         """Forget what it passed over or read: it looks at its whole queue again."""

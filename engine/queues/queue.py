@@ -301,6 +301,12 @@ class Queue:
             self.groups = None
             self.slim()
 
+    def refuse(self, consumer: Taker, message: int) -> None:
+        """Note that a message is not for a consumer."""
+        self.selective_count -= consumer.is_selective
+        consumer.refuse(message)
+        self.selective_count += consumer.is_selective
+
     def find_holder(self) -> None:
         """Give the queue to its first exclusive consumer, or to nobody until the next delivery."""
         self.holder = next((each for each in self.consumers if each.exclusive), None)

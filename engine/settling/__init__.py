@@ -11,5 +11,6 @@ Modules:
 - `held_messages`: Deciding about held messages: trying to move them again, or delivering them again
   (ADR 25).
 - `non_destructive`: Showing the messages of a non-destructive queue to its consumers (ADR 44).
+- `refusing`: Consumers that return messages as not for themselves: they take no more of them.
 - `settlement`: Deciding how a delivery ends: acknowledged, returned, or dead-lettered.
 """

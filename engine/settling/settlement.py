@@ -36,6 +36,7 @@ from daybook.engine.queues.queue import ContentError, Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing.departures import dead_letter, hold, is_used_up, note_spared
 from daybook.engine.settings.redelivery import delay_of
+from daybook.engine.settling import refusing
 from daybook.engine.settling.delivery import wake
 from daybook.engine.settling.non_destructive import end_showing
 from daybook.engine.topology.shown import SHOWN_LEVEL
@@ -255,10 +256,12 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
 
 def said_by(command: Settle) -> ReturnedDetail:
     """Return what a consumer says of a failure, as far as it is kept."""
-    if not (command.condition or command.error):
+    if not (command.condition or command.error or command.not_here):
         return SAID_NOTHING
     return ReturnedDetail(
-        command.condition[:CONDITION_LENGTH_MAX], command.error[:ERROR_LENGTH_MAX]
+        condition=command.condition[:CONDITION_LENGTH_MAX],
+        error=command.error[:ERROR_LENGTH_MAX],
+        not_here=command.not_here,
     )
 
 
@@ -364,6 +367,8 @@ def _give_back(core: Core, entry: Entry, reason: int, detail: bytes) -> int:
         detail,
     )  # fmt: skip
     consumer.attempted.discard(message.id)
+    if consumer.refused:
+        refusing.look_at(consumer)
     return lsn if message.flags & PERSISTENT else 0
 
 

@@ -198,7 +198,17 @@ def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
     entry = queue.get(row[MESSAGE])
     if row[FLAGS] & REDELIVERED:
         entry.redelivered = True
+    if detail:
+        _note_refusal(queue, entry, detail)
     _come_back(state, lsn, queue, entry, row[DELIVERY_COUNT])
+
+
+def _note_refusal(queue: Queue, entry: Entry, detail: bytes) -> None:
+    """Note that a message is not for the consumer that returns it, if that says so."""
+    decoded = cast(details.ReturnedDetail, events.decode_detail(events.RETURNED, detail))
+    consumer = consumer_of(entry)
+    if decoded.not_here and consumer is not None:
+        queue.refuse(consumer, entry.message.id)
 
 
 def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_count: int) -> None:

@@ -270,4 +270,5 @@ def _consumer(c: Consumer) -> list[object]:
         *([c.priority] if c.priority else []),
         *(["exclusive"] if c.exclusive else []),
         *([["reads", c.browses, c.first]] if c.browses or c.first else []),
+        *([["refused", *c.refused]] if c.refused else []),
     ]

@@ -168,6 +168,8 @@ def load_peers(tables: Tables, txn: Transaction, state: State) -> None:
         consumer.exclusive = record.exclusive
         consumer.browses = record.browses
         consumer.first = record.first
+        for message_id in np.frombuffer(record.refused, "<u8").tolist():
+            consumer.refuse(message_id)
         state.browser_count += consumer.browses
         state.consumers[consumer.id] = consumer
         connection.consumers[consumer.id] = consumer

@@ -115,7 +115,8 @@ class ConnectionRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
-    """A consumer; `in_flight` are message ids in order of delivery, u64 little endian."""
+    """A consumer; `in_flight` are message ids in order of delivery, u64 little endian, and so are
+    those that it `refused`."""
 
     id: int
     connection: int
@@ -128,6 +129,7 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
     exclusive: bool = False
     browses: bool = False
     first: int = 0
+    refused: bytes = b""
 
 
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -271,10 +273,11 @@ def connection_record(connection: Connection) -> ConnectionRecord:
 def consumer_record(consumer: Consumer) -> ConsumerRecord:
     """Build the record of a consumer, with the ids of its deliveries in flight."""
     in_flight = b"".join([number.to_bytes(8, "little") for number in consumer.unacked])
+    refused = b"".join([number.to_bytes(8, "little") for number in consumer.refused])
     return ConsumerRecord(
         consumer.id, consumer.connection_id, consumer.queue.id, consumer.subscription,
         consumer.ack_mode, consumer.filter, in_flight, consumer.priority, consumer.exclusive,
-        consumer.browses, consumer.first,
+        consumer.browses, consumer.first, refused,
     )  # fmt: skip
 
 

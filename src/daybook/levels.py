@@ -182,6 +182,10 @@ FEATURES: Final = (
     Feature(
         7, "0.2.0", "scheduled messages that one event sets aside", fields=("RoutedDetail.due",)
     ),
+    Feature(
+        8, "0.2.0", "messages that consumers refuse for themselves",
+        fields=("ReturnedDetail.not_here",),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

@@ -285,7 +285,7 @@ class Player:
                 transaction = self.transaction(found.connection_id, z)
                 outcome = (ACCEPTED, ACCEPTED, ACCEPTED, FAILED, FAILED, RELEASED, REJECTED)[y % 7]
                 message = messages[z % len(messages)]
-                said = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2]
+                said = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2], y % 4 == 0
                 command = c.Settle(consumer, message, x % 4 == 0, transaction, outcome, *said)
                 self.world.handle(command)
                 return

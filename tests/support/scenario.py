@@ -296,7 +296,8 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     outcome = {12: RELEASED, 18: REJECTED}.get(y, usual)
     message = _message(world, consumer, z)
     error, condition = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2]
-    return c.Settle(consumer, message, y % 3 == 0, transaction, outcome, error, condition)
+    not_here = (x + z) % 4 == 0
+    return c.Settle(consumer, message, y % 3 == 0, transaction, outcome, error, condition, not_here)
 
 
 def _create_address(world: World, x: int, y: int, z: int) -> c.Command:

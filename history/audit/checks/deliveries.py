@@ -91,6 +91,9 @@ def delivered(context: AuditContext, row: Row) -> Wrong | None:
         return rules.HOLDER, f"consumer {holder.id} has the queue for itself", (holder.id,)
     if queue.definition.exclusive:
         queue.holder = consumer
+    if message.id in consumer.refused:
+        why = "the consumer had returned it, as a message that is not for it"
+        return rules.FILTERED, why, (message.id, consumer.id)
     if consumer.matcher is not None and context.wants(consumer, message) is False:
         why = f"the filter of the consumer, {consumer.filter!r}, does not let it pass"
         return rules.FILTERED, why, (message.id, consumer.id)

@@ -44,7 +44,7 @@ def wrong_group(
         if closes:
             del known[key]
         return None
-    if any(each.matcher is not None for each in queue.consumers):
+    if any(each.matcher is not None or each.refused for each in queue.consumers):
         # What one consumer does not want of a group, another one has.
         return None
     return rules.GROUP, f"its group is with consumer {holder}", (message.id, holder)
