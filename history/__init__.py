@@ -35,7 +35,6 @@ Modules:
 - `trail`: Collects all events of a message, of those it was made from, and of those made from it.
 - `trail_drawing`: A trail as a picture: the lanes of its queues, and how long it was in which
   place.
-- `verification`: The checks behind `journal verify`: what is checked, in which pieces, and what is
-  reported.
+- `verification`: The checks behind `journal verify`: its checks, their pieces, and the report.
 - `workers`: Processes that carry out pieces of long work, such as checking one segment of many.
 """

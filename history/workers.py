@@ -1,10 +1,9 @@
 """Processes that carry out pieces of long work, such as checking one segment of many.
 
 Each worker is a fresh interpreter that waits for pieces on a pipe. Results come in any order. A
-worker that dies, or gives no sign of life, is an error in words; an interrupted command kills all
-of them, and nothing of theirs remains, because temporary files lie in a folder of the parent.
-Workers are nice to the others on the machine: a broker may be one of them. Must never know what the
-work is.
+worker that dies, or gives no sign of life, is reported as an error; an interrupted command kills
+all of them, without leftovers, because temporary files lie in a folder of the parent. Workers are
+nice to the others on the machine: a broker may be one of them. Must never know the work.
 """
 
 import os
@@ -43,7 +42,7 @@ class Done(NamedTuple):
 
 
 def chosen_processes(asked: int | None, total_bytes: int) -> int:
-    """Return how many processes to use: as many as asked for, else what the work is worth."""
+    """Return how many processes to use: the requested number, else one that suits the work."""
     if asked is not None:
         return asked
     return 1 if total_bytes <= ONE_PROCESS_BYTES else len(os.sched_getaffinity(0))
@@ -68,7 +67,7 @@ def carried_out(
 ) -> Iterator[Done]:
     """Carry out pieces of work, each a key, a function of a module and its arguments.
 
-    The function also gets `progress`, to be called with what it has just done. With one process the
+    The function also gets `progress`, to be called with the work just done. With one process the
     work is done here, in order, and what the functions raise is raised; else WorkerFailed with the
     same text, also if a worker dies.
     """
@@ -142,7 +141,7 @@ class _Worker:
     def must_be_alive(self) -> None:
         """Raise WorkerFailed if nothing was heard for long."""
         silent = time.monotonic() - self._heard_at
-        # What it said may wait to be heard, because this process was stopped.
+        # Its messages may be unread, because this process was stopped.
         if silent > SILENT_SECONDS and not self.pipe.poll():
             raise WorkerFailed(
                 f"a process of this command (pid {self._process.pid}) has not answered for "
@@ -156,7 +155,7 @@ class _Worker:
 
 
 def _work(pipe: Connection, bytes_max: int | None) -> None:
-    """Carry out what comes until the parent ends."""
+    """Carry out requests until the parent ends."""
     # The parent ends its workers; a key that was pressed reaches all of them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)

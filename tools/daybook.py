@@ -86,8 +86,8 @@ def serve(
     """
     if sys.flags.optimize:
         raise Failure(
-            "python runs with -O, which removes the assertions that guard what is written to the "
-            "journal; start without -O and without PYTHONOPTIMIZE"
+            "python runs with -O, which removes the assertions that guard the journal; start "
+            "without -O and without PYTHONOPTIMIZE"
         )
     # Only this command needs an event loop; the others start faster without one.
     from daybook.server.configuration.config import load  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """The installed commands: they handle Ctrl-C quietly from the first moment on.
 
 Loading a command can take a good part of a second. An interrupt during that time stops no work, so
-it prints no traceback and only sets the exit code. Must import nothing slow.
+it prints no traceback and only sets the exit code. Must not import slow modules.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The command line `journal`: shows what happened in a data directory, and verifies it.
+"""The command line `journal`: shows the history of a data directory, and verifies it.
 
 All commands only read the directory and take no lock, so they work beside a running broker. A pin,
-where this process may write one, prevents retention from removing what is being read.
+where this process may write one, prevents retention from removing segments in use.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ PLACES: Final = {
 @click.group(cls=Commands, places=PLACES, context_settings=CONTEXT)
 @version_option
 def cli() -> None:
-    """Show what happened in a journal, and verify it.
+    """Show the history of a journal, and verify it.
 
     Reads only; works on the directory of a running broker without disturbing it.
     """
@@ -60,8 +60,8 @@ def cli() -> None:
     "--at",
     type=MOMENT,
     metavar="LSN|TIME",
-    help="Show the broker as it was after this event, or at this time; with --queue the messages "
-    "that were in it, in order, and who had them.",
+    help="Show the broker as it was after this event, or at this time; with --queue its "
+    "messages then, in order, and their consumers.",
 )
 @click.option("--address", default="", help="Of this address only.")
 @click.option("--queue", default="", help="Of this queue only.")
@@ -107,7 +107,7 @@ def inspect_command(
 def trail_command(
     ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
 ) -> None:
-    """Show all events of a message, and where it is now.
+    """Show all events of a message, and its place now.
 
     MESSAGE is the message-id that the broker assigned; or name a header or a body. The story
     includes the messages it was made from, and those made from it (dead letter, expiry). It is read
@@ -170,7 +170,7 @@ def _check_values(flags: dict[str, Any]) -> None:
 def diff_command(
     ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
 ) -> None:
-    """Show what changed between two moments, each an LSN or a time.
+    """Show the changes between two moments, each an LSN or a time.
 
     Addresses, queues, connections, consumers and settings that began, ended or changed, and for
     each queue how many messages came and went.
@@ -212,8 +212,8 @@ def fork_command(
 ) -> None:
     """Make a data directory DST as the broker was at a moment: for staging, and for "what if".
 
-    `daybook serve --data DST` starts on it: what was in flight then is redelivered, as after a
-    restart. It has a data id of its own, so it needs an archive of its own, too. Works beside a
+    `daybook serve --data DST` starts on it: messages in flight then are redelivered, as after a
+    restart. It has its own data id, so it needs its own archive, too. Works beside a
     running broker. DST must not exist, or be an empty folder.
     """
     if len(words) > 2:
@@ -239,12 +239,12 @@ def fork_command(
 @json_option
 @click.pass_context
 def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: Any) -> None:
-    """Make a data directory DST of all that is sound in the damaged directory SRC.
+    """Make a data directory DST from the sound parts of the damaged directory SRC.
 
-    Reports what is missing: events, the place on the disk, queues and messages as far as anything
-    left tells. SRC is not changed. DST must not exist, or be an empty folder. Exit code 1 if
-    anything is missing, even if DST was made. With an archive, segments are taken from there that
-    hashes prove to be of the same history; it is not changed either.
+    Reports what is missing: events, the place on the disk, queues and messages as far as the
+    remaining data shows. SRC is not changed. DST must not exist, or be an empty folder. Exit code 1
+    if anything is missing, even if DST was made. With an archive, segments are taken from there
+    that hashes prove to be of the same history; it is not changed either.
     """
     from daybook.tools.history import salvage  # noqa: PLC0415 (slow to import)
 
@@ -265,10 +265,11 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
     "--index",
     "with_index",
     is_flag=True,
-    help="Check the index, too (and the base, if there is one): all of it by itself, then what it "
-    "holds at its event against the fold, its clusters against the journal, and every snapshot at "
-    "its event. Reads what is "
-    "carried or in clusters once more, and needs room for a copy of the index in TMPDIR.",
+    help="Check the index, too (and the base, if there is one): all of it by itself, then its "
+    "content at its event against the fold, its clusters against the journal, and every "
+    "snapshot at "
+    "its event. Reads carried and clustered messages once more, and needs room for a copy of "
+    "the index in TMPDIR.",
 )
 @click.option(
     "--public-key", "public_keys", multiple=True, metavar="FILE",
@@ -279,7 +280,7 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
 @click.option(
     "--anchor", "anchors", multiple=True, metavar="FILE",
     type=PathThatIsNamed(dir_okay=False, path_type=Path),
-    help="Check that the journal contains what the anchors in this file say; may be repeated.",
+    help="Check the journal against the anchors in this file; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--data-id", type=DataId(), metavar="ID",
@@ -293,12 +294,12 @@ def salvage_command(ctx: click.Context, /, source: Path, target: Path, **flags: 
 )  # fmt: skip
 @click.option(
     "--resume", is_flag=True,
-    help="Continue what was interrupted, and keep what is sound for the next time: a segment "
+    help="Continue an interrupted run, and keep sound results for the next time: a segment "
     "whose file has the same SHA-256 is not checked again, nor are events folded again.",
 )  # fmt: skip
 @click.option(
     "--state", "state_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where --resume keeps that. Default: a file in the user's cache.",
+    help="The file of --resume. Default: a file in the user's cache.",
 )  # fmt: skip
 @json_option
 @click.pass_context
@@ -313,8 +314,8 @@ def verify(
 ) -> None:
     """Check every checksum, the hash chain, the fold, the digests and the invariants.
 
-    With an archive, history is verified from its first archived segment on. Exit code 1 if
-    anything is wrong with the journal, 6 if only with what is derived from it (--index).
+    With an archive, history is verified from its first archived segment on. Exit code 1 if the
+    journal has a fault, 6 if only files derived from it do (--index).
     """
     from daybook.tools.history import verify  # noqa: PLC0415 (slow to import)
 
@@ -431,11 +432,11 @@ def stat_command(
 @click.option("--keep-expiry", is_flag=True, help="With their expiry; else they have none.")
 @click.option(
     "--id", "name", default="", metavar="NAME",
-    help="A replay of its own: it sends again what one of another name has sent.",
+    help="A separate replay: it sends messages again that one of another name has sent.",
 )  # fmt: skip
 @click.option(
     "--state", "state_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where its progress is kept. Default: a file in $XDG_STATE_HOME/daybook/replays.",
+    help="The file of its progress. Default: a file in $XDG_STATE_HOME/daybook/replays.",
 )  # fmt: skip
 @url_option
 @history_options
@@ -447,9 +448,9 @@ def replay_command(
     """Send messages of history to a running broker again, each once.
 
     DESTINATION is /queue/NAME, /topic/NAME or ADDRESS::QUEUE at the broker of --url. Without --send
-    nothing is sent, and the messages are counted. With it, what was interrupted is resumed by the
-    same command. A sent message has the header x-daybook-replay-of: the id of the original, and the
-    id of its data directory.
+    the messages are only counted. With it, the same command resumes an interrupted run. A sent
+    message has the header x-daybook-replay-of: the id of the original, and the id of its data
+    directory.
     """
     if len(words) > 2:
         raise click.UsageError(f"give one destination; got {' '.join(words)!r}")
@@ -472,7 +473,7 @@ def replay_command(
     "--processes", type=click.IntRange(1, CATALOG_PROCESSES_MAX), metavar="N",
     help="How many segments are read at the same time. Default: one for each core.",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="Make those that exist, too.")
+@click.option("--again", is_flag=True, help="Also remake existing catalogs.")
 @click.pass_context
 def catalog_command(
     ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
@@ -480,7 +481,7 @@ def catalog_command(
     """Make catalogs, by which `journal trail` and `inspect` find a message without searching.
 
     The broker makes them for its own journal when it has time; this command makes those that are
-    missing, also for archived segments (in DATA/archive-catalogs). It writes nothing else.
+    missing, also for archived segments (in DATA/archive-catalogs). It writes only catalogs.
     """
     from daybook.tools.history import catalog  # noqa: PLC0415 (slow to import)
 
@@ -577,8 +578,8 @@ def fetch_command(ctx: click.Context, /, target: Path, data: Path | None, **flag
 def restore_command(ctx: click.Context, /, target: Path, data: Path | None, **flags: Any) -> None:
     """Make TARGET a data directory from the archive alone, which a broker can start on.
 
-    For the day on which everything else is lost. The broker then is as it was at the last archived
-    event; what came later was in the live journal only. An attempt that was interrupted may be
+    For the day on which everything else is lost. The broker then has its state at the last archived
+    event; later events were only in the live journal. An attempt that was interrupted may be
     repeated.
     """
     from daybook.tools.history import archive  # noqa: PLC0415 (slow to import)

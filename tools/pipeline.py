@@ -62,7 +62,7 @@ def pipeline_group() -> None:
 @click.option(
     "--verify",
     is_flag=True,
-    help="Prove what is archived; with --data also that the live journal continues it.",
+    help="Prove the archived files; with --data also that the live journal continues them.",
 )
 @click.option(
     "--restore",
@@ -100,10 +100,10 @@ def archive_command(target: str, verify: bool, restored: Path | None, **flags: A
 )  # fmt: skip
 @click.pass_context
 def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) -> None:
-    """Account for every message: prove that nothing was lost, doubled or invented.
+    """Account for every message: prove that none was lost, doubled or invented.
 
-    For each queue: the messages at the beginning (opening) and what was routed must equal what was
-    acknowledged, dead-lettered, expired, removed or dropped by a restart, and what is there at the
+    For each queue: the messages at the beginning (opening) and those routed must equal those
+    acknowledged, dead-lettered, expired, removed or dropped by a restart, and those there at the
     end. The rules of the broker are asked about every decision, as `journal audit` does; faults are
     shown with the events that prove them. Exit code 1 if there are any, or if history does not have
     the span that was asked for. With Spark, every worker must be able to read the history.
@@ -165,7 +165,7 @@ def latency_command(
 @click.option("--rate", type=RATE, metavar="N", help="At most so many a second.")
 @click.option(
     "--id", "name", metavar="NAME",
-    help="Name of this replay. The same name resumes it, or continues with what was added since.",
+    help="Name of this replay. The same name resumes it, or continues with later messages.",
 )  # fmt: skip
 @click.option(
     "--state", "state_path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -173,7 +173,8 @@ def latency_command(
 )  # fmt: skip
 @click.option(
     "--transaction-messages", "rows", type=click.IntRange(1, 100_000), metavar="N",
-    help="Messages in a transaction at most. Default: 1000, or what --rate has in a second.",
+    help="Messages in a transaction at most. Default: 1000, or the messages of one second at "
+        "--rate.",
 )  # fmt: skip
 @click.option(
     "--keep-expiry", is_flag=True, help="Keep the original expiry. Default: never expire."

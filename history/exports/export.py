@@ -1,9 +1,9 @@
 """Running `journal export`: copies a range of history with its proof (ADR 66).
 
 The export is a directory: `journal` has one sealed segment, which every command reads, and
-`proof.jsonl` what `journal verify` needs to prove it elsewhere. Blocks are whole: the first and the
-last may have events beyond the range. It is written beside its name and renamed at the end. Never
-changes the journal.
+`proof.jsonl` has the data by which `journal verify` proves it elsewhere. Blocks are whole: the
+first and the last may have events beyond the range. It is written beside its name and renamed at
+the end. Never changes the journal.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ HEAP_OF: Final = {"headers": HEADERS, "bodies": BODIES}
 
 
 class Exported(NamedTuple):
-    """What was exported: the events, blocks, and up to where statements cover them."""
+    """The summary of an export: the events, blocks, and the last event that statements cover."""
 
     from_lsn: int
     to_lsn: int
@@ -89,14 +89,16 @@ def export(
     progress: Callable[[int], None],
 ) -> Exported:
     """Write an export. `extra` are statements that are not in the journal. `note` is called with
-    sentences about what is not in it, though it should be.
+    sentences about missing parts.
 
     Raises JournalError, ExportError and OSError.
     """
     if target.exists():
         raise ExportError(f"{target} exists already; name a directory that does not")
     if not target.parent.is_dir():
-        raise ExportError(f"{target.parent} is no directory, so {target.name} cannot be made in it")
+        raise ExportError(
+            f"{target.parent} is not a directory, so {target.name} cannot be made in it"
+        )
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with naming(target):
@@ -169,8 +171,8 @@ class _Export:
             found += [block for block in blocks if block.first_lsn <= lsn <= block.last_lsn][:1]
         if len(found) < 2:
             raise ExportError(
-                f"the journal has no events {from_lsn} to {to_lsn}; `journal stat` shows "
-                "what it has, and --with-archive adds what was archived"
+                f"the journal has no events {from_lsn} to {to_lsn}; `journal stat` shows its "
+                f"events, and --with-archive adds archived ones"
             )
         return found[0], found[1]
 
@@ -227,7 +229,7 @@ class _Export:
                     yield statement_of(self._data_id.hex(), row[RELATED], signed)
 
     def _write_segment(self, file: BinaryIO, first: Block, last: Block) -> None:
-        """Write all blocks of the range, as they are, or again without what is redacted."""
+        """Write all blocks of the range, unchanged, or encoded again without the redacted parts."""
         last_hash = first.header.previous_hash
         file.write(
             pack_segment_header(
@@ -263,7 +265,7 @@ class _Export:
         )
 
     def _without(self, block: Block, last_hash: bytes) -> EncodedBlock:
-        """Encode a block again without what is redacted."""
+        """Encode a block again without its redacted parts."""
         rows, heaps = [], [list[bytes](), list[bytes](), list[bytes]()]
         for event in block.events():
             _, row, *strings = cast(tuple[int, Row, bytes, bytes, bytes], event)
@@ -277,7 +279,7 @@ class _Export:
 
     def _write_proof(self, statements: Sequence[Statement], last_lsn: int) -> None:
         for statement in statements:
-            # What lies between two statements, or before the first.
+            # The blocks between two statements, or before the first.
             self._write_unsigned(min(statement.after, last_lsn))
             self._proof.put(Covered(statement))
             for block in blocks_between(self._disk, statement.after, statement.lsn):

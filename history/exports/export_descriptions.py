@@ -1,5 +1,5 @@
 """Checking the files of an export that describe it: the id of the data directory, and the manifest
-of each segment. Nobody signs them, so they have to say what the segments say. Changes nothing.
+of each segment. They are not signed, so they must agree with the segments. Only reads.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ _DATA_ID_FILE_BYTES: Final = 2 * DATA_ID_BYTES + 1
 
 
 def wrong_descriptions(path: Path, disk: RealDisk) -> Iterator[str]:
-    """Yield what is wrong with the descriptions of an export whose segments are sound.
+    """Yield the faults of the descriptions of an export whose segments are sound.
 
     Raises JournalError.
     """

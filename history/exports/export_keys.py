@@ -2,7 +2,7 @@
 it, whichever was in use in its range (ADR 66).
 
 They come from all of the journal: the range may lie between two changes. Blocks without such events
-are not read where a footer says so. Changes nothing.
+are not read where a footer says so. Only reads.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _MASK: Final = kinds_mask(ENDING_A_SOURCE | {events.SIGNING_KEY_CHANGED})
 
 def changes_of_key(disk: Disk, note: Callable[[str], None]) -> tuple[list[Changed], int]:
     """Return the changes of the signing key in a journal, in order, and the event behind which its
-    own history begins: what a source of it signed before names another data directory.
+    own history begins: earlier statements by a source of it name another data directory.
 
     `note` is called with a sentence for each segment that cannot be read; an export needs no
     segment but those of its range.

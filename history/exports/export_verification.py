@@ -1,9 +1,9 @@
-"""Verifying an export: that it is what it was, and what proves that it is a part of a history
-(ADR 66).
+"""Verifies an export: that it is unchanged, and how it is proven to be a part of a history (ADR
+66).
 
 The segment is checked as any; then the proof is followed beside it. A leaf comes from the blocks of
-the export, or where parts are left out from the original header and rows, which must agree with
-what is there, and from the hashes of what is not. Changes nothing.
+the export, or where parts are left out from the original header and rows, which must agree with the
+parts that are there, and from the hashes of those that are not. Only reads.
 """
 
 from base64 import b64decode
@@ -57,7 +57,7 @@ from daybook.recovery.signing.statements import Statement
 class ExportVerdict(msgspec.Struct):
     """The result. `proven` are ranges of events that a signature or an anchor proves.
 
-    `shown` are the addresses, by their ids, of which nothing is left out. `keys` are the ids of all
+    `shown` are the addresses, by their ids, without redactions. `keys` are the ids of all
     keys that were trusted in the end. `anchors` match a block;
     `anchors_unsigned` of them are unsigned, and the signatures of `anchors_unchecked` were not
     checked, because no key was given. `anchors_redacted` match blocks that have parts left out,
@@ -84,7 +84,7 @@ class ExportVerdict(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return self.report.ok and not self.wrong and not self.unproven
 
 
@@ -238,7 +238,7 @@ class _Check:
             ("headers", HEADERS, line.headers), ("bodies", BODIES, line.bodies),
         ):  # fmt: skip
             if (given is not None) != (name in self._verdict.redacted):
-                raise ExportError(f"{where}: the proof does not say what became of its {name}")
+                raise ExportError(f"{where}: the proof does not account for its {name}")
             if given is None:
                 lists[heap] = list(string_hashes(block, heap))
                 continue
@@ -266,7 +266,7 @@ class _Check:
         for address, text, length in zip(addresses, block.strings(heap), lengths, strict=True):
             if not self._redaction.of(address):
                 if len(text) != length:
-                    raise ExportError(f"what address {address} had is not all here")
+                    raise ExportError(f"some messages of address {address} are missing here")
                 hashes += [hash_of(text)] if length else []
             elif text:
                 raise ExportError("something should not be here")
@@ -294,7 +294,7 @@ class _Check:
             self._ends.append((self._verdict.report.first_lsn, proven_to))
 
     def _is_signed(self, statement: Statement, contents: str) -> bool:
-        """Return whether a given key has signed these contents; notes what is wrong."""
+        """Return whether a given key has signed these contents; notes faults."""
         wrong = ""
         if statement.data_id != self._data_id.hex():
             wrong = "it is of another data directory"
@@ -304,7 +304,7 @@ class _Check:
             if not self._keys.knows(statement, SIGNATURES):
                 return False
             if not self._keys.has_signed(statement):
-                wrong = "it is not what the key signed"
+                wrong = "the signature does not match"
         if wrong:
             self._verdict.wrong.append(f"the signature up to event {statement.lsn}: {wrong}")
             return False
@@ -313,11 +313,11 @@ class _Check:
 
     def _not_signed(self, anchor: Statement) -> None:
         self._verdict.wrong.append(
-            f"the anchor of event {anchor.lsn}: it is not what the key signed"
+            f"the anchor of event {anchor.lsn}: the signature does not match"
         )
 
     def _matches(self, anchor: Statement, block_hash: bytes) -> bool:
-        """Return whether an anchor proves a block; notes what is wrong with it."""
+        """Return whether an anchor proves a block; notes its faults."""
         verdict = self._verdict
         if anchor.block_hash != block_hash.hex():
             verdict.wrong.append(f"the anchor of event {anchor.lsn} is of another history")
@@ -329,7 +329,7 @@ class _Check:
                 self._not_signed(anchor)
                 return False
         if verdict.redacted:
-            # The hash of a block cannot be made again without what was left out.
+            # The hash of a block cannot be computed without its redacted parts.
             verdict.anchors_redacted += 1
             return False
         verdict.anchors += 1

@@ -1,4 +1,4 @@
-"""The checks behind `journal verify`: what is checked, in which pieces, and what is reported.
+"""The checks behind `journal verify`: its checks, their pieces, and the report.
 
 It must never change what it checks, and never know how a verdict is shown. Begin with
 `verification`.
@@ -19,7 +19,7 @@ Modules:
   linked with them by changes of the key that both keys have signed (ADR 66).
 - `verification`: Verifying a data directory: chain, crcs and footers, then the fold, digests and
   invariants.
-- `verify_state`: What `journal verify` has verified so far, in a file of its own, so that it can be
+- `verify_state`: The results of `journal verify` so far, in a separate file, so that it can be
   resumed.
 - `verify_work`: The pieces of `journal verify` that can be done in any order and by several
   processes: the check of one segment, and the fold of one range.

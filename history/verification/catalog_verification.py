@@ -1,7 +1,7 @@
 """Verifying the catalogs of a data directory: each is made again from its blocks, and compared.
 
 They are derived, so a damaged one costs only time; but it must be said, because a reader asks only
-for parts of them. Changes nothing.
+for parts of them. Only reads.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def wrong_catalogs(directory: Path, disk: Disk) -> Iterator[str]:
 
 
 def _wrong(path: Path, disk: Disk, data_id: bytes, segment: str) -> str:
-    """Return what is wrong with a catalog, "" if nothing is."""
+    """Return the fault of a catalog, "" without one."""
     try:
         found = CatalogFile(path)
         told = found.told
@@ -68,7 +68,7 @@ def _wrong(path: Path, disk: Disk, data_id: bytes, segment: str) -> str:
 
 
 def _difference(found: CatalogFile, expected: CatalogFile) -> str:
-    """Return in what two catalogs differ, "" if in nothing. Raises Damage."""
+    """Return the difference between two catalogs, "" if they are equal. Raises Damage."""
     one, other = found.told, expected.told
     for field in ("last_lsn", "begin", "end", "previous_hash", "last_hash"):
         if getattr(one, field) != getattr(other, field):

@@ -1,9 +1,9 @@
 """Folding a journal in ranges, for `journal verify`: by several processes, and resumable.
 
-A range begins at a snapshot, which counts for nothing by itself: the range before must come to the
+A range begins at a snapshot, which proves nothing by itself: the range before must end with the
 same digest. If it does not, or if the snapshot cannot be read, that beginning is given up and both
-ranges are folded as one. So the verdict is that of one fold from the first event, whatever the
-snapshots are worth. Nothing is changed.
+ranges are folded as one. So the verdict is that of one fold from the first event, even with damaged
+snapshots. Only reads.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ it."""
 
 
 class Plan(NamedTuple):
-    """Who verifies: by how many processes, with which state of before if any."""
+    """A plan to verify: the number of processes, and the state of an earlier run if any."""
 
     source: Source
     processes: int
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What the fold of all ranges came to; `known` of them were folded before."""
+    """The result of the fold of all ranges; `known` of them were folded before."""
 
     wrong: list[str]
     compared: int
@@ -77,7 +77,7 @@ def fold_in_ranges(
 
 
 class _Ranges:
-    """The ranges of one journal: where they begin, and what their folds came to."""
+    """The ranges of one journal: where they begin, and the results of their folds."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Ranges:
         return ranges
 
     def _key(self, each: Range) -> str:
-        """Return the name of a range in the state: it says what was folded, and what compared."""
+        """Return the name of a range in the state: it identifies the folded and compared events."""
         end = next(
             (other.block_hash for other in self._beginnings if other and other.lsn == each.to_lsn),
             self._report.last_hash,
@@ -166,7 +166,7 @@ class _Ranges:
         return state.range(self._key(each)) if state and self._is_lasting(each) else None
 
     def give_up_a_beginning(self) -> bool:
-        """Give up the first beginning that is not what the range before came to, if any."""
+        """Drop the first beginning that differs from the end of the range before, if any."""
         before: FoldedRange | None = None
         for position, each in enumerate(self._ranges()):
             result = self._results[each]
@@ -181,7 +181,7 @@ class _Ranges:
         return False
 
     def joined(self) -> Folded:
-        """Return what all ranges together came to."""
+        """Return the result of all ranges together."""
         wrong, compared = list[str](), 0
         digest, lsn = "", 0
         ranges = self._ranges()

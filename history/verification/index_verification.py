@@ -1,7 +1,6 @@
 """Verifying the index of a data directory: by itself, against the journal, and against the fold.
 
-A copy of the index at one moment is checked, so that a broker may run on the directory. Nothing is
-changed.
+A copy of the index at one moment is checked, so that a broker may run on the directory. Only reads.
 """
 
 from collections.abc import Iterator
@@ -27,8 +26,9 @@ ATTEMPTS: Final = 3
 
 
 class IndexCopy:
-    """A copy of the index of a data directory, at `lsn`; `wrong` is what is wrong with it by
-    itself. `older` says so if it is of an older release, and cannot be compared."""
+    """A copy of the index of a data directory, at `lsn`; `wrong` lists faults of the index by
+    itself. `older` is a sentence if it is of an older release, and cannot be compared.
+    """
 
     def __init__(self, path: Path, lsn: int, wrong: str, older: str = "") -> None:
         self._path: Final = path
@@ -49,7 +49,7 @@ class IndexCopy:
         )
 
     def check_base(self, restored: Path) -> list[str]:
-        """Return what is wrong with a base that was just restored, apart from its hash."""
+        """Return the faults of a base that was just restored, apart from its hash."""
         try:
             check(restored, clusters=False)
         except IndexDamaged as damage:

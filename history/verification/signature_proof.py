@@ -2,7 +2,7 @@
 
 A statement names the hash of a block, and with it all history up to there. The hashes are those
 that the check of the bytes has found, so a journal that was changed and hashed again has others.
-Keys are linked by changes of the key that both have signed. Changes nothing.
+Keys are linked by changes of the key that both have signed. Only reads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,11 +35,14 @@ BAD_LINES_SHOWN: Final = 10
 
 
 class Proven(msgspec.Struct):
-    """What keys and anchors have shown. History is signed up to `signed_lsn`, anchored up to
-    `anchored_lsn`; 0 if it is not, or if that was not asked. `anchors_unsigned` of the anchors that
-    match are unsigned; the signatures of `anchors_unchecked` were not checked, because no key was
-    given. `anchors_of_others` were left out, as it was asked. `signatures_of_source` were not
-    compared: they are about the data directory from which this one was made (fork, salvage)."""
+    """The results of checks by keys and anchors.
+
+    History is signed up to `signed_lsn`, anchored up to `anchored_lsn`; 0 if it is not, or if that
+    was not asked. `anchors_unsigned` of the anchors that match are unsigned; the signatures of
+    `anchors_unchecked` were not checked, because no key was given. `anchors_of_others` were left
+    out, as it was asked. `signatures_of_source` were not compared: they are about the data
+    directory from which this one was made (fork, salvage).
+    """
 
     signatures: int = 0
     signed_lsn: int = 0
@@ -57,7 +60,7 @@ class Proven(msgspec.Struct):
 
 
 class Anchors(msgspec.Struct):
-    """What files of anchors have: the statements, and what is wrong with lines that are none.
+    """The content of files of anchors: the statements, and the faults of other lines.
 
     `of_others` were left out, because it was said which data directory it must be.
     """
@@ -78,7 +81,7 @@ class Anchors(msgspec.Struct):
         self.statements = own
 
     def foreign(self, data_id: str) -> Iterator[str]:
-        """Yield what is wrong with anchors of other data directories than this one."""
+        """Yield the faults of anchors of other data directories than this one."""
         found: dict[str, list[int]] = {}
         for each in self.statements:
             if each.data_id != data_id:
@@ -113,7 +116,7 @@ class Proof:
 
     @property
     def has_keys(self) -> bool:
-        """Whether signatures are to be checked."""
+        """Whether to check signatures."""
         return bool(self._trusted)
 
     def wanted(self) -> frozenset[int]:
@@ -141,7 +144,7 @@ class Proof:
         hashes = {lsn: found for each in checks for lsn, found in each.hashes.items()}
         data_id = data_id_of(disk).hex()
         if self.has_keys:
-            # What a source signed names its data id, and blocks that may be written again here.
+            # Statements of a source name its data id, and blocks that may be written again here.
             begun = max((lsn for each in checks for lsn in each.source_ends), default=0)
             changes = (
                 change for each in checks for change in each.changes if change.said_at > begun
@@ -174,7 +177,7 @@ class Proof:
         for seen in statements:
             statement = statement_of(data_id, seen.lsn, seen.detail)
             if seen.lsn < report.first_lsn:
-                # What it is about has left the journal.
+                # Its events have left the journal.
                 found = statement.block_hash
             else:
                 found = seen.found_hash or _hash_at(disk, seen.lsn)
@@ -198,7 +201,7 @@ class Proof:
             return
         wrong = ""
         if not self._trusted.has_signed(statement):
-            wrong = "it is not what the key signed"
+            wrong = "the signature does not match"
         elif statement.block_hash != found_hash:
             wrong = (
                 "the journal up to there is not the one that was signed"
@@ -217,10 +220,10 @@ class Proof:
     def _judge_end(self, report: Report, unsigned: int) -> None:
         found = self._found
         if not found.signatures:
-            self._wrong("no signature of the given key: nothing here is proven")
+            self._wrong("no signature of the given key: the journal is not proven")
         elif unsigned > UNSIGNED_CHECKPOINTS:
             self._wrong(
-                f"nothing is signed after event {found.signed_lsn}, but {unsigned} checkpoints "
+                f"the last signature is of event {found.signed_lsn}, but {unsigned} checkpoints "
                 f"follow up to event {report.last_lsn}: signatures were removed, or the broker "
                 "could not sign, or signing was turned off"
             )
@@ -237,7 +240,7 @@ class Proof:
             elif self.has_keys and not each.is_unsigned:
                 if not self._trusted.knows(each, ANCHORS):
                     continue
-                wrong = "" if self._trusted.has_signed(each) else "it is not what the key signed"
+                wrong = "" if self._trusted.has_signed(each) else "the signature does not match"
             if not wrong and each.lsn < report.first_lsn:
                 found.anchors_before += 1
                 continue
@@ -276,5 +279,5 @@ def anchors_in(paths: Iterable[Path]) -> Anchors:
             if bad <= BAD_LINES_SHOWN:
                 found.wrong.append(str(each))
         if bad > BAD_LINES_SHOWN:
-            found.wrong.append(f"{path}: {bad - BAD_LINES_SHOWN:,} more lines are no anchors")
+            found.wrong.append(f"{path}: {bad - BAD_LINES_SHOWN:,} more lines are not anchors")
     return found

@@ -1,7 +1,7 @@
 """Verifying the snapshots of a data directory and its archive against the fold of the journal.
 
-They are derived, so a damaged one costs only time; but it must be said, because nobody else reads
-all of them. Changes nothing.
+They are derived, so a damaged one costs only time; but it must be reported, because no other code
+reads all of them. Only reads.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable, open_for
 
 class SnapshotCheck:
     """The snapshots in a directory, and archived ones on the disk of its journal, by the event at
-    which each is to be compared.
+    which to compare each.
 
     `wrong` has a sentence for each description that cannot be read, or is of another journal.
     """
@@ -48,8 +48,10 @@ class SnapshotCheck:
         return self._archived.union(self._by_lsn)
 
     def compare(self, fold: Index) -> list[str]:
-        """Return what is wrong with the snapshots at the event up to which a journal was folded;
-        nothing if there is none. Raises JournalError and OSError."""
+        """Return the faults of the snapshots at the event up to which a journal was folded.
+
+        Raises JournalError and OSError.
+        """
         found = []
         known = self._by_lsn.get(fold.lsn)
         if known is not None:

@@ -2,7 +2,7 @@
 by changes of the key that both keys have signed (ADR 66).
 
 A statement by another key proves nothing. Such statements are counted for each key, and reported
-with the option that would prove them. Changes nothing.
+with the option that would prove them. Only reads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ class TrustedKeys:
     def link(self, data_id: str, changes: Iterable[tuple[str, KeyChangeDetail]]) -> list[str]:
         """Trust the keys that are linked with trusted ones, forwards and backwards.
 
-        Each change comes with the place where it is recorded. Returns what is wrong with them.
+        Each change comes with the place where it is recorded. Returns their faults.
         """
         sound, wrong = [], []
         for where, change in changes:
@@ -85,8 +85,8 @@ class TrustedKeys:
             )
             yield (
                 f"{which} by the key {key or '(none)'}, which was not given and which no signed "
-                "change links with a given key, so nothing is proven by that: give its public key, "
-                "too, with --public-key"
+                f"change links with a given key, so it proves nothing: give its public key, "
+                f"too, with --public-key"
             )
 
 

@@ -5,7 +5,7 @@ engine's own `apply`, the digest is compared with the one in each BrokerStopped 
 the state at the end must satisfy the engine's invariants. With the index, that must equal the
 result of the fold at its event (`history.verification.index_verification`). With a plan, several
 processes check segments, and the fold is done in ranges that begin at snapshots
-(`history.verification.folding_ranges`); the verdict is the same. Nothing is changed.
+(`history.verification.folding_ranges`); the verdict is the same. Only reads.
 """
 
 from collections.abc import Callable
@@ -67,12 +67,12 @@ class Verdict(msgspec.Struct):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no faults."""
         return self.is_journal_ok and not self.derived
 
     @property
     def is_journal_ok(self) -> bool:
-        """Whether nothing is wrong with the journal, whatever is wrong with derived files."""
+        """Whether the journal has no faults; derived files may have some."""
         return self.report.ok and not self.wrong
 
     @property
@@ -99,8 +99,7 @@ def verify_data(
     directory with the state before the first event, if retention removed segments. `index` is a
     copy of the index that was made before the call; `index_lsn` is where it was compared.
     `snapshots` is the directory of snapshots to compare, each at its event. `plan` divides the
-    work, and knows what was verified before. `proof` says by which keys and anchors the journal is
-    to be proven.
+    work, and knows earlier results. `proof` has the keys and anchors that must prove the journal.
 
     Raises NoJournal, NewerFormat and OSError (WorkerFailed from other processes); damage is in the
     verdict.
@@ -118,14 +117,14 @@ def verify_data(
         verdict.wrong += verdict.proven.wrong
     first = verdict.report.first_lsn
     if first > 1 and verdict.report.archived:
-        # Fetched from an archive: nothing is missing that should be there.
+        # Fetched from an archive: the beginning is not expected here.
         return verdict
     known = base if first > 1 and base is not None and (base / BASE_DESCRIPTION).exists() else None
     if first > 1 and known is None:
         verdict.wrong.append(
             f"the journal begins at LSN {first}: its beginning, LSN 1 to {first - 1}, is missing; "
             "if it was archived, name the archive with --archive, else restore the segments "
-            "before from a backup (nothing was folded)"
+            "before from a backup (no events were folded)"
         )
         return verdict
     last_lsn = verdict.report.last_lsn
@@ -216,7 +215,7 @@ def _fold(
         try:
             if copy is not None and not index.lsn <= copy.lsn <= last_lsn:
                 out_of = copy.out_of(index.lsn, last_lsn)
-                # What the index knows, the journal had: the end of the journal is missing.
+                # The journal had all events that the index knows: its end is missing.
                 (verdict.wrong if copy.lsn > last_lsn else verdict.derived).append(out_of)
             for batch in batches(disk, index.lsn, last_lsn, ends):
                 verdict.folded_lsn = index.advance(batch)

@@ -1,11 +1,11 @@
-"""What `journal verify` has verified so far, in a file of its own, so that it can be resumed.
+"""The results of `journal verify` so far, in a separate file, so that it can be resumed.
 
-A segment that was found sound is remembered with the SHA-256 of its whole file, a range of the
-fold with the hashes of the blocks at its ends: what has changed since is verified again. Nothing
-wrong is remembered. Fault model: the file may be missing, unreadable, torn, damaged, of another
-journal or of another version; then all is verified, and `note` says why. It may be impossible to
-write; then the verdict is the same, and `keep` says why. A file that does not begin as a state
-is something else, and is left alone. It lies outside of the data directory.
+A segment that was found sound is remembered with the SHA-256 of its whole file, a range of the fold
+with the hashes of the blocks at its ends: changed parts are verified again. Faults are not
+remembered. Fault model: the file may be missing, unreadable, torn, damaged, of another journal or
+of another version; then all is verified, and `note` says why. It may be impossible to write; then
+the verdict is the same, and `keep` says why. A file that does not begin as a state is something
+else, and is left alone. It lies outside of the data directory.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def default_path(data_id: str) -> Path:
 
 def _no_state(path: Path) -> click.UsageError:
     return click.UsageError(
-        f"{path} is no state of `journal verify`, and was not changed; name another file with "
+        f"{path} is not a state of `journal verify`, and was not changed; name another file with "
         "--state"
     )
 
@@ -123,7 +123,7 @@ class VerifyState:
         self._save_now_and_then()
 
     def keep_range(self, key: str, folded: FoldedRange) -> None:
-        """Remember the fold of a range if nothing is wrong with it."""
+        """Remember the fold of a range if it has no faults."""
         if not (folded.wrong or folded.unusable or folded.broken):
             self._kept.ranges[key] = folded
             self._save_now_and_then()
@@ -145,10 +145,7 @@ class VerifyState:
             self.save()
         except OSError as error:
             self._saved = time.monotonic()
-            return (
-                f"what was verified could not be kept for the next time: {self.path}: "
-                f"{error.strerror}"
-            )
+            return f"the results could not be kept for the next time: {self.path}: {error.strerror}"
         return ""
 
     def save(self) -> None:

@@ -3,8 +3,8 @@ of one segment, and the fold of one range.
 
 A range begins with a snapshot and ends with another one, or with the journal. Its fold is worth
 something only if the range before came to the state that the snapshot has, which
-`history.verification.verification` compares. Nothing is changed; temporary files lie in a folder of
-the caller.
+`history.verification.verification` compares. The data stays unchanged; temporary files lie in a
+folder of the caller.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ class Source(NamedTuple):
 class SeenStatement(msgspec.Struct, frozen=True):
     """A signed statement in the journal: by which event, about history up to which.
 
-    `found_hash` is that of the block that ends there, "" if the segment does not tell.
+    `found_hash` is that of the block that ends there, "" if the segment does not have it.
     """
 
     said_at: int
@@ -86,8 +86,9 @@ class SeenChange(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What to note of a segment besides: signatures, the hashes of the blocks that end with these
-    events, and the hash of the file."""
+    """Further results to note of a segment: signatures, the hashes of the blocks that end with
+    these events, and the hash of the file.
+    """
 
     signatures: bool = False
     hashes_at: frozenset[int] = frozenset()
@@ -98,9 +99,9 @@ NOTHING: Final = Wanted()
 
 
 class CheckedSegment(msgspec.Struct, frozen=True):
-    """A segment that was checked: the result, and what was noted of it.
+    """A checked segment: the result, and the notes about it.
 
-    `source_ends` are the events that end what another data directory has had to say.
+    `source_ends` are the last events of other data directories.
     `sha256` and `bytes` are those of the whole file, if they were asked for.
     """
 
@@ -115,7 +116,7 @@ class CheckedSegment(msgspec.Struct, frozen=True):
     bytes: int = 0
 
     def has(self, wanted: Wanted) -> bool:
-        """Return whether what is wanted was noted."""
+        """Return whether all wanted notes exist."""
         mine = self.wanted
         return mine.signatures >= wanted.signatures and mine.hashes_at >= wanted.hashes_at
 
@@ -163,7 +164,7 @@ class _Notes:
         self._recent: OrderedDict[int, str] = OrderedDict()
 
     def see(self, block: Block) -> None:
-        """Note what is wanted of a block."""
+        """Make the wanted notes of a block."""
         if block.is_mark:
             return
         self.recorded += _digests_in(block)
@@ -230,7 +231,7 @@ def _digests_in(block: Block) -> Iterator[Recorded]:
             stopped = cast(details.BrokerStoppedDetail, events.decode_detail(kind, detail))
             if stopped.hurried:
                 continue
-            # The event itself changes nothing.
+            # The event itself has no effect.
             yield Recorded(lsn, lsn, "the broker stopped", stopped.digest)
 
 
@@ -247,7 +248,7 @@ class Range(NamedTuple):
 
 
 class FoldedRange(msgspec.Struct, frozen=True):
-    """The result: the digests of the state at both ends, and what is wrong between them.
+    """The result: the digests of the state at both ends, and the faults between them.
 
     `unusable`: the snapshot at its beginning cannot be read, so nothing was folded. `broken`: the
     fold did not reach the end.
@@ -298,11 +299,11 @@ def fold_range(
 
 
 def _restore_wrong(snapshots: Path, known: Snapshot, path: Path) -> str:
-    """Copy a snapshot to the path of a new index; return what is wrong with any part of it."""
+    """Copy a snapshot to the path of a new index; return the faults of its parts."""
     try:
         wrong = restore_copy(snapshots, known, path)
         if not wrong:
-            # Its digest is a sum that stands in it, so what it is the sum of must be looked at.
+            # Its digest is a sum stored in it, so the summed rows must be checked.
             check_index(path, clusters=False)
     except (IndexDamaged, IndexUnwritable) as error:
         return str(error)
@@ -342,7 +343,7 @@ def _fold(
 
 
 def differs(said: Recorded, folded: str) -> list[str]:
-    """Return what is wrong with a recorded digest, where the fold has come to this one."""
+    """Return the fault of a recorded digest, where the fold has this one."""
     if said.digest == folded:
         return []
     return [

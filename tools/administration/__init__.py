@@ -8,14 +8,14 @@ Modules:
   network.
 - `broker_commands`: Commands about the broker of a data directory: queues, addresses, diverts,
   clients, browse.
-- `configuration`: The command `daybook config`: checking configuration files, and converting those
-  of others.
+- `configuration`: The command `daybook config`: checks configuration files, and converts those of
+  other brokers.
 - `health`: The commands `status` and `health`: the state of a broker, and an exit code for it.
 - `messages`: `daybook send` and `daybook receive`: a producer and a consumer for the command line.
-- `queued_deaths`: `daybook queue messages`: what is in a queue, and why its messages died, also by
+- `queued_deaths`: `daybook queue messages`: the messages of a queue, and why they died, also by
   groups.
-- `request_commands`: The commands of `daybook` that the table of administration describes, and what
-  all others share.
+- `request_commands`: The commands of `daybook` that the table of administration describes, and the
+  code that all others share.
 - `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 """

@@ -1,8 +1,8 @@
 """Reaching a broker from the command line: by its data directory, or over the network.
 
 `broker_option` gives a command --data, --url, --token-file and --ca-file, and --virtual-host, on
-which the names of a request then are; `reach` asks the broker that they name. Must never know what
-is asked.
+which the names of a request then are; `reach` asks the broker that they name. Must never know the
+content of requests.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ _NETWORK: Final = (
 def _host(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     wrong = wrong_with_host(value) if value is not None else None
     if wrong is not None:
-        raise click.BadParameter(f"{value!r} is no name of a virtual host: {wrong}")
+        raise click.BadParameter(f"{value!r} is not a valid name of a virtual host: {wrong}")
     ctx.meta[f"{_META}.virtual_host"] = value
     return value
 
@@ -77,13 +77,13 @@ def virtual_host() -> str | None:
 
 
 def full_name(name: str) -> str:
-    """Return the full name of what a command calls so."""
+    """Return the full name of an object from its name in a command."""
     host = virtual_host()
     return qualified(host, name) if host is not None and name else name
 
 
 def with_full_names(request: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with the full names of what it is about."""
+    """Return a request with the full names of its objects."""
     host = virtual_host()
     if host is None:
         return request

@@ -95,15 +95,17 @@ def queue() -> None:
     type=click.IntRange(min=0),
     metavar="EVENT",
     default=0,
-    help="Get only what was sent to the address after this event (LSN), of what it keeps.",
+    help="Get only kept messages that were sent to the address after this event (LSN).",
 )
 @click.option(
     "--retroactive-since",
     metavar="TIME",
     callback=time_option,
-    help="Get only what was sent from this time on (UTC, or 10m for ago).",
+    help="Get only kept messages sent since this time (UTC, or 10m for ago).",
 )
-@click.option("--not-retroactive", is_flag=True, help="Get nothing of what was sent before.")
+@click.option(
+    "--not-retroactive", is_flag=True, help="Get none of the messages that the address keeps."
+)
 @if_missing_option
 @broker_option
 @json_option

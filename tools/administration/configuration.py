@@ -1,4 +1,4 @@
-"""The command `daybook config`: checking configuration files, and converting those of others."""
+"""The command `daybook config`: checks configuration files, and converts those of other brokers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from daybook.tools.terminal.failures import Commands
 from daybook.tools.terminal.paths import PathThatIsNamed
 
 all_option = click.option(
-    "--all", "show_all", is_flag=True, help="List what is not needed here, too."
+    "--all", "show_all", is_flag=True, help="Also list the settings that Daybook does not need."
 )
 file_argument = click.argument(
     "file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE"
@@ -28,7 +28,8 @@ def config_check(file: Path, show_all: bool) -> None:
     """Check a broker.toml, or a broker.xml of Artemis, without starting a broker.
 
     Everything that is wrong is printed with its line, and the exit code is 2. Certificates and keys
-    are read too. What of a broker.xml is lost is on standard error; what is not needed is counted.
+    are read too. Settings of a broker.xml that are lost are listed on standard error; those that
+    Daybook does not need are counted.
     """
     from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
     from daybook.server.network.layers.certificates import TlsError, check  # noqa: PLC0415
@@ -61,10 +62,10 @@ def config_check(file: Path, show_all: bool) -> None:
 @config.command("convert")
 @file_argument
 def config_convert(file: Path) -> None:
-    """Print the broker.toml that means what the configuration of another broker means.
+    """Print a broker.toml equivalent to the configuration of another broker.
 
-    FILE is a broker.xml of Artemis, an apollo.xml, or the definitions that RabbitMQ exports. What
-    is lost is on standard error; comments at the top have it, too, and what is not needed.
+    FILE is a broker.xml of Artemis, an apollo.xml, or the definitions that RabbitMQ exports. Lost
+    settings are listed on standard error, and with unneeded ones in comments at the top.
     """
     from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
     from daybook.server.configuration.config_text import as_toml  # noqa: PLC0415 (slow to import)
@@ -91,7 +92,7 @@ def config_convert(file: Path) -> None:
 
 
 def _show_findings(lost: Sequence[str], needless: Sequence[str], *, show_all: bool) -> None:
-    """Print what is lost, and how much is not needed; nothing without either."""
+    """Print the lost settings and the number of unneeded ones, if there are any."""
     if lost:
         click.echo("you lose this, or must look at it:", err=True)
     for each in lost:

@@ -2,15 +2,15 @@
 
 | code | meaning |
 |---|---|
-| 0 | it runs, and nothing is wrong, or there are only warnings |
-| 1 | something else is wrong, or it does not answer |
+| 0 | it runs without problems, or with warnings only |
+| 1 | it has another problem, or does not answer |
 | 3 | no broker runs |
 | 4 | the index is behind or cannot be written |
 | 5 | the disk is full, or nearly so (`min-disk-free`, `max-disk-usage`) |
 
-If several apply, the highest is used. A warning is what somebody has chosen, such as a paused queue
-with messages; `health --strict` exits with 1 for it. `health` is for supervisors of containers and
-for monitoring: without a running broker it does not read the journal.
+If several apply, the highest is used. A warning is a state that an operator chose, such as a paused
+queue with messages; `health --strict` exits with 1 for it. `health` is for supervisors of
+containers and for monitoring: without a running broker it does not read the journal.
 """
 
 from datetime import timedelta
@@ -26,8 +26,8 @@ from daybook.tools.terminal.printing import show_json, show_json_pretty, show_ta
 from daybook.tools.terminal.units import heading
 
 CODES: Final = (
-    "\b\nExit codes: 0 nothing is wrong, 1 something is, or it does not answer, "
-    "3 no broker runs,\n4 the index is behind or cannot be written, 5 the disk is full.\n"
+    "\b\nExit codes: 0 no problems, 1 a problem or no answer, 3 no broker runs,\n"
+    "4 the index is behind or cannot be written, 5 the disk is full.\n"
     "A warning, such as a paused queue with messages, does not change the exit code."
 )
 BLOCKED_COLUMNS: Final = ("connection", "peer", "address", "seconds", "why")

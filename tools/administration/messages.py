@@ -144,7 +144,7 @@ def _names(outcome: dict[str, str]) -> list[str]:
 def _became(
     count: int, outcomes: list[dict[str, str]], routed: list[str], dropped: list[str]
 ) -> str:
-    """Return what became of the messages, as a sentence."""
+    """Return the outcome of the messages, as a sentence."""
     if len(outcomes) < count:
         return "accepted"
     parts = []
@@ -213,7 +213,7 @@ def _send_all(
 ) -> list[dict[str, str]]:
     """Send, and wait for the confirmations: all receipts, or that of the commit.
 
-    Return what the receipts say about where the messages went.
+    Return the outcomes that the receipts report.
     """
     if transaction:
         client.send("BEGIN", [("transaction", TRANSACTION)])
@@ -313,7 +313,7 @@ def receive(
                     frame.content.close()
                     if ack != "auto" and not keep:
                         answer = encode("NACK" if reject else "ACK", [("id", frame.headers["ack"])])
-                        # An answer makes room for a message more, and nobody waits for that one.
+                        # An answer makes room for one more message, and no code waits for that one.
                         if received == count and not follow:
                             last = answer
                         else:

@@ -1,7 +1,7 @@
-"""`daybook queue messages`: what is in a queue, and why its messages died, also by groups.
+"""`daybook queue messages`: the messages of a queue, and why they died, also by groups.
 
-Reads pages of the running broker, else of the journal. What it shows of deaths is what the broker
-wrote into the headers of dead letters and expired messages. Must never change anything.
+Reads pages of the running broker, else of the journal. It reads deaths from the headers that the
+broker wrote into dead letters and expired messages. Must never change anything.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ FIELDS: Final = {
     "user": DEATH_USER,
     "ended": DEATH_ENDED,
 }
-"""What messages are grouped by, and the header that says it."""
+"""The criteria for groups, and the header of each."""
 NUMBERS: Final = {
     "count": DEATH_COUNT,
     "time": DEATH_TIME,
@@ -52,7 +52,7 @@ NUMBERS: Final = {
 
 
 def death_in(headers: dict[str, str]) -> dict[str, Any] | None:
-    """Return what headers say of a death, None if they say nothing."""
+    """Return the death that headers describe, None without one."""
     if DEATH_REASON not in headers:
         return None
     found: dict[str, Any] = {field: headers.get(name, "") for field, name in FIELDS.items()}
@@ -100,7 +100,8 @@ def _pages(name: str, limit: int, chosen_by: str, data: Path) -> Iterator[dict[s
 @click.argument("name")
 @click.option(
     "--group-by", type=click.Choice(tuple(FIELDS)),
-    help="Count messages by what they died of: its reason, the queue or address they were in, the"
+    help="Count messages by an attribute of their death: its reason, the queue or address they "
+        "were in, the"
     " error or the user of the consumer, or how the last delivery ended.",
 )  # fmt: skip
 @click.option(
@@ -118,7 +119,7 @@ def queue_messages(
     name: str, group_by: str | None, limit: int | None, chosen_by: str, data: Path, as_json: bool
 ) -> None:
     """Show the messages of a queue, and why, when and where those died that are dead letters or
-    expired. Nothing is consumed."""
+    expired. Messages stay in the queue."""
     most = limit or (LOOKED_AT_MAX if group_by else views.PAGE_DEFAULT)
     rows: list[dict[str, Any]] = []
     page: dict[str, Any] = {}

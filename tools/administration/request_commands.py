@@ -1,8 +1,10 @@
-"""The commands of `daybook` that the table of administration describes, and what all others share.
+"""The commands of `daybook` that the table of administration describes, and the code that all
+others share.
 
 `add_commands` gives a group a command for each way in which a request is sent
-(`server.administration.admin_requests`). `look` asks the running broker, else the journal, and says
-so on standard error; `demand` and `change` need the broker. Must never know a single request.
+(`server.administration.admin_requests`). `look` asks the running broker, else the journal, and
+reports that on standard error; `demand` and `change` need the broker. Must never know a single
+request.
 """
 
 import inspect
@@ -86,11 +88,11 @@ def look(data: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def demand(data: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Ask the running broker for what only a running one can do, and return its answer."""
+    """Send a request that only a running broker can carry out, and return its answer."""
     answer = reach(data, request)
     if answer is None:
         why = (
-            ", so nobody is connected"
+            ", so there are no connections"
             if REQUESTS[request["do"]].is_about_clients
             else ", and only a running one can change anything"
         )
@@ -122,9 +124,9 @@ def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
     """Return the sentence about a change that was made, or that was not needed."""
     row = REQUESTS[request["do"]]
     if answer.get("exists"):
-        return "it exists already, and nothing was changed"
+        return "it exists already and was not changed"
     if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
-        return "already set; nothing changed"
+        return "already set; not changed"
     if callable(way.done):
         return way.done(request)
     counts = {what: _counted(answer.get(what), what) for what in COUNTED}
@@ -148,13 +150,13 @@ def _messages(count: int) -> str:
 
 def on_host(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Return the rows of the virtual host that the command names, all if it names none; `key` is
-    where a row has a full name. If there are none, a note says so."""
+    where a row has a full name. If there are none, prints a note."""
     host = virtual_host()
     if key == "host":
         return [row for row in rows if host in (None, row["host"])]
     found = [row for row in rows if host in (None, host_and_name(row[key])[0])]
     if rows and not found:
-        click.echo(f"nothing on virtual host '{host}': other virtual hosts have some", err=True)
+        click.echo(f"none on virtual host '{host}'; other virtual hosts have some", err=True)
     return found
 
 
@@ -243,7 +245,7 @@ def _marks(row: type[Request], way: Way) -> dict[str, tuple[Any, Argument | Opti
 def _parameter(
     field: str, kind: Any, mark: Argument | Option
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what gives a command an argument or an option."""
+    """Return the decorator that adds an argument or an option to a command."""
     is_many = get_origin(kind) is tuple
     each = get_args(kind)[0] if is_many else kind
     if isinstance(mark, Argument):

@@ -73,15 +73,15 @@ def _passcode(from_stdin: bool) -> str:
         typed: str = click.prompt("Passcode", hide_input=True, confirmation_prompt=True)
         return typed
     raise click.UsageError(
-        "standard input is no terminal, so the passcode cannot be asked for; to read it "
-        "from there, use --passcode-stdin"
+        "standard input is not a terminal, so the command cannot ask for the passcode; to read "
+        "it from there, use --passcode-stdin"
     )
 
 
 def _check_hosts(hosts: tuple[str, ...], data: Path, users_file: Path | None) -> None:
     """Refuse virtual hosts that the broker of the directory does not have.
 
-    Without a broker nothing knows them here; then its next start warns.
+    Without a running broker they cannot be checked; its next start warns about them.
     """
     source = click.get_current_context().get_parameter_source("data")
     if hosts and users_file is not None and source is click.core.ParameterSource.DEFAULT:
@@ -90,9 +90,9 @@ def _check_hosts(hosts: tuple[str, ...], data: Path, users_file: Path | None) ->
         return
     for host in hosts:
         if wrong_with_host(host):
-            # That is said when it is written.
+            # The command that writes the file reports that.
             return
-        # Anything about a name on the host: the broker refuses it if there is no such host.
+        # Any question about the host: the broker refuses it if the host does not exist.
         if reach(data, {"do": "settings", "address": qualified(host, "any")}) is None:
             click.echo(
                 "the virtual hosts were not checked, as no broker runs; its next start warns of any"
@@ -186,7 +186,7 @@ def user_passwd(login: str, passcode_stdin: bool, users_file: Path | None, data:
 @users_option
 @data_option
 def user_disable(login: str, users_file: Path | None, data: Path) -> None:
-    """Let a user log in no more, but keep it. At the next reload its connections are closed."""
+    """Forbid logins of a user, but keep it. At the next reload its connections are closed."""
     users = _users(data, users_file)
     users.set_disabled(login, True)
     _done(f"disabled user '{login}'", users)
@@ -221,7 +221,7 @@ def user_list(users_file: Path | None, data: Path, as_json: bool) -> None:
 
 
 def user_row(users: "Users", login: str) -> dict[str, Any]:
-    """Return what is known of a user, without secrets."""
+    """Return the description of a user, without secrets."""
     found = users.find(login)
     assert found is not None
     return {
@@ -316,7 +316,9 @@ def user_token(login: str, remove: bool, users_file: Path | None, data: Path) ->
 
 @user.command("show")
 @click.argument("login")
-@click.option("--address", default="#", show_default=True, help="What it may do here.")
+@click.option(
+    "--address", default="#", show_default=True, help="Show its permissions at this address."
+)
 @click.option("--queue", default=None, help="The same for one queue of the address.")
 @click.option(
     "--config", "config_file", type=PathThatIsNamed(exists=True, dir_okay=False, path_type=Path),
@@ -375,7 +377,7 @@ def user_show(
 
 
 def _by_file(users: "Users", config_file: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Return what a user may do by a configuration file and the users file."""
+    """Return the permissions of a user by a configuration file and the users file."""
     # Reading a configuration is slow to import.
     from daybook.engine.settings.permissions import Permissions  # noqa: PLC0415
     from daybook.server.administration.views import rights  # noqa: PLC0415

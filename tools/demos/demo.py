@@ -1,7 +1,7 @@
-"""The demo: a real broker, real clients, two kill -9 in the middle, and a table of what was proven.
+"""The demo: a real broker, real clients, two kill -9 in the middle, and a table of the results.
 
-Run it with `python -m daybook.tools.demos.demo` or `make demo`. Exit code 0 if nothing was lost and
-nothing invented, 1 if any number is wrong.
+Run it with `python -m daybook.tools.demos.demo` or `make demo`. Exit code 0 if no message was lost
+or invented, 1 if any number is wrong.
 """
 
 import logging
@@ -247,11 +247,11 @@ def _show(rows: list[Row], history: History, data: Path) -> bool:
     show_table(
         ("what", "number", ""),
         [(row.what, row.value, _mark(row)) for row in rows],
-        "what the clients saw, against what the journal says",
+        "the records of the clients, compared with the journal",
     )
     survivor = history.survivor()
     if survivor is None:
-        click.echo("no message lived through both crashes, which is not what the demo is for")
+        click.echo("no message lived through both crashes, so the demo proved nothing")
         return False
     click.echo(f"\njournal trail {survivor}: a message that lived through both crashes")
     told = _journal("trail", "--data", str(data), str(survivor))

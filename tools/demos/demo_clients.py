@@ -1,4 +1,4 @@
-"""The clients of the demo: producers and consumers on stomp.py, and what they saw.
+"""The clients of the demo: producers and consumers on stomp.py, and their records.
 
 The ledger is written by the clients alone; the broker is not asked. Every order is sent exactly
 once, so an order that was in transfer when the broker was killed stays *in doubt*: it may or may
@@ -37,7 +37,7 @@ class Delivery:
 
 
 class Order:
-    """What the clients know of one order. Counts are delivery counts; 0 means never."""
+    """The record of the clients for one order. Counts are delivery counts; 0 means never."""
 
     __slots__ = (
         "acked_count", "confirmed_count", "deliveries", "first_acked_count", "nacked", "receipted",
@@ -112,7 +112,7 @@ class Ledger:
 
 
 def body_of(number: int) -> str:
-    """The body of an order; what a consumer gets must be exactly this."""
+    """The body of an order, which a consumer must get unchanged."""
     return f'{{"order": {number}, "article": "A-{number * 7919 % 1000:03}", "quantity": 1}}'
 
 

@@ -67,7 +67,7 @@ class History:
 
 
 def judge(ledger: Ledger, history: History) -> list[Row]:
-    """Return the table: what happened, and which figures must be zero."""
+    """Return the table of counts, with the figures that must be zero."""
     orders = ledger.orders
     receipted = ledger.count(lambda order: order.receipted)
     acked = ledger.count(lambda order: order.acked_count > 0)

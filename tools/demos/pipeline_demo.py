@@ -133,7 +133,7 @@ def show(*words: str) -> None:
 
 
 def told(*words: str) -> bytes:
-    """Return what a command prints; raises Failure if it fails."""
+    """Return the output of a command; raises Failure if it fails."""
     done = subprocess.run(_command(words), check=False, capture_output=True)
     if done.returncode:
         raise Failure(done.stderr.decode().strip() or f"{words[0]} {words[1]} failed")

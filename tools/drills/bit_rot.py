@@ -1,8 +1,8 @@
 """Running `daybook drill bit-rot`: turns bits in the files of a copy, one at a time.
 
-For each bit the copy is verified and a broker is started on it. What the journal proves must be
-found by `verify`; the broker must refuse in words, or serve the state that the journal folds to.
-Then the bit is turned back, where the broker has not replaced the file. The original is only read.
+For each bit the copy is verified and a broker is started on it. `verify` must find damage in the
+journal; the broker must refuse with a reason, or serve the state that the journal folds to. Then
+the bit is turned back, where the broker has not replaced the file. The original is only read.
 """
 
 import random
@@ -61,7 +61,7 @@ SPARE_TIMES: Final = 2
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for."""
+    """The options of the drill."""
 
     directory: Path
     config: Path | None
@@ -117,7 +117,7 @@ def run(asked: Asked) -> Report:
 
 
 def _copy(source: Path, target: Path, report: Report) -> None:
-    """Copy what a start reads. Raises Failure, JournalError and OSError."""
+    """Copy the files that a start reads. Raises Failure, JournalError and OSError."""
     with Pin(source):
         refuse_unstartable(source, opened(source))
         is_running = is_in_use(source)
@@ -178,7 +178,7 @@ class _Flipping:
             raise Failure(f"the copy is wrong before any bit is turned: {wrong}")
 
     def targets(self) -> Iterator[Target]:
-        """Yield what can be damaged, of which each is there."""
+        """Yield the targets for damage that exist."""
         data = self._data
         disk = RealDisk(data / JOURNAL)
         segments: list[tuple[Path, int, int]] = []
@@ -243,7 +243,7 @@ class _Flipping:
         self.report.figures |= {key: f"{count:,}" for key, count in self._outcomes.items()}
 
     def _verified(self) -> str:
-        """Return what `verify` finds, "" if nothing."""
+        """Return the finding of `verify`, "" if there is none."""
         disk = RealDisk(self._data / JOURNAL)
         try:
             verdict = verify_data(
@@ -259,7 +259,7 @@ class _Flipping:
         return wrong or why_foreign(self._data, data_id_of(disk).hex())
 
     def _ask(self, messages: list[int], known: list[Answer], where: str) -> None:
-        """Ask what was answered before the bit was turned."""
+        """Ask the questions that were answered before the bit was flipped."""
         for message, before, now in zip(
             messages, known, answers(self._data, messages), strict=True
         ):
@@ -322,7 +322,7 @@ def messages_of(data: Path, catalog: Path, chance: random.Random) -> list[int]:
     disk = journal_disk(data)
     sample = [chance.randint(told.first_lsn, told.last_lsn) for _ in range(QUESTIONS)]
     events = [event_at(disk, lsn) for lsn in sample]
-    # An event without a message is a question, too: the answer is that it is none.
+    # An event that is not a message is a question, too: the answer must say so.
     return [
         (event.row[MESSAGE] if event is not None else 0) or lsn
         for event, lsn in zip(events, sample, strict=True)

@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SEED_MAX: Final = 1 << 32
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 SIGNALLED: Final = 128
-"""What shells add to the number of the signal that ended a process."""
+"""The offset that shells add to the number of the signal that ended a process."""
 TAIL_NAMES: Final = (
     "nothing", "whole", "inside", "garbage", "zeroed", "sector", "reordered", "behind", "proven",
     "rotten", "sealing", "not-renamed", "no-successor",
@@ -63,19 +63,19 @@ report_option = click.option(
 def drill_group(ctx: click.Context, /) -> None:
     """Rehearse crashes and losses, and prove that the promises hold.
 
-    The data of a broker is only read; what is started works on scratch data. Exit code 0: nothing
-    wrong was found; 1: something was; 2: wrong usage.
+    Drills only read the data of a broker; their own brokers work on scratch data. Exit code 0: no
+    faults found; 1: faults found; 2: wrong usage.
     """
     ctx.with_resource(ending_cleanly())
 
 
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
-    """Make signals that end a process end a drill as Ctrl-C does: with nothing left behind.
+    """Let signals that end a process end a drill as Ctrl-C does: without leftovers.
 
     The exit code is that of a process that the signal ended, as shells show it.
     """
-    # Signals are handled by the main thread only; and who ignores one (nohup) wants that.
+    # Only the main thread handles signals; a signal that is ignored (nohup) stays ignored.
     is_main = threading.current_thread() is threading.main_thread()
     handled = [each for each in ENDING if is_main and signal.getsignal(each) != signal.SIG_IGN]
     before = [signal.signal(each, _end) for each in handled]
@@ -87,7 +87,7 @@ def ending_cleanly() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """End the drill; once it cleans up nothing interrupts that."""
+    """End the drill; its clean-up cannot be interrupted."""
     for each in ENDING:
         signal.signal(each, signal.SIG_IGN)
     sys.exit(SIGNALLED + number)
@@ -110,11 +110,11 @@ def drawn_seed(given: int | None) -> int:
 )  # fmt: skip
 @click.option(
     "--tail", "tails", multiple=True, type=click.Choice(TAIL_NAMES),
-    help="What the disk has of the block; may be repeated. Default: everything.",
+    help="The state of the block on disk; may be repeated. Default: everything.",
 )  # fmt: skip
 @click.option(
     "--minutes", type=Amount(MINUTES_MAX), default=10.0, show_default=True,
-    metavar="N", help="Stop after this time, and report what was not tried.",
+    metavar="N", help="Stop after this time, and report the cases not tried.",
 )  # fmt: skip
 @click.option(
     "--jobs", type=click.IntRange(1), metavar="N", help="Processes. Default: one for each core."
@@ -129,7 +129,7 @@ def crash_points_command(
     """Recover a journal as a crash at any of its blocks would have left it.
 
     DATA is read, never written. For a sample of blocks and every kind of torn or lost tail a
-    virtual copy is recovered by the code of a start, and held against what clients had been told
+    virtual copy is recovered by the code of a start, and compared with the confirmations to clients
     by then.
     """
     path = chosen(ctx, directory, data)
@@ -193,18 +193,18 @@ def kill_command(**flags: Any) -> None:
     """Kill a broker under load again and again.
 
     A broker of this installation with your configuration works on scratch data and a port of its
-    own; producers, consumers, transactions, rejections and dead letters keep it busy. What clients
-    saw is compared with the journal.
+    own; producers, consumers, transactions, rejections and dead letters keep it busy. The records
+    of the clients are compared with the journal.
     """
     _campaign("kill", flags)
 
 
 @campaign_command("power-cut", 10)
 def power_cut_command(**flags: Any) -> None:
-    """Kill a broker, and take away what its journal had not synced.
+    """Kill a broker, and take away its unsynced writes.
 
-    As `drill kill`. The broker notes what was in each sector before it writes; after the kill each
-    sector that was not synced becomes what it was, or not, by chance.
+    As `drill kill`. The broker records the content of each sector before it writes; after the kill
+    each unsynced sector gets it back, or not, by chance.
     """
     _campaign("power-cut", flags)
 
@@ -217,7 +217,8 @@ def power_cut_command(**flags: Any) -> None:
 def slow_disk_command(**flags: Any) -> None:
     """Kill a broker whose syncs are slow, and do not return at all for a while.
 
-    Meanwhile no receipt may come for what is not on the disk, and everything else must be answered.
+    Meanwhile no receipt may come for messages that are not on the disk, and all other requests must
+    be answered.
     """
     _campaign("slow-disk", flags)
 
@@ -226,8 +227,8 @@ def slow_disk_command(**flags: Any) -> None:
 def disk_full_command(**flags: Any) -> None:
     """Let the disk of a broker become full, and give it room again.
 
-    It must not answer what it cannot write, must keep running, and must take messages again when
-    there is room. It is also killed, and started while the disk is full.
+    It must not confirm operations that it cannot write, must keep running, and must take messages
+    again when there is room. It is also killed, and started while the disk is full.
     """
     _campaign("disk-full", flags)
 
@@ -248,7 +249,7 @@ def restore_command(
     """Rebuild a broker from its archive alone.
 
     The archive is verified, fetched to scratch data, folded, and a broker starts on it. DATA is the
-    original: where it is at hand, both must be the same broker at the last archived event.
+    original: if it is given, both must have the same state at the last archived event.
     """
     path = chosen(ctx, directory, data)
     from daybook.tools.drills import restore  # noqa: PLC0415 (slow to import)
@@ -282,7 +283,7 @@ def bit_rot_command(
     """Turn bits in the files of a copy of a data directory.
 
     DATA is copied. After each bit the copy is verified and a broker is started on it: it must
-    refuse in words, or serve what the journal says.
+    refuse with a reason, or serve the state of the journal.
     """
     path = chosen(ctx, directory, data)
     from daybook.tools.drills import bit_rot  # noqa: PLC0415 (slow to import)

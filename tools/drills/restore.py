@@ -1,7 +1,7 @@
 """Running `daybook drill restore`: proves that the archive alone is enough to rebuild the broker.
 
 The archive is verified and fetched to scratch data, the journal is verified and folded, and a
-broker starts on it and stops cleanly. Where the original is at hand, both have the same digest at
+broker starts on it and stops cleanly. If the original is given, both have the same digest at
 the last archived event.
 """
 
@@ -39,7 +39,7 @@ STEPS_MAX = 400
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for. `directory` is the original, which may be missing."""
+    """The options of the drill. `directory` is the original, which may be missing."""
 
     archive: Archive
     directory: Path
@@ -66,7 +66,7 @@ class _Steps:
 
     @contextmanager
     def step(self, what: str) -> Iterator[Callable[[str, str], None]]:
-        """Carry out a step; yield a function for what is wrong (promise, text)."""
+        """Carry out a step; yield a function that records a fault (promise, text)."""
         tried = Tried(what, 1)
         self.report.tried.append(tried)
         found = len(self.report.findings)
@@ -85,7 +85,7 @@ class _Steps:
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing was wrong so far."""
+        """Whether there were no faults so far."""
         return not self.report.findings
 
 
@@ -110,7 +110,7 @@ def run(asked: Asked) -> Report:
                 _compare(asked, verdict, steps)
         if steps.is_fine:
             _serve(serving, folder, steps)
-            _verify(data, steps, "verified it once more, with what the broker wrote", 0)
+            _verify(data, steps, "verified it once more, with the events of the broker", 0)
     report.figures["time to restore"] = f"{sum(steps.seconds.values()):.2f} s in all"
     report.could_not.append(
         "the events behind the last archived one: they are in the live journal only, and are lost "
@@ -149,7 +149,7 @@ def _fetch(asked: Asked, data: Path, steps: _Steps) -> int:
 def _nothing_archived(asked: Asked) -> str:
     """Return the sentence about an archive without segments."""
     is_wrong = not (asked.directory / JOURNAL).is_dir()
-    strange = f", and {asked.directory} is no data directory" if is_wrong else ""
+    strange = f", and {asked.directory} is not a data directory" if is_wrong else ""
     return (
         f"no segment is archived in {asked.archive.url}{strange}: name the archive with --archive "
         "URL, or the configuration file that names it with --config FILE"

@@ -15,16 +15,15 @@ Modules:
 - `fork`: Running `journal fork`: makes a data directory as a broker was, and says how.
 - `inspect`: Running `journal inspect`: prints the events of a journal as a story, as far as they
   are durable.
-- `newest_anchor`: Finding the newest anchor of a journal: what was signed last, or the newest
+- `newest_anchor`: Finding the newest anchor of a journal: the last signed statement, or the newest
   block.
 - `past_states`: Moments that commands ask for: which event one is, and the state of the broker
   after it.
 - `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR
   68).
-- `salvage`: Running `journal salvage`: makes a data directory of what is sound in another, and
-  reports.
+- `salvage`: Running `journal salvage`: makes a data directory from the sound parts of another.
 - `signing`: The commands `journal keygen` and `journal anchor`.
 - `stat`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.
 - `trail`: Running `journal trail`: finds the messages that are asked for, and prints their history.
-- `verify`: Running `journal verify`: verifies a data directory, and reports what is wrong with it.
+- `verify`: Running `journal verify`: verifies a data directory, and reports its faults.
 """

@@ -88,7 +88,7 @@ def audited(pieces: list[Task], where: Source | Disk, processes: int) -> Audit:
 def audit_one(
     where: Source | Disk, task: Task, folder: Path, *, progress: Callable[[int], None]
 ) -> Piece:
-    """Audit one piece, maybe in a process of its own. Raises what `audit_piece` raises."""
+    """Audit one piece, perhaps in a separate process. Raises the errors of `audit_piece`."""
     if isinstance(where, Source):
         with where.opened() as disk:
             return audit_piece(task, disk, progress, folder)
@@ -167,7 +167,8 @@ def summary(found: Audit) -> str:
 
 
 def _show_accounts(accounts: list[Account]) -> None:
-    """Print a line for each queue: what was there, what came and went by kind, what is there.
+    """Print a line for each queue: messages at the start, arrivals and departures by kind, messages
+    at the end.
 
     All that do not balance, and of the others those with the most messages.
     """

@@ -35,7 +35,9 @@ from daybook.tools.terminal.printing import progress, show_json
 def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> None:
     """Write an export. Raises JournalError, Failure, OSError and UsageError."""
     if flags["shown"] and not flags["redacted"]:
-        raise click.UsageError("--redact-except needs --redact: nothing is left out without it")
+        raise click.UsageError(
+            "--redact-except needs --redact: without it the export has all bodies and headers"
+        )
     if target.resolve().is_relative_to(path.resolve()):
         raise click.UsageError(f"{target} lies in the data directory; name a directory elsewhere")
     refuse_redacted(path, "a part of it could not be proven")
@@ -46,7 +48,7 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
         # The last event before that time; the range begins behind it.
         first += 1
     if not 0 < first <= last:
-        raise click.UsageError(f"from event {first} to event {last} is no range{_why(left_out)}")
+        raise click.UsageError(f"from event {first} to event {last} is not a range{_why(left_out)}")
     shown = _addresses(path, disk, flags["shown"], last) if flags["shown"] else ()
     redacted = Redaction(flags["redacted"], shown)
     noted = noted_in(path / NOTARY)
@@ -93,16 +95,17 @@ def _addresses(
 
 
 def _signed(done: Exported) -> str:
-    """Say what is signed of an export."""
+    """Print which events of an export are signed."""
     if not done.statements:
-        return "nothing in it is signed: no key can prove it"
+        return "none of it is signed: no key can prove it"
     up_to = "" if done.signed_to == done.to_lsn else f" up to event {done.signed_to}"
     return f"{done.statements} signed statements cover them{up_to}"
 
 
 def _end(disk: Disk, asked: Moment | None) -> tuple[int, tuple[int, int] | None]:
-    """Return the last event to export, and which events after it are left out, not yet being
-    proven to be durable. Raises JournalError, Failure."""
+    """Return the last event to export, and the events after it that are left out because they are
+    not yet proven to be durable. Raises JournalError, Failure.
+    """
     newest, last = last_lsn(disk), _last_proven(disk)
     left_out = (last + 1, newest) if last < newest else None
     wanted = _lsn(disk, asked, newest)
@@ -128,8 +131,8 @@ def _why(left_out: tuple[int, int] | None) -> str:
     first, last = left_out
     which = f"events {first} to {last} are" if first < last else f"event {first} is"
     return (
-        f": {which} left out, because nothing later proves that this is durable: it is being "
-        "written, or the broker was killed, whose next start settles that"
+        f": {which} left out, because no later block proves that this is durable: a broker is "
+        f"writing it, or was killed, and its next start settles it"
     )
 
 
@@ -155,23 +158,22 @@ def verify(
 
 
 def unsigned(anchors: int) -> str:
-    """Say what anchors prove that match, but that nobody signed."""
+    """Print which events unsigned, matching anchors prove."""
     return (
-        f"unsigned, matches: {anchors} of the anchors; that proves the blocks, but not who wrote "
-        "them"
+        f"unsigned, matches: {anchors} of the anchors; that proves the blocks, but not their author"
     )
 
 
 def unchecked(anchors: int) -> str:
-    """Say what signed anchors prove without a key."""
+    """Print which events signed anchors prove without a key."""
     return (
-        f"signed, matches: {anchors} of the anchors; who signed them was not checked, because no "
-        "--public-key was given"
+        f"signed, matches: {anchors} of the anchors; their signer was not checked, because no "
+        f"--public-key was given"
     )
 
 
 def why_another(data_id: str, wanted: str) -> list[str]:
-    """Return what is wrong with a data directory that must have an id ("" for any)."""
+    """Return the fault of a data directory that must have this id ("" for any)."""
     if wanted in ("", data_id):
         return []
     return [f"this is the data directory {data_id}, and not {wanted}"]
@@ -196,15 +198,15 @@ def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
     for wrong in verdict.wrong:
         click.secho(f"WRONG {wrong}", fg="red")
     for first, last in verdict.proven:
-        click.echo(f"events {first} to {last} are proven to be what the broker journaled")
+        click.echo(f"events {first} to {last} are proven to be as the broker journaled them")
     if verdict.anchors_unsigned:
         click.echo(unsigned(verdict.anchors_unsigned))
     if verdict.anchors_unchecked:
         click.echo(unchecked(verdict.anchors_unchecked))
     if verdict.anchors_redacted:
         click.echo(
-            f"matches, but proves nothing: {verdict.anchors_redacted} of the anchors, because parts"
-            " of their blocks were left out; a signature proves them: --public-key"
+            f"matches without proof: {verdict.anchors_redacted} of the anchors, because parts "
+            f"of their blocks were left out; a signature proves them: --public-key"
         )
     if verdict.anchors_outside:
         click.echo(
@@ -214,8 +216,10 @@ def _show(verdict: ExportVerdict, *, has_proof: bool) -> None:
     if verdict.anchors_of_others:
         click.echo(of_others(verdict.anchors_of_others))
     if verdict.unproven:
-        click.secho("NOT PROVEN not all of its events are proven by what was given", fg="red")
+        click.secho(
+            "NOT PROVEN the given keys and anchors do not prove all of its events", fg="red"
+        )
     elif verdict.ok and not has_proof:
-        click.echo("intact; who wrote it, only --public-key or --anchor can show")
+        click.echo("intact; only --public-key or --anchor can show its author")
     elif verdict.ok:
         click.secho("proven", fg="green")

@@ -1,4 +1,4 @@
-"""Finding the newest anchor of a journal: what was signed last, or the newest block."""
+"""Finding the newest anchor of a journal: the last signed statement, or the newest block."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def newest_anchor(ctx: click.Context, path: Path, *, unsigned: bool) -> Statemen
         statement = noted.statement
     if statement is None:
         raise Failure(
-            f"nothing in {path} is signed; a broker signs its history with signing-key in "
+            f"{path} has no signatures; a broker signs its history with signing-key in "
             "[journal], and --unsigned prints an anchor without a signature"
         )
     if statement.data_id != data_id_of(disk).hex():

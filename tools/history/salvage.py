@@ -1,4 +1,4 @@
-"""Running `journal salvage`: makes a data directory of what is sound in another, and reports."""
+"""Running `journal salvage`: makes a data directory from the sound parts of another."""
 
 import sys
 from pathlib import Path
@@ -40,10 +40,10 @@ def run(ctx: click.Context, source: Path, target: Path, flags: dict[str, Any]) -
     archive = _archive(ctx, source, flags)
     if archive is not None:
         _check_apart(target, archive)
-    refuse_redacted(source, "what is salvaged would have empty messages")
+    refuse_redacted(source, "the salvaged directory would have empty messages")
     if is_running(source):
         raise Failure(
-            f"a broker runs on {source}: what it writes meanwhile would look like damage. Stop it "
+            f"a broker runs on {source}: its writes would look like damage. Stop it "
             "first, or make a copy with: journal fork"
         )
 
@@ -98,7 +98,7 @@ def _show(report: Report) -> None:
             f"{each.bytes:,} bytes): in the source, {each.why}; {each.proof}"
         )
     if report.archive and not report.from_archive:
-        click.echo(f"nothing was taken from the archive {report.archive}")
+        click.echo(f"no segment came from the archive {report.archive}")
     for gap in report.gaps:
         click.secho(_gap_line(gap), fg="red")
     for broken in report.broken_chain:
@@ -108,7 +108,7 @@ def _show(report: Report) -> None:
             fg="red",
         )
     for kind, count in sorted(report.replaced.items()):
-        click.echo(f"REPLACED {count:,} {kind}: they do not fit what is left before them")
+        click.echo(f"REPLACED {count:,} {kind}: they do not fit the events before them")
     for name in report.created:
         click.echo(f"CREATED {printable(name)}: it is named, and how it was created is lost")
     for name in report.renamed:
@@ -125,7 +125,7 @@ def _show(report: Report) -> None:
     for name, count in sorted(report.dropped.items()):
         click.secho(f"DROPPED {count:,} messages of queue {printable(name)}", fg="red")
     if report.is_whole:
-        click.secho("nothing is missing", fg="green")
+        click.secho("no events are missing", fg="green")
     click.echo(
         f"its data id is {report.data_id}: it needs an archive of its own; start it with: "
         f"daybook serve --data {report.directory}"
@@ -135,7 +135,7 @@ def _show(report: Report) -> None:
 def _gap_line(gap: Missing) -> str:
     where = f"{gap.segment}, offset {gap.offset}, {gap.bytes:,} bytes: " if gap.segment else ""
     if not gap.events:
-        return f"MISSING nobody knows how many events after LSN {gap.last_lsn}: {where}{gap.what}"
+        return f"MISSING an unknown number of events after LSN {gap.last_lsn}: {where}{gap.what}"
     parts = [f"MISSING LSN {gap.first_lsn} to {gap.last_lsn}: {where}{gap.what}"]
     if gap.skipped:
         parts.append(f"{gap.skipped:,} of them never were events: a start had skipped their LSNs")

@@ -16,7 +16,7 @@ def keygen_command(file: Path) -> None:
 
     FILE gets the private key, for `signing-key` in [journal]: keep it outside of the data
     directory, readable by the broker's user alone. FILE.pub gets the public key, for `journal
-    verify --public-key`: give it to those who verify. Neither replaces a file.
+    verify --public-key`: give it to verifiers. Neither replaces a file.
     """
     from daybook.recovery.signing.signing_keys import (  # noqa: PLC0415 (slow to import)
         load_public,
@@ -27,7 +27,7 @@ def keygen_command(file: Path) -> None:
     if not file.name:
         raise click.UsageError("the name of the file is empty")
     if not file.parent.is_dir():
-        raise Failure(f"{file.parent} is no directory, so {file.name} cannot be made in it")
+        raise Failure(f"{file.parent} is not a directory, so {file.name} cannot be made in it")
     try:
         public = make_pair(file)
     except FileExistsError as error:
@@ -40,8 +40,8 @@ def keygen_command(file: Path) -> None:
 @data_option
 @click.option(
     "--unsigned", is_flag=True,
-    help="Print one of the newest block instead, without a signature, to be kept where nobody can "
-    "change it.",
+    help="Print one of the newest block instead, without a signature, to be kept where it "
+        "cannot be changed.",
 )  # fmt: skip
 @click.pass_context
 def anchor_command(

@@ -1,4 +1,4 @@
-"""Running `journal verify`: verifies a data directory, and reports what is wrong with it."""
+"""Running `journal verify`: verifies a data directory, and reports its faults."""
 
 import sys
 from contextlib import nullcontext
@@ -78,7 +78,7 @@ def run(
 
 
 def _keep(state: VerifyState | None) -> None:
-    """Write the state if there is one. A failure is said, and is no fault of the journal."""
+    """Write the state if there is one. A failure is reported, and is not a fault of the journal."""
     not_kept = state.keep() if state is not None else ""
     if not_kept:
         click.echo(f"note: {not_kept}", err=True)
@@ -93,7 +93,7 @@ def _state(path: Path, file: Path | None, data_id: bytes) -> VerifyState:
 
 
 def _proofs(flags: dict[str, Any]) -> tuple[list[bytes], Anchors]:
-    """Read the keys and anchors that history is to be proven by. Raises DaybookError, OSError."""
+    """Read the keys and anchors that must prove history. Raises DaybookError, OSError."""
     keys = []
     if flags["public_keys"]:
         # Slow to load, and only needed with a key.
@@ -165,15 +165,15 @@ def _show_verdict(verdict: Verdict) -> None:
         click.secho("intact", fg="green")
     elif verdict.is_journal_ok:
         click.secho(
-            "the journal is intact; what is derived from it is not: the next start of the broker "
-            "removes what it finds damaged, and makes it again (what remains wrong behind a start "
-            "can be deleted while no broker runs)",
+            "the journal is intact; files derived from it are not: the next start of the broker "
+            "removes the damaged files that it finds, and makes them again (files still damaged "
+            "after a start can be deleted while no broker runs)",
             fg="yellow",
         )
 
 
 def _show_proven(proven: Proven, last_lsn: int) -> None:
-    """Say how far history is proven, and what nothing proves."""
+    """Print how far history is proven, and the events without proof."""
     if proven.signatures:
         click.echo(
             f"signed up to event {proven.signed_lsn} ({moment(proven.signed_at)}) by the key "
@@ -202,4 +202,4 @@ def _show_proven(proven: Proven, last_lsn: int) -> None:
         click.echo(export.of_others(proven.anchors_of_others))
     covered = max(proven.signed_lsn, proven.anchored_lsn)
     if 0 < covered < last_lsn:
-        click.echo(f"events {covered + 1} to {last_lsn} came later, and nothing proves them yet")
+        click.echo(f"events {covered + 1} to {last_lsn} came later, and are not proven yet")

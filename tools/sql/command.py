@@ -53,9 +53,9 @@ Examples:
 def sql_command(ctx: click.Context, /, words: tuple[str, ...], **flags: Any) -> None:
     """Query history with SQL.
 
-    The tables are `events` (a row for each event), `milestones` (restarts, and what happened to
-    queues and addresses), and the views `entries`, `messages`, `deliveries` and `queues`. SQL is
-    that of DuckDB; times are UTC. Only columns and blocks that the question needs are read.
+    The tables are `events` (a row for each event), `milestones` (restarts, and events of queues and
+    addresses), and the views `entries`, `messages`, `deliveries` and `queues`. SQL is that of
+    DuckDB; times are UTC. Only columns and blocks that the question needs are read.
 
     Without SQL it is read from standard input, or on a terminal a shell asks for it.
     """

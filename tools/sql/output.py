@@ -51,7 +51,10 @@ class _Harmless:
 
 
 def write(answer: Answer, form: str, output: Path | None, limit: int | None) -> None:
-    """Write an answer to a file, or to standard output. Raises OSError, and what reading raises."""
+    """Write an answer to a file, or to standard output.
+
+    Raises OSError, and the errors of reading.
+    """
     for note in answer.notes:
         click.echo(f"note: {note}", err=True)
     if form == "table" and output is None:

@@ -48,14 +48,14 @@ KEYWORDS: Final = (
 )  # fmt: skip
 DESCRIPTIONS: Final = {
     EVENTS: "one row for each event",
-    MILESTONES: "restarts, and what happened to queues and addresses as a whole",
+    MILESTONES: "restarts, and events of queues and addresses as a whole",
 } | {view.name: view.doc for view in VIEWS}
 HELP: Final = """\
 Write a question in SQL and end it with a semicolon; Tab completes, Ctrl-C ends a question.
 
   .help            this text
   .tables          the tables and views
-  .schema TABLE    the columns of one, and what they mean
+  .schema TABLE    the columns of one, and their meaning
   .output FILE     write answers to FILE (.csv, .json, .jsonl, .parquet), each in place of the last
   .output          show answers here again
   .quit            leave; so does Ctrl-D"""
@@ -138,7 +138,7 @@ class Shell:
         return True
 
     def ask(self, text: str) -> None:
-        """Answer a question; report what is wrong and keep the shell running."""
+        """Answer a question; report errors and keep the shell running."""
         try:
             with self._asking.answer(text) as answer:
                 write(answer, self._form, self._output, self._limit)
@@ -156,7 +156,7 @@ class Shell:
             return False
         do = COMMANDS.get(name)
         if do is None:
-            click.echo(f"there is no command {name}; .help tells which there are", err=True)
+            click.echo(f"there is no command {name}; .help lists all commands", err=True)
         else:
             do(self, argument.strip())
         return True

@@ -1,4 +1,4 @@
-"""What all commands share: options, numbers, times, tables, errors and exit codes.
+"""The code that all commands share: options, numbers, times, tables, errors and exit codes.
 
 It must never know one command. Begin with `failures`, then `printing`.
 
@@ -22,7 +22,7 @@ Modules:
 - `terminal_tables`: Tables on a terminal: in its full width, with fewer columns, or as a card for
   each row.
 - `times`: Parsing times that users write: `14:05`, `2026-11-20T14:05`, `10m` (ago).
-- `units`: The units of numbers that commands print: every number says what it counts.
+- `units`: The units of numbers that commands print.
 - `version_option`: The option --version of the command lines. Reading the version takes longer than
   the rest.
 """

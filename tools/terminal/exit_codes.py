@@ -9,4 +9,4 @@ EXIT_BAD_USE: Final = 2
 EXIT_DERIVED: Final = 6
 """The journal is intact, and files that are derived from it are damaged."""
 EXIT_INTERRUPTED: Final = 130
-"""What shells use for a command that SIGINT ended (128 + 2)."""
+"""The exit code in shells of a command that SIGINT ended (128 + 2)."""

@@ -1,9 +1,9 @@
 """How the command lines report errors: with a sentence and an exit code, never with a traceback.
 
 0: fine. 1: found something wrong. 2: wrong usage. 130: interrupted, without a message. If the
-reader of the output closes it (`| head`), that is no error and ends the command without a message;
-an output that was closed from the start (`>&-`) is treated as /dev/null. Characters that the
-encoding of the terminal lacks are escaped. Programming errors are not caught here.
+reader of the output closes it (`| head`), that is not an error and ends the command without a
+message; an output that was closed from the start (`>&-`) is treated as /dev/null. Characters that
+the encoding of the terminal lacks are escaped. Programming errors are not caught here.
 """
 
 import codecs
@@ -211,8 +211,7 @@ codecs.register_error(_ESCAPES, _escape)
 
 
 def _refused_output() -> str:
-    """Try to print the remaining output; return what is wrong with standard output, "" if nothing
-    is."""
+    """Try to print the remaining output; return the error of standard output, "" without one."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 archive_option = click.option(
     "--archive", "url", envvar="DAYBOOK_ARCHIVE", metavar="URL",
     help="The archive: a directory, or a URL like s3://bucket/path. Default: $DAYBOOK_ARCHIVE, "
-    "else what the configuration says, else DATA/archive.",
+        "else that of the configuration, else DATA/archive.",
 )  # fmt: skip
 config_option = click.option(
     "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path),

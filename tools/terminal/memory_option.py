@@ -22,11 +22,11 @@ def _memory(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 
 
 MEMORY_OF_JOBS: Final = 512 << 20
-"""The default for jobs, whose queries can spill nearly all that they need."""
+"""The default for jobs, whose queries can spill nearly all of their data."""
 
 memory_option = click.option(
     "--memory", metavar="SIZE", callback=_memory,
-    help="What DuckDB may take before work goes to disk, into a folder in TMPDIR, like 2GiB. "
+    help="Memory that DuckDB may use before work goes to disk, into a folder in TMPDIR, like 2GiB. "
     "Default: 2 GiB for questions and 512 MiB for jobs, or a third of the machine if that is less. "
     "Decoding takes about 200 MiB besides.",
 )  # fmt: skip

@@ -33,7 +33,7 @@ class Seconds(click.FloatRange):
         seconds: float = super().convert(value, param, ctx)
         if math.isnan(seconds):
             # It is neither below nor above any limit.
-            self.fail(f"{value} is no number of seconds", param, ctx)
+            self.fail(f"{value} is not a number of seconds", param, ctx)
         return seconds
 
 
@@ -47,7 +47,7 @@ class Rate(click.FloatRange):
         """Parse a number. Raises click.BadParameter."""
         rate = super().convert(value, param, ctx)
         if not math.isfinite(rate):
-            self.fail(f"{value} is no number of messages a second", param, ctx)
+            self.fail(f"{value} is not a number of messages a second", param, ctx)
         return rate
 
 

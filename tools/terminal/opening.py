@@ -28,7 +28,8 @@ def opened(path: Path) -> RealDisk:
     for name in segment_names(disk):
         if not (disk.path / name).is_file():
             raise NoJournal(
-                f"{disk.path / name} is no file, but has the name of a segment; move it away, and "
+                f"{disk.path / name} is not a file, but has the name of a segment; move it "
+                f"away, and "
                 "restore the segment of that name from a backup if there was one"
             )
     return disk
@@ -78,7 +79,7 @@ def history(ctx: click.Context, path: Path, flags: dict[str, Any]) -> tuple[Disk
 
 
 def note_redaction(path: Path) -> None:
-    """Say on standard error what was left out of an export. Raises ExportError and OSError."""
+    """Print on standard error which parts an export lacks. Raises ExportError and OSError."""
     redacted = redacted_in(path)
     if redacted.parts:
         parts = " and ".join(redacted.parts)

@@ -28,7 +28,8 @@ class DataId(click.ParamType[str]):
         found = str(value).strip().lower()
         if not re.fullmatch(r"[0-9a-f]{32}", found):
             self.fail(
-                f"{value!r} is no id of a data directory: it has 32 hexadecimal digits, as in the"
+                f"{value!r} is not an id of a data directory: such an id has 32 hexadecimal "
+                f"digits, as in the"
                 " file data-id and in each anchor",
                 param,
                 ctx,

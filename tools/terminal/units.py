@@ -1,4 +1,4 @@
-"""The units of numbers that commands print: every number says what it counts.
+"""The units of numbers that commands print.
 
 Must never know where the numbers come from.
 """
@@ -47,6 +47,6 @@ def heading(column: str) -> str:
 
 
 def unit_of_setting(key: str, value: Any) -> str:
-    """Return the unit of the value of an address setting, empty for what is no number of things."""
+    """Return the unit of the value of an address setting, empty for values without one."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return _BY_KEY.get(key, "") if is_number and value >= 0 else ""

@@ -403,7 +403,7 @@ def test_commands_are_about_one_host(hosts: BrokerProcess) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0
-    assert "nothing on virtual host 'us'" in done.stderr
+    assert "none on virtual host 'us'" in done.stderr
 
 
 def test_programs_name_the_host_in_the_url(hosts: BrokerProcess) -> None:

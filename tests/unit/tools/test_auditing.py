@@ -142,7 +142,7 @@ def test_a_clock_tolerance_without_a_bound_is_refused(data: Path, seconds: str) 
     answer = ask(data, "--clock-tolerance", seconds)
     assert answer.exit_code == 2
     assert "--clock-tolerance" in answer.stderr
-    assert "is not in the range" in answer.stderr or "is no number of seconds" in answer.stderr
+    assert "is not in the range" in answer.stderr or "is not a number of seconds" in answer.stderr
 
 
 def test_the_verdict_is_a_part_of_the_answer(data: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_salvage(history: Any, tmp_path: Path, *, is_damaged: bool) -> None:
     done = journal("salvage", data, tmp_path / "made")
     assert done.exit_code == int(is_damaged), done.output
     assert ("MISSING LSN" in done.output) == is_damaged
-    assert ("nothing is missing" in done.output) != is_damaged
+    assert ("no events are missing" in done.output) != is_damaged
     assert journal("verify", tmp_path / "made").exit_code == 0
     told = json.loads(journal("salvage", data, tmp_path / "two", "--json").output)
     assert told["whole"] != is_damaged
@@ -94,7 +94,7 @@ def test_a_salvage_with_an_archive(
     done = journal(*words)
     assert done.exit_code == 0, done.output
     assert f"FROM THE ARCHIVE {path.name} (LSN" in done.output
-    assert "nothing is missing" in done.output
+    assert "no events are missing" in done.output
     assert journal("verify", tmp_path / "made").exit_code == 0
     told = json.loads(journal("salvage", data, tmp_path / "two", *words[3:], "--json").stdout)
     assert [each["segment"] for each in told["from_archive"]] == [path.name]

@@ -91,7 +91,7 @@ def test_without_a_broker_the_journal_is_read_and_said_so(history: Any) -> None:
         assert "broker is not running" not in result.stdout
     assert "('" not in run("address", "list", "--data", history.data).stdout
     groups = run("queue", "groups", "orders", "--data", history.data)
-    assert (groups.exit_code, "so nobody is connected" in groups.stderr) == (1, True)
+    assert (groups.exit_code, "so there are no connections" in groups.stderr) == (1, True)
     status = json.loads(run("status", "--data", history.data, "--json").stdout)
     assert status["running"] is False
     assert status["lsn"] == history.last_lsn
@@ -370,7 +370,7 @@ def test_what_exists_is_created_only_if_missing(broker: Served) -> None:
     assert broker.run(*create).output == "created queue 'wanted'\n"
     lsn = broker.json("status")["lsn"]
     again = broker.run(*create)
-    assert (again.exit_code, again.output) == (0, "it exists already, and nothing was changed\n")
+    assert (again.exit_code, again.output) == (0, "it exists already and was not changed\n")
     assert broker.json(*create)["exists"] is True
     assert broker.json("status")["lsn"] == lsn
     assert broker.run("queue", "create", "wanted").exit_code == 1

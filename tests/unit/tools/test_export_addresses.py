@@ -120,7 +120,7 @@ def test_content_that_is_missing_or_too_much_is_found(scene: Path) -> None:
     (shown,) = head["shown"]  # type: ignore[misc]
     others = {str(number): "wages" for number in range(1, 9) if str(number) != shown}
     for claim, why in (
-        ({shown: "orders"} | others, "is not all here"),
+        ({shown: "orders"} | others, "are missing here"),
         ({}, "should not be here"),
         (others, "should not be here"),
     ):

@@ -100,7 +100,7 @@ def test_without_a_key_nothing_is_claimed(scene: Path) -> None:
     target = exported(scene)
     found = run("verify", target)
     assert found.exit_code == 0
-    assert "who wrote it" in found.output
+    assert "show its author" in found.output
 
 
 def test_an_anchor_proves_whole_blocks_before_it(scene: Path) -> None:
@@ -265,7 +265,7 @@ def test_an_export_is_whole_or_not_there(scene: Path, monkeypatch: pytest.Monkey
 
 def test_an_export_that_cannot_be_written_names_its_place(scene: Path) -> None:
     done = run("export", scene / "data", scene / "missing" / "export")
-    assert (done.exit_code, f"{scene / 'missing'} is no directory" in done.output) == (1, True)
+    assert (done.exit_code, f"{scene / 'missing'} is not a directory" in done.output) == (1, True)
     with no_file_above(1000):
         done = run("export", scene / "data", scene / "export")
     assert done.exit_code == 1
@@ -302,13 +302,13 @@ def test_what_a_killed_broker_wrote_last_is_left_out_and_named(tmp_path: Path) -
     newest = pen.broker.lsn
     # The last block is followed by nothing, as after a kill.
     assert newest == proven + 1
-    why = f"event {newest} is left out, because nothing later proves"
+    why = f"event {newest} is left out, because no later block proves"
     for words in ((), ("--to", "2100-01-01")):
         done = run("export", tmp_path / "data", tmp_path / f"export{len(words)}", *words)
         assert done.exit_code == 0, done.output
         assert f"events 1 to {proven} in" in done.output
         assert why in done.output
-        assert "nothing in it is signed" in done.output
+        assert "none of it is signed" in done.output
     done = run("export", tmp_path / "data", tmp_path / "json", "--json")
     assert json.loads(done.stdout)["left_out"] == [proven + 1, newest]
     done = run("export", tmp_path / "data", tmp_path / "x", "--to", str(newest))

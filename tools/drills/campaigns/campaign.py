@@ -1,7 +1,7 @@
 """A campaign: rounds of work that each end in a crash, on scratch data, with a ledger of clients.
 
 At the end all queues are drained, the broker is stopped cleanly, and ledger, journal and broker
-must agree. A `Hardship` says what is special: how the broker ends, and what becomes of its disk.
+must agree. A `Hardship` defines the end of the broker and the damage to its disk.
 """
 
 import random
@@ -62,15 +62,15 @@ Take = Callable[[Client, Delivery, set[str]], None]
 
 
 class Hardship:
-    """What happens to a broker at the end of a round: by default it is killed."""
+    """The fate of a broker at the end of a round: by default it is killed."""
 
     name = "kill -9 of the broker and its processes"
 
     def before_start(self, data: Path) -> None:
-        """Called when nothing runs, before a start."""
+        """Prepare a start; no broker runs."""
 
     def endure(self, broker: DrillBroker, ledger: Ledger) -> None:
-        """What else the broker must endure before it is struck, while clients work. Raises
+        """Strain the broker further before it is struck, while clients work. Raises
         Wrong."""
 
     def strike(self, broker: DrillBroker) -> None:
@@ -81,7 +81,7 @@ class Hardship:
         """Called when the broker is dead."""
 
     def aftermath(self, broker: DrillBroker, ledger: Ledger) -> None:
-        """What else happens to the dead broker of a round; it is dead afterwards. Raises
+        """Act on the dead broker of a round; it is dead afterwards. Raises
         Wrong."""
 
 
@@ -121,7 +121,7 @@ class Campaign:
         return time.monotonic() - self._begun
 
     def round(self) -> None:
-        """Work until the broker is struck, and look at what is on disk. Raises Wrong."""
+        """Work until the broker is struck, and check the disk. Raises Wrong."""
         self.rounds += 1
         if self.rounds % 2 == 0:
             self._damage_derived()
@@ -168,7 +168,7 @@ class Campaign:
         self.throughput.append((round(self.now, 3), 0.0))
 
     def _damage_derived(self) -> None:
-        """Damage what is derived from the journal, as the crash may have."""
+        """Damage derived files, as the crash may have."""
         if self.wounds is not None:
             self._wound = self.wounds.inflict(self.data)
 
@@ -209,7 +209,7 @@ class Campaign:
             self._sample()
 
     def _sample(self) -> None:
-        """Note what was done since the last sample, for each second."""
+        """Record the work since the last sample, for each second."""
         done, at = self._done, self.now
         before, since = self._counted
         if at > since:
@@ -221,12 +221,12 @@ class Campaign:
             raise Wrong(self.ledger.broken, "; ".join(self.ledger.violations[:5]))
 
     def _trouble(self, text: str) -> Wrong:
-        """Return what is wrong: messages are lost, or else the broker does not do its part."""
+        """Return the fault: messages are lost, or else the broker breaks another promise."""
         missing = missing_messages(self.data / JOURNAL, len(self.ledger.receipted))
         return Wrong("P1", f"{missing}; {text}") if missing else Wrong("P8", text)
 
     def _look_at_disk(self) -> None:
-        """The journal folds, to a state without contradictions, and with nothing missing."""
+        """Check that the journal folds to a consistent state without missing messages."""
         if not (self.data / JOURNAL).is_dir():
             return
         try:
@@ -262,11 +262,11 @@ class Campaign:
         self.ledger.check_drained()
         self._check_ledger()
         if not self.ledger.receipted:
-            raise Wrong("drill", "the clients got nothing done, so nothing was proved")
+            raise Wrong("drill", "the clients completed no work, so nothing was proved")
         self._verify()
 
     def _drain(self, client: Client, take: Take) -> None:
-        """Take everything until nothing comes any more and every answer is there."""
+        """Consume until no message is left and every answer has come."""
         waiting: set[str] = set()
         begun = silent_since = time.monotonic()
         while True:
@@ -304,7 +304,7 @@ class Campaign:
         client.ack(delivery, delivery.body + POISON)
 
     def _verify(self) -> None:
-        """The journal is whole, its digests agree, and nothing is left in the queues."""
+        """Check that the journal is whole, its digests agree, and the queues are empty."""
         verdict = verify_data(
             RealDisk(self.data / JOURNAL), lambda done: None, base=self.data / BASE
         )
@@ -343,8 +343,8 @@ def missing_messages(journal: Path, receipted: int) -> str:
     """Return a sentence if the sound part of a journal has fewer messages than so many; "" if it
     has them, or does not have its beginning.
 
-    A start that is refused after a crash may be right, because the journal is damaged. What then
-    matters is whether messages are gone.
+    A start that is refused after a crash may be right, because the journal is damaged. The question
+    is then whether messages are lost.
     """
     found = 0
     disk = RealDisk(journal)

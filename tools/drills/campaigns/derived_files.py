@@ -1,8 +1,8 @@
-"""Damaging what is derived from the journal, between a crash and the next start (ADR 69).
+"""Damages derived files between a crash and the next start (ADR 69).
 
 The index, snapshots and catalogs only save time, so a start must come to the same state without
 them, and say that it rebuilds the index. Damages files of scratch data alone, while no broker runs.
-Must never know what is in the files.
+Must never know the content of the files.
 """
 
 import random
@@ -16,7 +16,7 @@ from daybook.tools.drills.reports.report import Tried
 
 PAGE_BYTES: Final = 4096
 SAID: Final = "the index is rebuilt"
-"""What a broker logs when it does that."""
+"""The log line of a broker that does that."""
 
 
 def _remove(path: Path, chance: random.Random) -> None:
@@ -55,8 +55,11 @@ HARMS: Final[dict[str, Harm]] = {
 }  # fmt: skip
 WHOLE: Final = "all of it removed"
 OF_THE_INDEX: Final = (WHOLE, "removed", "emptied", "cut to half", "torn")
-"""What makes each start build another index. A bit need not: a broker may find it only when it
-reads the row, and it then stops, so that the next start does (`drill bit-rot`)."""
+"""Damages that make each start build another index.
+
+A bit need not: a broker may find it only when it reads the row, and it then stops, so that the next
+start does (`drill bit-rot`).
+"""
 
 
 class Wounds:
@@ -74,7 +77,7 @@ class Wounds:
 
     @property
     def tried(self) -> list[Tried]:
-        """What was damaged how."""
+        """The damages by file and kind."""
         return [each for _, each in sorted(self._tried.items())]
 
     def inflict(self, data: Path) -> str:
@@ -107,7 +110,7 @@ class Wounds:
         self._open.append(tried)
 
     def healed(self) -> None:
-        """A broker has served since, and nothing was wrong."""
+        """Record that a broker has served since without faults."""
         for tried in self._open:
             tried.right += 1
         self._open.clear()

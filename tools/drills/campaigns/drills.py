@@ -28,13 +28,13 @@ from daybook.tools.terminal.printing import progress
 
 ABOUT: Final = {
     "kill": "a broker under load, killed with SIGKILL again and again",
-    "power-cut": "a broker under load, killed, and what its journal had not synced taken away",
+    "power-cut": "a broker under load, killed, and its unsynced writes taken away",
     "slow-disk": "a broker under load on a disk whose syncs are slow, or do not return for a while",
     "disk-full": "a broker under load whose disk becomes full, killed and started while it is full",
 }
 COULD_NOT: Final = {
-    "kill": "losing what was written and not synced: the kernel keeps it when a process is killed "
-    "(see drill power-cut)",
+    "kill": "losing unsynced writes: the kernel keeps them when a process is killed (see drill "
+    "power-cut)",
     "power-cut": "file systems, and caches of devices and controllers: the bytes that were not "
     "synced were taken away from the journal's files, sector by sector, and whole derived files "
     "were damaged; for the rest pull the plug",
@@ -43,7 +43,7 @@ COULD_NOT: Final = {
     "disk-full": "full disks of other kinds: quotas, thin volumes, or no inodes",
 }
 TEARING: Final = ("kill", "power-cut")
-"""The drills that also damage what is derived from the journal, before every other start."""
+"""The drills that also damage derived files, before every other start."""
 SNAPSHOTS: Final = "journal.snapshot-every=256KiB"
 """Without it there would be no snapshot to damage."""
 SEGMENTS: Final = 3
@@ -55,7 +55,10 @@ SMALL_DISK: Final = (
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for. `keep` is the folder to work in and to keep, None for a temporary one."""
+    """The options of the drill.
+
+    `keep` is the folder to work in and to keep, None for a temporary one.
+    """
 
     drill: str
     config: Path | None
@@ -98,7 +101,7 @@ def run(asked: Asked) -> Report:
 def _prepared(
     asked: Asked, config: str, folder: Path, report: Report, closing: ExitStack
 ) -> tuple[Hardship, Serving]:
-    """Return what the drill does to the broker, and how that is started."""
+    """Return the hardship of the drill, and the way to start it."""
     data = folder / "data"
     if asked.drill == "power-cut":
         power = PowerCut(folder, asked.seed)
@@ -111,8 +114,8 @@ def _prepared(
         slow = SlowDisk(folder, asked.delay_ms)
         report.asked["delay-ms"] = asked.delay_ms
         report.notes.append(
-            f"each sync of the journal took {asked.delay_ms:g} ms more, one of forty ten times "
-            f"that, and once a round none returned for at least {HANG_SECONDS:g} s"
+            f"each sync of the journal took {asked.delay_ms:g} ms more, one sync in forty ten "
+            f"times as long, and once a round none returned for at least {HANG_SECONDS:g} s"
         )
         return slow, Serving(config, str(data), (), slow.plan)
     if asked.drill == "disk-full":
@@ -207,7 +210,8 @@ def _sum_up(campaign: Campaign, hardship: Hardship, report: Report, asked: Asked
         )
     )  # fmt: skip
     report.notes.append(
-        "the seed repeats what clients and chance decide, not when the operating system lets them"
+        "the seed repeats the decisions of clients and of chance, but not the timing of the "
+        "operating system"
     )
     if asked.keep is not None:
         report.notes.append(f"kept: {asked.keep.resolve()}")

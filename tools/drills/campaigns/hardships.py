@@ -1,7 +1,7 @@
-"""What a drill does to the broker and its disk: power cuts, and disks that are slow or full.
+"""The hardships of drills: power cuts, and disks that are slow or full.
 
 A disk that is full is a small tmpfs where this user may mount one, else the journal's disk with a
-limit of its own; `used` says which it was.
+limit of its own; `used` names the one in use.
 """
 
 import random
@@ -28,7 +28,7 @@ LARGE_BYTES: Final = 300_000
 """A body of several pieces, which has to wait in the middle."""
 SPARE_TIMES: Final = 4
 STILL_SECONDS: Final = 2.0
-"""A broker that answers questions and writes nothing for so long has no room."""
+"""A broker that answers questions but does not write for so long has no room."""
 AT_ONCE: Final = 32
 START_STEP_SECONDS: Final = 0.02
 HANG_SECONDS: Final = 1.0
@@ -40,7 +40,7 @@ FULL_SECONDS: Final = 20.0
 
 
 class PowerCut(Hardship):
-    """Kills the broker, and takes away by chance what it had not synced."""
+    """Kills the broker, and takes away unsynced writes by chance."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._log: Final = folder / "unsynced"
@@ -76,7 +76,7 @@ class Room:
 
     @property
     def plan(self) -> DiskPlan:
-        """What the journal's disk does."""
+        """The behaviour of the journal's disk."""
         return DiskPlan() if self.is_mounted else DiskPlan(room=str(self._limit))
 
     def _mount(self, size: str) -> bool:
@@ -102,8 +102,9 @@ class Room:
 
 
 class SlowDisk(Hardship):
-    """Lets the disk hang once a round: nothing that is sent then may be answered, and all else must
-    be. Every other time the broker is killed while it hangs."""
+    """Lets the disk hang once a round: messages sent then must not be confirmed, all other requests
+    must be answered. Every other time the broker is killed while it hangs.
+    """
 
     def __init__(self, folder: Path, delay_ms: float) -> None:
         self._hang: Final = folder / "hang"
@@ -181,7 +182,7 @@ class DiskFull(Hardship):
             witness.answers()
 
     def _use_up(self, witness: Witness) -> None:
-        """Use the space that is left for consumers, until the broker writes nothing more."""
+        """Use up the space reserved for consumers, until the broker stops writing."""
         answered, still = 0, -1
         since = time.monotonic()
         while answered * SPACE_BYTES < SPARE_TIMES * SEGMENT_BYTES:
@@ -196,7 +197,7 @@ class DiskFull(Hardship):
                 still, since = written, time.monotonic()
             elif time.monotonic() - since > STILL_SECONDS:
                 return
-        raise Wrong("P1", "the broker answers although the disk has no room for what it answers")
+        raise Wrong("P1", "the broker confirms operations although the disk has no room for them")
 
     def _resume(self, witness: Witness) -> None:
         """Give room to a broker that runs: it must notice, and answer everything.
@@ -220,7 +221,7 @@ class DiskFull(Hardship):
         raise Wrong("P8", f"{witness.waits} answers do not come though there is room again")
 
     def aftermath(self, broker: DrillBroker, ledger: Ledger) -> None:
-        """A start on a full disk works, waits, or says what is missing; nothing else."""
+        """A start on a full disk must work, wait, or name the lack of space."""
         if not self._is_full:
             return
         self.starts_while_full += 1

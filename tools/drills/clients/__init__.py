@@ -1,12 +1,12 @@
-"""Clients at work on a broker that may die at any moment, and the ledger of what they heard.
+"""Clients at work on a broker that may die at any moment, and the ledger of the answers they got.
 
 It must never know the broker that it judges: it shares no code with it. Begin with `ledger`.
 
 Modules:
 
-- `client`: What a drill's workload needs of a STOMP client, and the client of this package behind
-  that face.
-- `ledger`: What clients saw, and what the broker's promises forbid them to see.
+- `client`: The interface of a drill's workload to a STOMP client, and its implementation by the
+  client of this package.
+- `ledger`: The record of clients, checked against the broker's promises.
 - `witness`: A client that looks at a broker under a hardship, when its disk hangs or is full.
 - `workload`: Clients at work on a broker that may die at any moment: producers, consumers,
   forwarders.

@@ -1,7 +1,8 @@
-"""What a drill's workload needs of a STOMP client, and the client of this package behind that face.
+"""The interface of a drill's workload to a STOMP client, and its implementation by the client of
+this package.
 
-A client belongs to one thread, which reads with `receive`. `Gone` is raised when the connection
-is no more, for whatever reason. Must never know the broker's insides.
+A client belongs to one thread, which reads with `receive`. `Gone` is raised when the connection has
+ended, for any reason. Must never know the broker's insides.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class Gone(DaybookError):
 
 
 class Delivery(NamedTuple):
-    """A MESSAGE: the body without what pads it, and `frame`, the client's own object."""
+    """A MESSAGE: the body without its padding, and `frame`, the client's own object."""
 
     body: str
     delivery_count: int
@@ -47,7 +48,7 @@ Heard: TypeAlias = Delivery | Receipt | Refused
 
 
 class Client(Protocol):
-    """What the workload needs of a client."""
+    """The interface that the workload needs of a client."""
 
     def send(
         self, destination: str, body: str, receipt: str = "", transaction: str = ""
@@ -73,7 +74,7 @@ class Client(Protocol):
 
 
 def padded(body: str, length: int) -> str:
-    """Make a body as long as is said, in a way that `unpadded` can check."""
+    """Pad a body to the given length, in a way that `unpadded` can check."""
     if length <= len(body):
         return body
     pad = (body + " ") * (length // (len(body) + 1) + 1)
@@ -81,7 +82,7 @@ def padded(body: str, length: int) -> str:
 
 
 def unpadded(whole: str) -> str:
-    """Undo `padded`; an AssertionError if it is not what that made."""
+    """Undo `padded`; raises AssertionError if the body was not made by it."""
     body, _, rest = whole.partition(" ")
     if rest:
         length = int(rest.partition(" ")[0])

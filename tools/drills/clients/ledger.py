@@ -1,4 +1,4 @@
-"""What clients saw, and what the broker's promises forbid them to see.
+"""The record of clients, checked against the broker's promises.
 
 The ledger is kept by the clients alone; the broker is not asked. Bodies are unique: each is sent
 once and never again, so a body that was under way at a crash is in doubt, and both outcomes are
@@ -45,11 +45,11 @@ class Ledger:
         self.redelivered = 0
         self.waiting = 0
         self.must_serve = False
-        """Whether the broker is to keep all connections now."""
+        """Whether the broker must keep all connections now."""
         self.unsynced: set[str] | None = None
-        """What was sent since the disk hangs; None while it does not."""
+        """The messages sent since the disk hangs; None while it does not."""
 
-    # ---- what producers report
+    # ---- reports of producers
 
     def sending(self, *bodies: str) -> None:
         """These are about to be sent."""
@@ -81,7 +81,7 @@ class Ledger:
         with self.lock:
             self.aborted.update(bodies)
 
-    # ---- what consumers report
+    # ---- reports of consumers
 
     def delivered(self, body: str, count: int, is_flagged: bool) -> None:
         """A MESSAGE was read."""
@@ -105,7 +105,7 @@ class Ledger:
                 self.violations.append(Miscounted(said))
 
     def acknowledging(self, body: str, output: str = "") -> None:
-        """An ACK is about to be written; `output` is what goes out in the same transaction."""
+        """Record that an ACK is about to be written; `output` is sent in the same transaction."""
         with self.lock:
             self.settling.add(body)
             self.forwards[body] = output
@@ -159,7 +159,9 @@ class Ledger:
     # ---- the end
 
     def check_drained(self) -> None:
-        """After everything was drained: what must have arrived did, and all or nothing held."""
+        """Check after draining that every required message arrived, and that transactions were
+        atomic.
+        """
         arrived = self.counts.keys() | self.dead
         complain = self.violations.append
         for body in sorted(self.receipted - arrived):

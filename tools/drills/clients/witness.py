@@ -2,7 +2,7 @@
 
 It has three connections: a quiet one that only listens to heart-beats, one that sends messages, and
 one that uses up space with subscriptions. It asks the administration, too. Each wait is for an
-event, and has a limit that a busy machine does not reach. Must never know what the hardship is.
+event, and has a limit that a busy machine does not reach. Must never know the hardship.
 """
 
 import random
@@ -27,7 +27,7 @@ HEADER_BYTES: Final = 10 * 1024
 FILTER_BYTES: Final = 4000
 """The length of a filter of random letters, which no compression makes much shorter."""
 SPACE_BYTES: Final = FILTER_BYTES // 2
-"""What the event of such a subscription takes at least."""
+"""The least size of the event of such a subscription."""
 POLL_SECONDS: Final = 0.02
 
 
@@ -83,7 +83,7 @@ class Witness:
             raise Wrong("P8", "the broker dropped the connection of a producer") from gone
 
     def use_space(self) -> None:
-        """Subscribe to nothing in many words, which takes space in the journal. Raises Wrong."""
+        """Subscribe to a long unused name, which takes space in the journal. Raises Wrong."""
         self._serial += 1
         name = f"{self._name}-{self._serial}"
         words = "".join(self._chance.choices(string.ascii_letters + string.digits, k=FILTER_BYTES))
@@ -94,7 +94,7 @@ class Witness:
             raise Wrong("P8", "the broker dropped the connection of a consumer") from gone
 
     def answers(self) -> int:
-        """Read what has come; return how many receipts. Raises Wrong."""
+        """Read all input; return the number of receipts. Raises Wrong."""
         count = 0
         for client in (self._sender, self._filler):
             try:
@@ -115,8 +115,10 @@ class Witness:
         return len(self._waiting)
 
     def look(self, when: str) -> dict[str, Any]:
-        """See that the administration answers and heart-beats come; return the status. `when` ends
-        a sentence about what does not. Raises Wrong."""
+        """See that the administration answers and heart-beats come; return the status.
+
+        `when` ends the sentence about a fault. Raises Wrong.
+        """
         try:
             status = ask(self._data, {"do": "status"}, ANSWER_SECONDS)
         except ControlError as error:

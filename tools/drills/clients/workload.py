@@ -30,7 +30,7 @@ SPACE_NAME: Final = "daybook-drill-space"
 """A queue without messages, for subscriptions that only take space."""
 SPACE: Final = PREFIX + SPACE_NAME
 POISON: Final = "!"
-"""What a body ends with that every consumer rejects, so that it becomes a dead letter."""
+"""The end of a body that every consumer rejects, so that it becomes a dead letter."""
 BACKLOG: Final = 1500
 """Producers pause above this many open messages, so that the drain at the end stays short."""
 
@@ -92,7 +92,7 @@ class Producer(Worker):
         return padded(body, self.random.choice(self.lengths))
 
     def ending(self) -> str:
-        """What the next body ends with."""
+        """The end of the next body."""
         return ""
 
     def work(self, client: Client) -> None:
@@ -164,7 +164,8 @@ class Consumer(Worker):
             elif isinstance(heard, Delivery):
                 self.ledger.delivered(heard.body, heard.delivery_count, heard.is_flagged)
                 if heard.delivery_count == 1:
-                    # What was never delivered comes in the order in which it was sent.
+                    # Messages without an earlier delivery arrive in the order in which they were
+                    # sent.
                     if heard.id < newest:
                         said = f"{self.name}: {heard.id} came after {newest}"
                         self.ledger.complain(Misordered(said))

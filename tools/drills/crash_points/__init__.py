@@ -6,9 +6,9 @@ Modules:
 
 - `drill`: Running `daybook drill crash-points`: rehearses a crash at the blocks of a real journal.
 - `points`: The points of a journal at which a machine may have died: its blocks, found by footers.
-- `reckoning`: What clients had been told by an event of the journal: which entries exist, and their
-  delivery counts.
-- `rehearsal`: One rehearsal: a virtual copy of a journal with a torn tail is recovered, as a start
-  does, and held against what must come out.
-- `tails`: What a disk may have of the block that was being written when the machine died.
+- `reckoning`: The facts that clients know at an event of the journal: the entries that exist, and
+  their delivery counts.
+- `rehearsal`: One rehearsal: a virtual copy of a journal with a torn tail is recovered as by a
+  start, and compared with the required result.
+- `tails`: The possible states on disk of the block that was being written when the machine died.
 """

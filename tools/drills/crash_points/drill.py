@@ -1,8 +1,8 @@
 """Running `daybook drill crash-points`: rehearses a crash at the blocks of a real journal.
 
-Workers are processes, each with a range of the points and an index of its own. They send what they
-did through a pipe; the drill ends when all have, or when the time is over, and then says how much
-was not tried. A worker that dies is a finding. Reads the data directory only.
+Workers are processes, each with a range of the points and an index of its own. They send their
+results through a pipe; the drill ends when all have, or when the time is over, and then reports how
+many cases were not tried. A worker that dies is a finding. Reads the data directory only.
 """
 
 import multiprocessing
@@ -46,7 +46,7 @@ LAG_BLOCKS: Final = 16
 RECKONED_EVENTS: Final = 500_000
 """How many events before a checkpoint are reckoned with, at least."""
 FOLDED_EVENTS: Final = 200_000
-"""A checkpoint is no further behind than that: a broker folds no more by itself."""
+"""A checkpoint is at most this far behind: a broker folds no more by itself."""
 
 ABOUT: Final = (
     "a journal as a crash at each of these blocks would have left it, recovered as a start does"
@@ -54,7 +54,7 @@ ABOUT: Final = (
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for. `at` is the place of one block, "" for a sample of `points`."""
+    """The options of the drill. `at` is the place of one block, "" for a sample of `points`."""
 
     directory: Path
     points: int
@@ -66,7 +66,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """What a worker reports: a rehearsal, or why it ended early: because of the journal, or because
+    """A report of a worker: a rehearsal, or why it ended early: because of the journal, or because
     of the machine."""
 
     rehearsed: Rehearsed | None = None
@@ -129,7 +129,7 @@ def _known_from(directory: Path, disk: RealDisk) -> int:
     if base is None:
         raise Failure(
             f"the journal in {directory} begins with event {first_lsn_of(disk)}, and there is no "
-            f"'{BASE}' with the state before it: nothing can be recovered from it"
+            f"'{BASE}' with the state before it, so it cannot be recovered"
         )
     return base.lsn
 
@@ -185,7 +185,7 @@ class _Tally:
         report = self._report
         report.tried = [tried for tail, tried in self._tried.items() if wanted[tail]]
         report.could_not += [
-            f"{tried.what}: at no point of the sample can that happen"
+            f"{tried.what}: cannot happen at any point of the sample"
             for tail, tried in self._tried.items()
             if not wanted[tail]
         ]
@@ -224,7 +224,7 @@ def again(asked: Asked, place: str, tail: str) -> str:
 
 
 def _rehearsed(asked: Asked, tasks: list[Task], deadline: float) -> Iterator[_Done]:
-    """Rehearse in this process if one is enough, else in several; yield what was done."""
+    """Rehearse in this process if one is enough, else in several; yield the results."""
     jobs = max(1, min(asked.jobs, len(tasks)))
     with TemporaryDirectory(prefix="daybook-drill-") as folder:
         if jobs == 1:
@@ -260,7 +260,7 @@ def _rehearsed(asked: Asked, tasks: list[Task], deadline: float) -> Iterator[_Do
 
 
 def _heard(workers: dict[Connection, Any]) -> Iterator[_Done]:
-    """Yield what workers say until all have ended."""
+    """Yield the reports of workers until all have ended."""
     waiting = set(workers)
     while waiting:
         for receiver in wait(list(waiting)):
@@ -278,7 +278,7 @@ def _heard(workers: dict[Connection, Any]) -> Iterator[_Done]:
 def _worker(
     sender: Connection, parent: int, asked: Asked, tasks: list[Task], folder: Path, seconds: float
 ) -> None:
-    """Rehearse a part of the points in a process of its own."""
+    """Rehearse a part of the points in a separate process."""
     # The command is interrupted, and ends its workers; if it is killed, they end with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not end_with(parent):
@@ -313,5 +313,5 @@ def _work(asked: Asked, tasks: list[Task], folder: Path, deadline: float) -> Ite
 
 
 def jobs_default() -> int:
-    """Return how many workers are started if nobody says it."""
+    """Return the default number of workers."""
     return max(1, len(os.sched_getaffinity(0)))

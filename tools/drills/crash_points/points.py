@@ -1,7 +1,7 @@
 """The points of a journal at which a machine may have died: its blocks, found by footers.
 
 Reads headers and footers only, so that a journal of any size is listed in seconds. Must never know
-what may become of a block.
+the possible states of a block on disk.
 """
 
 import random

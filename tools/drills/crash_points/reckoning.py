@@ -1,5 +1,5 @@
-"""What clients had been told by an event of the journal: which entries exist, and their delivery
-counts.
+"""The facts that clients know at an event of the journal: the entries that exist, and their
+delivery counts.
 
 Read from rows and details with the table of lives (`engine.facts.kinds`), never with `apply`, so
 that a mistake there is seen. A sample is kept, the newest entries and those that left last, so
@@ -112,7 +112,7 @@ class Reckoning:
                 del kept[key]
 
     def contradictions(self, state: State, chance: random.Random) -> list[Broken]:
-        """Return what a state says otherwise of a sample of entries; nothing if all is right."""
+        """Return the contradictions between a state and a sample of entries."""
         found: list[Broken] = []
         for queue, message in _sample(list(self.there), chance):
             told = self.there[queue, message]

@@ -1,8 +1,8 @@
-"""One rehearsal: a virtual copy of a journal with a torn tail is recovered, as a start does, and
-held against what must come out.
+"""One rehearsal: a virtual copy of a journal with a torn tail is recovered as by a start, and
+compared with the required result.
 
 `Rehearsals` goes through points in ascending order with an index of its own, which serves as the
-checkpoint of each start and as the fold to compare with. Changes nothing but its temporary folder.
+checkpoint of each start and as the fold to compare with. Changes only its temporary folder.
 """
 
 import random
@@ -43,11 +43,11 @@ from daybook.version import VERSION
 
 SECOND_US: Final = 1_000_000
 LEAP_EVENTS: Final = 500_000
-"""A snapshot that is so far ahead is read instead of folding what lies between."""
+"""A snapshot this far ahead is read instead of folding the events between."""
 
 
 class Rehearsed(msgspec.Struct, frozen=True):
-    """A rehearsal: the point and tail, what came out, how long the start took, what was wrong."""
+    """A rehearsal: the point and tail, the result, the duration of the start, and the faults."""
 
     place: str
     lsn: int
@@ -68,8 +68,7 @@ class Task(NamedTuple):
 
 
 class _Life(NamedTuple):
-    """A start on a virtual copy: what was recovered, the digest of its state, and how long it
-    took."""
+    """A start on a virtual copy: the recovered broker, its digest, and the duration."""
 
     recovered: Recovered
     digest: str
@@ -77,7 +76,7 @@ class _Life(NamedTuple):
 
 
 class _Trial:
-    """A tail on its overlay, what must come out, and what came out."""
+    """A tail on its overlay, the required result, and the actual one."""
 
     def __init__(self, tail: str, overlay: Overlay, outcome: Outcome) -> None:
         self.tail: Final = tail
@@ -113,7 +112,7 @@ class _Folding:
 
     def advance(self, lsn: int) -> bool:
         """Fold whole blocks up to an event that ends one; return whether earlier events were left
-        out. Raises what `recovery.moments.begin_index` raises, and JournalError."""
+        out. Raises the errors of `recovery.moments.begin_index`, and JournalError."""
         leaps = self._index is None or any(
             self._index.lsn + LEAP_EVENTS < known <= lsn for known in self._known
         )
@@ -224,7 +223,7 @@ class Rehearsals:
         return _Trial(tail, overlay, TAILS[tail].carry_out(scene))
 
     def _try(self, task: Task, trial: _Trial) -> None:
-        """Start on the copy, look at what came out, and let the broker live on."""
+        """Start on the copy, check the result, and let the broker continue."""
         point = task.point
         known = point.last_lsn if TAILS[trial.tail].is_proven else task.checkpoint
         chance = self._chance(point, f"{trial.tail} start")
@@ -274,7 +273,7 @@ class Rehearsals:
     def _look_at(
         self, point: Point, trial: _Trial, recovered: Recovered, chance: random.Random
     ) -> None:
-        """Hold what was recovered against what clients had been told."""
+        """Compare the recovered state with the facts that clients know."""
         durable = point.first_lsn - 1
         wanted = point.last_lsn if trial.outcome is Outcome.KEPT else durable
         last_lsn = recovered.events
@@ -309,7 +308,7 @@ class Rehearsals:
             again = self._start(trial.overlay, broker.lsn, chance, closing)
             repair = again.recovered.repair
             if repair is None or repair.cut_bytes:
-                trial.complain("P7", "the start after the next one cut what the next one wrote")
+                trial.complain("P7", "the start after the next one cut events of the next one")
             if again.recovered.events != broker.lsn:
                 trial.complain(
                     "P1", f"of the events up to {broker.lsn}, written after the crash, the next "

@@ -1,9 +1,9 @@
-"""What a disk may have of the block that was being written when the machine died.
+"""The possible states on disk of the block that was being written when the machine died.
 
 A tail changes an overlay that shows the journal with nothing but zeros behind the block before, and
-says what must come out: the block is kept, it is lost, or the start is refused. That follows from
-the bytes and the promises alone; nothing here asks the code that repairs. One sector of 512 bytes
-is written whole or not at all.
+gives the required result: the block is kept, it is lost, or the start is refused. That follows from
+the bytes and the promises alone, without the code of the repair. One sector of 512 bytes is written
+whole or not at all.
 """
 
 import random
@@ -23,7 +23,7 @@ BEHIND_BYTES_MAX: Final = 4096
 
 
 class Outcome(StrEnum):
-    """What a start must make of a tail."""
+    """The required result of a start with a tail."""
 
     KEPT = "kept"
     LOST = "lost"
@@ -40,7 +40,7 @@ class Scene(NamedTuple):
     chance: random.Random
 
     def put(self, data: bytes) -> Outcome:
-        """Write what the disk has in the place of the block; return what must become of it."""
+        """Write the state of the block on the disk; return the required result."""
         assert len(data) == len(self.block)
         self.overlay.write(self.point.segment, data, self.point.offset)
         return Outcome.KEPT if data == self.block else Outcome.LOST
@@ -134,7 +134,7 @@ def _rotten(scene: Scene) -> Outcome:
 
 
 def _footer(scene: Scene) -> bytes:
-    """Return what is behind the last block of a sealed segment."""
+    """Return the bytes behind the last block of a sealed segment."""
     file = scene.disk.open(scene.point.segment)
     try:
         begin = scene.point.offset + len(scene.block)
@@ -182,7 +182,7 @@ def _no_successor(scene: Scene) -> Outcome:
 
 
 class Tail(NamedTuple):
-    """A kind of tail: its description, what it does, and at which points it may occur.
+    """A kind of tail: its description, its effect, and the points at which it may occur.
 
     With `is_proven` the checkpoint says that the block was durable.
     """

@@ -1,7 +1,6 @@
-"""Disks that misbehave: what a power cut takes away, slow and full disks, and views of an earlier
-moment.
+"""Disks that misbehave: power cuts, slow and full disks, and views of an earlier moment.
 
-It must never know what the bytes are. Begin with `overlay`.
+It must never know the meaning of the bytes. Begin with `overlay`.
 
 Modules:
 
@@ -9,6 +8,6 @@ Modules:
   that misbehave.
 - `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen
   through a layer of changes in memory.
-- `undo_log`: A disk that notes what a power cut would take away, that is slow, or that has little
+- `undo_log`: A disk that records unsynced writes for a power cut, that is slow, or that has little
   room.
 """

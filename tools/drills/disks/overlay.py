@@ -1,9 +1,9 @@
 """A disk of a journal as it was at an earlier moment: the files of another disk, seen through a
 layer of changes in memory.
 
-The disk below is only read. Writes are kept page by page, so memory grows with what is changed, not
-with the journal. Everything is durable at once: an overlay shows what a crash has left. Must never
-know what the bytes are.
+The disk below is only read. Writes are kept page by page, so memory grows with the changes, not
+with the journal. Everything is durable at once: an overlay shows a disk after a crash. Must never
+know the meaning of the bytes.
 """
 
 import errno
@@ -17,7 +17,7 @@ PAGE_BYTES: Final = 4096
 
 class OverlayFile:
     """A file of an overlay: bytes of the file below up to a limit, zeros behind it, and the pages
-    that were changed. All who open it share it, so only the overlay closes the file below."""
+    that were changed. All users of it share it, so only the overlay closes the file below."""
 
     def __init__(self, disk: Disk | None, name: str, visible: int, size: int) -> None:
         self._disk: Final = disk

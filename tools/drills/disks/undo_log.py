@@ -1,12 +1,12 @@
-"""A disk that notes what a power cut would take away, that is slow, or that has little room.
+"""A disk that records unsynced writes for a power cut, that is slow, or that has little room.
 
-Before each change a record of what was there is appended to a log beside the journal, and a record
-after each sync. When the broker was killed, `cut_power` reads the log and undoes what was not
-synced: each sector of 512 bytes by chance, sizes and names in order. So the bytes of the journal
-become what a disk without its cache may have. Fault model: the process may be killed between any
-two calls; a record that was cut short belongs to a change that was not made.
+Before each change a record of the former content is appended to a log beside the journal, and a
+record after each sync. When the broker was killed, `cut_power` reads the log and undoes unsynced
+writes: each sector of 512 bytes by chance, sizes and names in order. So the journal has the bytes
+that a disk without its cache may have. Fault model: the process may be killed between any two
+calls; a record that was cut short belongs to a change that was not made.
 
-The index is not written through this disk. Must never know what the bytes are.
+The index is not written through this disk. Must never know the meaning of the bytes.
 """
 
 import errno
@@ -30,9 +30,10 @@ HANG_STEP_SECONDS: Final = 0.01
 
 
 class DiskPlan(msgspec.Struct, frozen=True):
-    """What a disk does: `log` is the file of records, "" for none; each sync takes `delay_ms` more;
-    `room` is a file with the number of bytes that all files may take, "" for no limit; no sync
-    returns while there is a file `hang`, "" for none."""
+    """The behaviour of a disk: `log` is the file of records, "" for none; each sync takes
+    `delay_ms` more; `room` is a file with the number of bytes that all files may take, "" for no
+    limit; no sync returns while there is a file `hang`, "" for none.
+    """
 
     log: str = ""
     delay_ms: float = 0.0
@@ -87,7 +88,7 @@ class NotingFile(RealFile):
         self._inode: Final = os.fstat(descriptor).st_ino
 
     def pwrite(self, data: bytes, offset: int) -> int:
-        """Note what was there, and write."""
+        """Record the former content, and write."""
         before = self.pread(len(data), offset)
         self._notes.note(_Record("write", self._inode, offset, before, self.size()))
         return super().pwrite(data, offset)
@@ -147,7 +148,7 @@ class NotingDisk(RealDisk):
 
 
 class Lost(msgspec.Struct):
-    """What a power cut took away."""
+    """The losses of a power cut."""
 
     sectors: int = 0
     sizes: int = 0
@@ -155,7 +156,7 @@ class Lost(msgspec.Struct):
 
 
 def cut_power(journal: Path, log: Path, chance: random.Random) -> Lost:
-    """Undo by chance what was not synced in a journal whose broker is dead; empty the log."""
+    """Undo unsynced writes by chance in a journal whose broker is dead; empty the log."""
     changes: dict[int, list[_Record]] = {}
     names: list[_Record] = []
     for record in _records(log):
@@ -201,7 +202,7 @@ def _undo(path: Path, records: list[_Record], chance: random.Random, lost: Lost)
             if record.what == "write":
                 _undo_sectors(file.fileno(), record, chance, likely, lost)
             elif chance.random() < likely:
-                # What was reserved stays: losing a size needs the sizes after it lost, too.
+                # Reserved space stays: losing a size needs the sizes after it lost, too.
                 if record.size > record.offset:
                     file.truncate(record.size)
                     os.pwrite(file.fileno(), record.before, record.offset)

@@ -1,8 +1,8 @@
-"""The report of a drill: what was asked, where, what was tried, what was found, and what could not
-be tried.
+"""The report of a drill: command, machine, cases tried, findings, and cases that could not be
+tried.
 
 JSON for programs, one HTML file for people (`page.py`), a few lines for a terminal. Files are whole
-or not there. Must never know what a drill does.
+or not there. Must never know the work of a drill.
 """
 
 import os
@@ -90,11 +90,10 @@ def _at(ordered: Sequence[float], share: float) -> float:
 
 
 def finish(report: Report, seconds: float) -> None:
-    """Note how long the drill took, and what it did not come to; one that proved nothing has
-    failed."""
+    """Record the duration and the cases not tried; a drill that proved nothing has failed."""
     report.seconds = round(seconds, 3)
     report.could_not += [
-        f"{each.what}: the drill did not come to it" for each in report.tried if not each.count
+        f"{each.what}: not tried for lack of time" for each in report.tried if not each.count
     ]
     report.tried = [each for each in report.tried if each.count]
     if not report.tried and not report.unproved:

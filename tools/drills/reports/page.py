@@ -1,4 +1,4 @@
-"""The report of a drill as one HTML page that needs nothing else: no scripts, no files, no network.
+"""The report of a drill as one HTML page without scripts, other files or network.
 
 Every text is escaped, because names and errors may come from journals. Must never know a drill.
 """
@@ -67,7 +67,7 @@ def page_of(report: Report) -> str:
         *_tried(report),
         *_plots(report),
         *_findings(report),
-        *_texts("What this drill did not try", report.could_not),
+        *_texts("Not tried by this drill", report.could_not),
         *_texts("Notes", report.notes),
         _table("Asked", {**report.asked, "seed": report.seed}),
         _table("Machine", report.machine),
@@ -79,7 +79,7 @@ def page_of(report: Report) -> str:
 
 
 def _verdict(report: Report) -> str:
-    word = "Nothing wrong was found" if report.right else report.result.capitalize()
+    word = "No faults found" if report.right else report.result.capitalize()
     style = "good" if report.right else "bad"
     unproved = f"Nothing was proved: {escape(report.unproved)}.<br>" if report.unproved else ""
     return (
@@ -89,7 +89,7 @@ def _verdict(report: Report) -> str:
 
 
 def _tried(report: Report) -> Iterable[str]:
-    yield "<h2>What was tried</h2><table><tr><th>what<th class=n>times<th class=n>right</tr>"
+    yield "<h2>Cases tried</h2><table><tr><th>what<th class=n>times<th class=n>right</tr>"
     for each in report.tried:
         style = "" if each.right == each.count else " bad"
         yield (
@@ -133,7 +133,7 @@ def _figure(drawing: str, caption: str = "") -> str:
 def _findings(report: Report) -> Iterable[str]:
     if not report.findings:
         return
-    yield "<h2>What was found</h2>"
+    yield "<h2>Findings</h2>"
     for each in report.findings[:FINDINGS_MAX]:
         promise = f"{each.promise}: {PROMISES.get(each.promise, '')}".rstrip(": ")
         where = f" <span class=soft>{escape(each.where)}</span>" if each.where else ""

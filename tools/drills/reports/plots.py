@@ -1,6 +1,6 @@
 """Plots as SVG within a page, without scripts, fonts or files from elsewhere.
 
-Colours are classes that the page's style gives. Must never know what is plotted.
+Colours are classes that the page's style gives. Must never know the meaning of the plotted values.
 """
 
 from bisect import bisect_left, bisect_right
@@ -110,7 +110,7 @@ def histogram(spread: Spread) -> str:
 
 
 def line(drawn: Line) -> str:
-    """Plot a value over another one, with bands for what happened meanwhile."""
+    """Plot a value over another one, with bands for events meanwhile."""
     points = _thinned(drawn.points, drawn.marks)
     ends = [each.until for each in drawn.marks]
     across = _Scale(

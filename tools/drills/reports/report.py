@@ -55,7 +55,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A value over something, and what happened meanwhile."""
+    """A value over another one, and the events meanwhile."""
 
     name: str
     across: str
@@ -66,8 +66,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """All of a report; see `output.py`. `unproved` says why a drill that found nothing wrong proved
-    nothing either."""
+    """All of a report; see `output.py`.
+
+    `unproved` says why a drill without findings proved nothing either.
+    """
 
     drill: str
     about: str
@@ -97,10 +99,10 @@ class Report(msgspec.Struct):
 
     @property
     def result(self) -> str:
-        """What came of it, in words."""
+        """The result in words."""
         if self.findings:
             return number_of(len(self.findings), "finding")
-        return "nothing was proved" if self.unproved else "nothing wrong"
+        return "nothing was proved" if self.unproved else "no faults"
 
 
 def number_of(count: int, what: str) -> str:

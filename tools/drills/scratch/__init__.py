@@ -11,5 +11,5 @@ Modules:
   configuration, on scratch data.
 - `startable`: Whether a broker would start on a data directory as it is: found out without touching
   it.
-- `workplace`: The folder in which a drill works, and what its broker needs there beside its data.
+- `workplace`: The folder in which a drill works, and the other files of its broker there.
 """

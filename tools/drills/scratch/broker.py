@@ -30,7 +30,7 @@ class BrokerTrouble(DaybookError):
 
 
 class DrillBroker:
-    """A broker on the data directory of a Serving; `log` is the file with what it says."""
+    """A broker on the data directory of a Serving; `log` is the file of its output."""
 
     def __init__(self, serving: Serving, log: Path) -> None:
         self.serving = serving
@@ -120,11 +120,11 @@ class DrillBroker:
         return code
 
     def said(self) -> bytes:
-        """Return what the broker logged since its launch."""
+        """Return the log of the broker since its launch."""
         return self.log.read_bytes()[self._said :] if self.log.exists() else b""
 
     def last_words(self) -> str:
-        """Return the end of what the broker logged since its launch, on one line."""
+        """Return the end of the broker's log since its launch, on one line."""
         content = self.said()[-LOG_BYTES:]
         return " ".join(content.decode("utf-8", "replace").split())
 

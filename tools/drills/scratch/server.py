@@ -1,9 +1,9 @@
 """The process of a drill's broker: the broker of this installation with the operator's
 configuration, on scratch data.
 
-What would touch the operator's data, network or users is replaced (`drilled`); `REPLACED` says so
-in reports. Started by `broker.py`, with one argument: a Serving as JSON. Ends with the drill that
-started it, however that ends.
+Settings that would touch the operator's data, network or users are replaced (`drilled`); `REPLACED`
+lists them in reports. Started by `broker.py`, with one argument: a Serving as JSON. Ends with the
+drill that started it, however that ends.
 """
 
 import os
@@ -56,7 +56,9 @@ SETTINGS: Final[dict[str, Value]] = {
 
 class Serving(msgspec.Struct, frozen=True):
     """What to serve: configuration file ("" for the defaults), data directory, further settings as
-    for `--set`, what the journal's disk does, and the process with which it ends (0: with none)."""
+    for `--set`, the behaviour of the journal's disk, and the process with which it ends (0: with
+    none).
+    """
 
     config: str
     data: str
@@ -86,8 +88,9 @@ def drilled(serving: Serving) -> Config:
 
 
 def _signing(journal: JournalConfig, folder: Path) -> JournalConfig:
-    """Sign where the operator signs, but never with that key, nor beside those anchors: what a
-    scratch broker says of itself would make the operator's journal look forged."""
+    """Sign where the operator signs, but never with that key, nor beside those anchors: statements
+    of a scratch broker would make the operator's journal look forged.
+    """
     if not journal.signing_key:
         return journal
     places = [each for each in journal.anchors if each == LOG]

@@ -1,7 +1,7 @@
 """Whether a broker would start on a data directory as it is: found out without touching it.
 
 A drill that rehearses crashes of a journal that no broker opens would prove nothing. Reads the
-directory only; must never know what a drill does.
+directory only; must never know the work of a drill.
 """
 
 import os
@@ -42,10 +42,10 @@ def no_start(directory: Path, why: str) -> Failure:
 
 
 def why_no_start(directory: Path, disk: RealDisk) -> str:
-    """Return why no broker starts on a data directory, "" if nothing is known to prevent it.
+    """Return why no broker starts on a data directory, "" if no obstacle is known.
 
-    The journal is opened as a start does, with what the index proves durable; what that repairs is
-    changed in memory only. A journal that a broker is writing is not opened.
+    The journal is opened as a start does, with the events that the index proves durable; repairs
+    happen in memory only. A journal that a broker is writing is not opened.
     """
     foreign = why_foreign(directory, data_id_of(disk).hex())
     if foreign or is_in_use(directory):
@@ -66,6 +66,6 @@ def _known_durable_lsn(directory: Path) -> int:
     """Return the highest event that the index proves durable; 0 if it is damaged or missing."""
     if not (directory / INDEX / TABLES).is_file():
         return 0
-    # A copy: LMDB writes to the lock file beside what it reads.
+    # A copy: LMDB writes to the lock file beside the data.
     with copied_index(directory) as index:
         return index.lsn

@@ -1,4 +1,4 @@
-"""The folder in which a drill works, and what its broker needs there beside its data."""
+"""The folder in which a drill works, and the other files of its broker there."""
 
 import shutil
 from collections.abc import Iterator
@@ -32,8 +32,10 @@ def workplace(keep: Path | None) -> Iterator[Path]:
 
 
 def furnish(serving: Serving, report: Report) -> Config:
-    """Make what a drill's broker needs beside its data, and note with which configuration it
-    serves. Raises ConfigError and OSError."""
+    """Make the files that a drill's broker needs beside its data, and record its configuration.
+
+    Raises ConfigError and OSError.
+    """
     config = drilled(serving)
     make_key(config)
     report.configuration = described(config)

@@ -150,7 +150,7 @@ def test_a_removed_end_is_found_by_an_anchor(scene: Scene) -> None:
     assert scene.verify().exit_code == 0
     # A key alone cannot know that there was more.
     assert scene.with_key.exit_code == 0
-    assert "nothing proves them yet" in scene.with_key.output
+    assert "are not proven yet" in scene.with_key.output
     found = scene.with_anchors
     assert found.exit_code == 1
     assert "its end was removed" in found.output
@@ -205,7 +205,7 @@ def test_a_signature_that_was_changed_is_found(scene: Scene) -> None:
         return event._replace(detail=events.encode_detail(changed))
 
     rewrite(scene.data, change)
-    assert "it is not what the key signed" in scene.with_key.output
+    assert "the signature does not match" in scene.with_key.output
     assert scene.with_key.exit_code == 1
 
 
@@ -308,7 +308,7 @@ def test_what_was_made_from_a_signed_journal_is_proven_by_its_own_key(
     assert CliRunner().invoke(cli, [way, str(scene.data), str(made)]).exit_code == 0
     fresh = Scene(scene.folder)
     fresh.data = made
-    assert "nothing here is proven" in fresh.with_key.output
+    assert "the journal is not proven" in fresh.with_key.output
     own = signed_again(scene, made)
     assert own.with_key.exit_code == 0, own.with_key.output
     assert "signatures of the data directory from which this one was made" in own.with_key.output
@@ -372,7 +372,7 @@ def test_anchors_of_others_alone_prove_nothing(scene: Scene) -> None:
 def test_what_is_no_id_is_bad_use(scene: Scene, value: str) -> None:
     found = scene.verify("--anchor", scene.anchors, "--data-id", value)
     assert found.exit_code == 2
-    assert "is no id of a data directory" in found.output
+    assert "is not an id of a data directory" in found.output
 
 
 def test_no_flipped_bit_in_any_file_is_taken_for_proof(scene: Scene) -> None:
@@ -506,7 +506,7 @@ def test_a_line_that_is_no_anchor_is_wrong_and_the_others_count(scene: Scene) ->
     assert "line 4" not in found.output
     assert f"{len(lines) - 1} anchors are in the journal" in found.output
     scene.anchors.write_bytes(40 * b"no anchor\n" + lines[-1])
-    assert "30 more lines are no anchors" in scene.with_anchors.output
+    assert "30 more lines are not anchors" in scene.with_anchors.output
 
 
 def test_an_unsigned_anchor_proves_the_block_beside_a_key(scene: Scene) -> None:
@@ -530,7 +530,7 @@ def test_a_key_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     done = CliRunner().invoke(cli, ["keygen", str(missing / "key.pem")])
     assert done.exit_code == 1
-    assert f"{missing} is no directory" in done.output
+    assert f"{missing} is not a directory" in done.output
     with no_file_above(10):
         done = CliRunner().invoke(cli, ["keygen", str(tmp_path / "key.pem")])
     assert done.exit_code == 1

@@ -290,7 +290,7 @@ def test_a_file_that_is_no_state_is_left_alone(data: Path, tmp_path: Path, conte
     words = ["verify", str(data), "--resume", "--state", str(file)]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 2
-    assert f"{file} is no state" in done.output
+    assert f"{file} is not a state" in done.output
     assert file.read_bytes() == content
 
 
@@ -369,7 +369,7 @@ def test_an_interrupted_verification_says_what_was_not_kept(
     words = ["verify", str(data), "--state", str(tmp_path / "state")]
     with no_file_above(100):
         done = CliRunner().invoke(cli, words)
-    assert "interrupted; what was verified could not be kept" in done.output
+    assert "interrupted; the results could not be kept" in done.output
     assert "resumes from here" in CliRunner().invoke(cli, words).output
 
 

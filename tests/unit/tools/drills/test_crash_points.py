@@ -283,7 +283,7 @@ def test_the_report_is_written_whole(history: Path, tmp_path: Path) -> None:
     assert told["seed"] == 5
     assert [each["count"] for each in told["tried"]] == [2]
     text = page.read_text("utf-8")
-    assert "Nothing wrong was found" in text
+    assert "No faults found" in text
     assert "<svg" in text
     assert "<script" not in text
     assert "http" not in text
@@ -301,7 +301,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_result(
     page = tmp_path / "drill.html"
     done = drill(history, "--points", 1, "--tail", "inside", "--jobs", 1, "--report", page, *flags)
     assert done.exit_code == 1
-    assert ('"right": true' if flags else "nothing wrong") in done.output
+    assert ('"right": true' if flags else "no faults") in done.output
     assert f"{page}: No space left on device" in done.output
     assert list(tmp_path.iterdir()) == []
 
@@ -353,7 +353,7 @@ def test_a_directory_on_which_no_broker_starts_is_refused(
     done = CliRunner().invoke(daybook.cli, ["drill", name, str(data)])
     assert done.exit_code == 1
     assert f"no broker starts on {data}" in done.output
-    assert "nothing wrong" not in done.output
+    assert "no faults" not in done.output
     assert {p: p.read_bytes() for p in data.rglob("*") if p.suffix != ".pin" and p.is_file()} == {
         path: content for path, content in before.items() if path.suffix != ".pin"
     }

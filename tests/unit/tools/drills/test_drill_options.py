@@ -95,4 +95,4 @@ def test_a_restore_from_nowhere_says_where_it_looked(tmp_path: Path) -> None:
     done = CliRunner().invoke(daybook.cli, ["drill", "restore", str(tmp_path / "nothing")])
     assert done.exit_code == 1
     assert f"no segment is archived in {tmp_path / 'nothing' / 'archive'}" in done.output
-    assert "nothing is no data directory: name the archive with --archive URL" in done.output
+    assert "nothing is not a data directory: name the archive with --archive URL" in done.output

@@ -31,7 +31,7 @@ def printed(report_: Report, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("count", "said"), [(0, "nothing wrong"), (1, "1 finding"),
+@pytest.mark.parametrize(("count", "said"), [(0, "no faults"), (1, "1 finding"),
                                              (2, "2 findings")])  # fmt: skip
 def test_numbers_are_said_in_words(
     capsys: pytest.CaptureFixture[str], count: int, said: str
@@ -42,8 +42,8 @@ def test_numbers_are_said_in_words(
     assert "not tried: never" in out
     page = page_of(told)
     assert "in 4 trials of 2 kinds" in page
-    assert said.capitalize().replace("wrong", "wrong was found") in page
-    assert page.index("<li>never") > page.index("What this drill did not try")
+    assert said.capitalize().replace("faults", "faults found") in page
+    assert page.index("<li>never") > page.index("Not tried by this drill")
 
 
 def test_a_long_text_breaks_no_column(capsys: pytest.CaptureFixture[str]) -> None:

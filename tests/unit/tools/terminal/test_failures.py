@@ -73,9 +73,9 @@ def test_a_directory_in_place_of_a_segment(history: Any, tmp_path: Path, command
     segment.mkdir()
     result = journal(command, data)
     assert result.exit_code == 1
-    assert f"{segment} is no file, but has the name of a segment" in result.stderr
+    assert f"{segment} is not a file, but has the name of a segment" in result.stderr
     offline = CliRunner().invoke(daybook.cli, ["status", "--data", str(data)])
-    assert f"{segment} is no file" in offline.stderr
+    assert f"{segment} is not a file" in offline.stderr
 
 
 def test_a_journal_without_its_beginning(history: Any, tmp_path: Path) -> None:
