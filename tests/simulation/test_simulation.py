@@ -177,7 +177,8 @@ def test_queues_of_all_kinds_are_used() -> None:
         )
         return {str(each): seen[each] for each in wanted}
 
-    seeds = range(MIXED_FROM, MIXED_FROM + 40)
+    # The first three did it all once.
+    seeds = (MIXED_FROM + number for number in (23, 26, 19, *range(40)))
     play_until(seeds, dict.fromkeys(map(str, wanted), 0), tell)
 
 
