@@ -1,10 +1,23 @@
 """How many kills, and from which seed: DAYBOOK_KILLS=200 DAYBOOK_SEED=7 pytest tests/crash."""
 
 import os
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from tests.support.chance import seed_of
+from tests.support.process import started_by
+
+OWN_INTERPRETER: Final = ("test_kill9",)
+"""Modules whose brokers are started as users start them, which takes longer than the rest of a
+round."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Say how the brokers of a module are started."""
+    yield from started_by(request.module, OWN_INTERPRETER)
 
 
 @pytest.fixture

@@ -9,11 +9,15 @@ import os
 import signal
 import socket
 import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from daybook.recovery.signing.signing_keys import make_pair
 from daybook.tools import journal_cli
@@ -22,7 +26,9 @@ from daybook.tools.drills.campaigns.drills import Asked
 from daybook.tools.drills.clients import witness
 from daybook.tools.drills.reports.report import Report
 from daybook.tools.drills.scratch import broker
+from daybook.tools.drills.scratch.server import Serving
 from tests.support.histories import some_history, write_history
+from tests.support.nursery import WITH_CODE, Nursling, nursery
 from tests.support.process import DAYBOOK, wait_for
 
 pytestmark = pytest.mark.crash
@@ -40,6 +46,27 @@ max-delivery-attempts = 7
 """
 
 
+SERVES = "from daybook.tools.drills.scratch.server import main\nmain()"
+BEFORE_IMPORTS = {"disk-full-loses-a-piece"}
+"""Mistakes in what other modules import by name: they must be there before those are loaded."""
+
+
+def fork(command: Sequence[str], *, start_new_session: bool, stdin: int, **how: Any) -> Nursling:
+    """Fork a drill's broker from the nursery, which is its parent then: it ends with that."""
+    place = nursery()
+    assert place is not None
+    serving = replace(msgspec.json.decode(command[-1], type=Serving), starter=place.pid)
+    return place.start([*command[:-1], msgspec.json.encode(serving).decode()], **how)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, harm: str, *, forks: bool) -> None:
+    """Let a drill's broker carry out a plant before it serves, in a fork or by an interpreter."""
+    monkeypatch.setattr(broker, "PROGRAM", (*WITH_CODE, f"{harm}\n{SERVES}"))
+    if forks:
+        made = SimpleNamespace(**{**vars(subprocess), "Popen": fork})
+        monkeypatch.setattr(broker, "subprocess", made)
+
+
 def drill(folder: Path, name: str, rounds: int, seed: int = 5) -> Report:
     file = folder / "broker.toml"
     file.write_text(CONFIG, "utf-8")
@@ -52,6 +79,7 @@ def test_a_sound_release_passes(
 ) -> None:
     monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
+    plant(monkeypatch, "", forks=True)
     check_sound(drill(tmp_path, name, 1, seed))
 
 
@@ -343,21 +371,18 @@ first."""
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "plant"),
-    [each[::2] for each in PLANTS],
-    ids=[f"{each[0]}-{each[1]}" for each in PLANTS],
+    ("name", "mistake", "harm"), PLANTS, ids=[f"{each[0]}-{each[1]}" for each in PLANTS]
 )
 def test_a_planted_mistake_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plant: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: str, harm: str
 ) -> None:
     monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
     monkeypatch.setattr(witness, "ANSWER_SECONDS", 5.0)
-    program = f"{plant}\nfrom daybook.tools.drills.scratch.server import main\nmain()"
-    monkeypatch.setattr(broker, "PROGRAM", (sys.executable, "-P", "-c", program))
-    report = drill(tmp_path, name, 1 if plant in OF_THE_INDEX else 4)
+    plant(monkeypatch, harm, forks=f"{name}-{mistake}" not in BEFORE_IMPORTS)
+    report = drill(tmp_path, name, 1 if harm in OF_THE_INDEX else 4)
     assert not report.right
-    promises = PROMISES.get(plant, {f"P{number}" for number in range(1, 9)} | {"bug"})
+    promises = PROMISES.get(harm, {f"P{number}" for number in range(1, 9)} | {"bug"})
     assert report.findings[0].promise in promises, report.findings
     assert f"daybook drill {name}" in report.findings[0].again
 

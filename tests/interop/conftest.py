@@ -22,17 +22,23 @@ max-delivery-attempts = -1
 
 
 OWN_INTERPRETER: Final = (
-    "test_administration_over_network", "test_idle", "test_large_messages", "test_lifecycle",
-    "test_one_process", "test_two_brokers", "test_working_directory",
+    "test_administration_over_network", "test_idle", "test_working_directory",
 )  # fmt: skip
 """Modules about starts, threads or memory: their brokers are started as users start them, with
-interpreters of their own. All others let a nursery fork them (`tests/support/nursery.py`)."""
+interpreters of their own. All others let a nursery fork them (`tests/support/nursery.py`), but for
+single tests with the fixture `own_interpreter`."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Say how the brokers of a module are started."""
     yield from started_by(request.module, OWN_INTERPRETER)
+
+
+@pytest.fixture
+def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the brokers of a test as users start them."""
+    monkeypatch.setattr(BrokerProcess, "is_forked", False)
 
 
 @pytest.fixture

@@ -152,6 +152,7 @@ def kinds(broker: BrokerProcess) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_interpreter")
 def test_both_ways_in_little_memory(broker: BrokerProcess) -> None:
     with Peak(broker) as peak:
         send_large(broker.port, LARGE_BYTES)
@@ -212,6 +213,7 @@ def test_peers_that_go_half_way(broker: BrokerProcess) -> None:
         assert Download(consumer).finish() == digest_of(size)
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_others_are_served_beside_a_peer_that_takes_nothing(broker: BrokerProcess) -> None:
     size = 30_000_000
     send_large(broker.port, size)

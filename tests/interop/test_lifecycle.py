@@ -94,6 +94,7 @@ class Sender:
         return self.receipted - {body.partition(b"-")[0] for body in bodies_in(directory)}
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_a_clean_stop_ends_with_broker_stopped(broker: BrokerProcess) -> None:
     with Wire(broker.port) as wire:
         wire.connect()
@@ -391,6 +392,7 @@ def test_background_work_shows_in_the_status(tmp_path: Path) -> None:
         assert "the control socket is gone" in broker.log_text()
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_files_are_the_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

@@ -64,6 +64,7 @@ def drain(broker: BrokerProcess, queue: str, count: int) -> list[int]:
     return found
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_there_is_nothing_beside_it(broker: BrokerProcess) -> None:
     assert broker.children() == []
     assert status(broker)["indexer_pid"] == broker.process.pid

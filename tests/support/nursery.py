@@ -28,6 +28,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Final, NoReturn
@@ -36,6 +37,8 @@ DESCRIPTORS: Final = 3
 MESSAGE_BYTES: Final = 1 << 17
 MODULES: Final = {"daybook": "daybook", "daybook.tools.journal_cli": "journal"}
 """The installed scripts of modules that `python -m` runs."""
+WITH_CODE: Final = [sys.executable, "-P", "-c"]
+"""How a command begins that runs code of a test."""
 KNOWN: Final = {"capture_output", "check", "text", "input", "cwd", "timeout"}
 WITH_THREADS: Final = ("deltalake", "duckdb", "matplotlib", "pyarrow", "pyspark")
 """Packages that take long to import, or start threads, which a fork does not take along."""
@@ -301,7 +304,6 @@ def main() -> None:
     sys.path[0] = str(Path(sys.executable).parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import daybook  # noqa: PLC0415 (only in the nursery)
-    from daybook.tools import entry  # noqa: PLC0415 (only in the nursery)
 
     _load(daybook.__path__)
     sys.modules["daybook.paging.indexer.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
@@ -311,7 +313,18 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    _end(_code_of(getattr(entry, Path(sys.argv[0]).name)))
+    _end(_code_of(_program()))
+
+
+def _program() -> Callable[[], None]:
+    """Return what a command runs: an installed script, or the code that an interpreter is given."""
+    if sys.argv[:3] == WITH_CODE:
+        code = sys.argv[3]
+        sys.argv[:4] = ["-c"]
+        return partial(exec, code, {"__name__": "__main__"})
+    entry = importlib.import_module("daybook.tools.entry")
+    found: Callable[[], None] = getattr(entry, Path(sys.argv[0]).name)
+    return found
 
 
 def _code_of(command: Callable[[], None]) -> int:

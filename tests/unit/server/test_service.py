@@ -3,13 +3,21 @@
 import os
 import shutil
 import socket
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from daybook.journal.segments.stat import stat
 from daybook.recovery.readonly import journal_disk
-from tests.support.process import BrokerProcess
+from tests.support.process import BrokerProcess, started_by
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked() -> Iterator[None]:
+    """Let the nursery fork the brokers: what they refuse they refuse after their start."""
+    yield from started_by(sys.modules[__name__], ())
 
 
 def test_a_busy_port(tmp_path: Path) -> None:
