@@ -2,22 +2,17 @@
 
 import os
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 
 from tests.support.chance import seed_of
 from tests.support.process import started_by
 
-OWN_INTERPRETER: Final = ("test_kill9",)
-"""Modules whose brokers are started as users start them, which takes longer than the rest of a
-round."""
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Say how the brokers of a module are started."""
-    yield from started_by(request.module, OWN_INTERPRETER)
+    """Let a nursery fork the brokers, but for those that are loaded with a library below them."""
+    yield from started_by(request.module, ())
 
 
 @pytest.fixture
