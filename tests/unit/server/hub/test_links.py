@@ -51,10 +51,10 @@ class Links:
         self.say("login", "PLAIN", "joe", "p")
         self.bench.logins.pop()[1]("joe", "")
 
-    def connect(self) -> "Links":
+    def connect(self, window: int = 1000) -> "Links":
         self.log_in()
         self.say("open", "c")
-        self.say("window", 1000)
+        self.say("window", window)
         self.bench.run()
         assert [name for name, *_ in self.heard()] == ["outcome", "opened"]
         return self
