@@ -1,5 +1,6 @@
 """A made-up protocol of links over real sockets: what a protocol needs of the ports (ADR 98)."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +13,13 @@ from daybook.engine.facts.values import Symbol, Timestamp, Uuid
 from daybook.engine.messages.conversions import CONVERSIONS, text_of
 from daybook.engine.messages.headers import escape
 from tests.interop.test_logins import add_user
+from tests.interop.using import reload
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.certificates import Authority
 from tests.support.links.client import WINDOW, LinksBroker, LinksClient, opened
 from tests.support.links.outgoing import PIECE_BYTES
+from tests.support.process import JOURNAL
 from tests.support.second_format import pack, unpack
 
 pytestmark = pytest.mark.interop
@@ -376,6 +380,54 @@ def test_outcomes_count_or_do_not(connect: Connect, shared: LinksBroker) -> None
     with opened(shared) as client:
         client.receiver(3, "dead", 1)
         assert client.take(3)[1] == b"x"
+
+
+def test_a_message_that_is_not_for_a_link_goes_to_another_one(connect: Connect) -> None:
+    with connect() as client:
+        client.sender(1, "a")
+        client.receiver(2, "a", 9)
+        client.deliver(1, b"x")
+        message, _, _ = client.take(2)
+        client.settle(2, message, RELEASED, not_here=True)
+        assert not client.has("transfer", 2)
+        client.receiver(3, "a", 9)
+        message, body, head = client.take(3)
+        assert (body, head["count"]) == (b"x", 1)
+        client.settle(3, message)
+        # It holds for that message alone.
+        client.say("detach", 3)
+        client.expect("detached", 3)
+        client.deliver(1, b"y")
+        assert client.take(2)[1] == b"y"
+
+
+def test_the_end_of_a_queue_ends_its_link_alone(tmp_path: Path) -> None:
+    delete = '[[address-setting]]\nmatch = "#"\nconfig-delete-queues = "FORCE"\n'
+    listed = '[[queue]]\nname = "a.here"\naddress = "a.here"\n'
+    with LinksBroker(tmp_path / "data", config=delete + listed) as broker:
+        broker.start()
+        with opened(broker) as client:
+            client.sender(1, "free")
+            client.receiver(2, "a", 9)
+            client.receiver(3, "free", 9)
+            reload(broker, delete)
+            client.expect("detached", 2)
+            client.deliver(1, b"the connection goes on")
+            assert client.take(3)[1] == b"the connection goes on"
+
+
+def test_what_a_link_says_of_a_failure_is_history(connect: Connect, shared: LinksBroker) -> None:
+    with connect() as client:
+        client.sender(1, "a")
+        client.receiver(2, "a", 1)
+        client.deliver(1, b"x")
+        message, _, _ = client.take(2)
+        client.settle(2, message, FAILED, condition="app:broken", error="no such product")
+    command = [JOURNAL, "inspect", "--data", str(shared.data), "--message", str(message), "--json"]
+    told = nursery.run(command, capture_output=True, check=True, text=True).stdout
+    [returned] = [each for each in map(json.loads, told.splitlines()) if each["kind"] == "Returned"]
+    assert returned["detail"]["error"] == "no such product"
+    assert returned["detail"]["condition"] == "app:broken"
 
 
 def test_a_clean_end_returns_deliveries(connect: Connect) -> None:

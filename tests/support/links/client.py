@@ -158,9 +158,9 @@ class LinksClient:
                 assert head is not None
                 return message, bytes(body), head
 
-    def settle(self, link: int, message: int, outcome: int = 0) -> None:
+    def settle(self, link: int, message: int, outcome: int = 0, **said: Any) -> None:
         """Settle a delivery, and wait for the answer."""
-        self.say("settle", link, message, outcome)
+        self.say("settle", link, message, outcome, said)
         self.expect("settled", link, message)
 
 

@@ -238,8 +238,11 @@ class LinksSession:
         self.window += frames
         self.pump()
 
-    def _on_settle(self, now: int, number: int, message: int, outcome: int = 0) -> None:
-        answer = self._do(Settle(self._outgoing(number).consumer, message, outcome=outcome), now)
+    def _on_settle(
+        self, now: int, number: int, message: int, outcome: int, said: dict[str, Any]
+    ) -> None:
+        consumer = self._outgoing(number).consumer
+        answer = self._do(Settle(consumer, message, outcome=outcome, **said), now)
         self.say(frame("settled", number, message), answer)
 
     def _on_detach(self, now: int, number: int) -> None:
