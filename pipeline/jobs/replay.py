@@ -368,7 +368,7 @@ class Bodies:
         self._bodies = self._opened()
 
     def _opened(self) -> LargeBodies:
-        """Open history anew: since then, segments may have moved to its archive."""
+        """Open history again: since then, segments may have moved to its archive."""
         self._held.close()
         disk = self._held.enter_context(segments_of(self._history))
         return self._held.enter_context(closing(LargeBodies(disk)))
