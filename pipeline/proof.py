@@ -33,8 +33,11 @@ from daybook.journal.blocks.format import (
     Damage,
     SegmentHeader,
     block_hash,
+    frame_crc,
     header_salt,
     pack_block_header,
+    pack_footer,
+    pack_footer_entry,
     pack_padding,
     segment_name,
     unpack_block_header,
@@ -233,6 +236,62 @@ class RebuiltBlock(NamedTuple):
     rows: bytes
     heap: bytes
     exact: bool
+
+
+class Remaker:
+    """Makes the bytes of a segment of its rebuilt blocks.
+
+    Where a block is not exact, it and those behind it have other hashes: readers can read them, and
+    `remade_lsn`, otherwise 0, is the first event of that block.
+    """
+
+    def __init__(self, proof: Proof) -> None:
+        self.remade_lsn = 0
+        self._proof: Final = proof
+        self._salt: Final = header_salt(proof.header.data_id)
+        self._offset = proof.header.header_bytes
+        self._hash = proof.header.previous_hash
+
+    def pieces(self, blocks: Iterator[RebuiltBlock]) -> Iterator[bytes]:
+        """Yield header, blocks with the marks between them, and footer. Raises Damage."""
+        yield self._proof.packed_header
+        footer = unpack_footer(self._proof.packed_footer, self._salt)
+        entries = b""
+        for kept, entry in zip(self._proof.blocks, footer.entries(), strict=True):
+            rebuilt = next(blocks) if kept.header.event_count else None
+            rows, heap = (rebuilt.rows, rebuilt.heap) if rebuilt is not None else (b"", b"")
+            packed = kept.packed
+            if rebuilt is not None and not (rebuilt.exact or self.remade_lsn):
+                self.remade_lsn = kept.header.first_lsn
+            if self.remade_lsn:
+                packed = self._sealed(kept.header, rows, heap)
+            entries += pack_footer_entry(
+                entry._replace(
+                    offset=self._offset, rows_stored_bytes=len(rows), heap_stored_bytes=len(heap)
+                )
+            )
+            self._offset += len(packed) + len(rows) + len(heap)
+            self._hash = block_hash(packed, rows, heap)
+            yield packed + rows + heap
+        for _ in blocks:
+            raise Damage("it has more blocks than its proof")
+        if not self.remade_lsn:
+            yield self._proof.packed_footer
+            return
+        yield pack_footer(
+            entries, footer_offset=self._offset, last_lsn=footer.last_lsn, last_hash=self._hash,
+            salt=self._salt,
+        )  # fmt: skip
+
+    def _sealed(self, header: BlockHeader, rows: bytes, heap: bytes) -> bytes:
+        """Return the header of a block with these frames."""
+        return pack_block_header(
+            header._replace(
+                rows_stored_bytes=len(rows), heap_stored_bytes=len(heap), rows_crc=frame_crc(rows),
+                heap_crc=frame_crc(heap), previous_hash=self._hash,
+            ),
+            self._salt,
+        )  # fmt: skip
 
 
 class Rebuilder:

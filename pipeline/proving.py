@@ -9,7 +9,7 @@ Fault model: any object may be missing, cut short or changed. Must never know it
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +37,14 @@ from daybook.pipeline.parquet.archive import (
     gaps_between,
 )
 from daybook.pipeline.planning import Source
-from daybook.pipeline.proof import Proof, Rebuilder, RebuiltBlock, decode_proof, zstd_version
+from daybook.pipeline.proof import (
+    Proof,
+    Rebuilder,
+    RebuiltBlock,
+    Remaker,
+    decode_proof,
+    zstd_version,
+)
 
 BATCH_ROWS: Final = 1 << 16
 
@@ -330,21 +337,35 @@ def _check_restored(
 
 
 def as_it_was(
-    archive: ParquetArchive, segment: ArchivedSegment, names: NameTables
+    archive: ParquetArchive,
+    segment: ArchivedSegment,
+    names: NameTables,
+    remade: set[str] | None = None,
 ) -> Iterator[bytes]:
-    """Rebuild the bytes of a segment; raises ArchiveError, at the end if they differ."""
+    """Rebuild the bytes of a segment; raises ArchiveError, at the end if they differ.
+
+    Where another version of zstd compressed a block, they differ, although its content is proven by
+    its digest. With `remade` that is no error: readers can read it, and the segment is added there.
+    """
+    url = archive.url_of(segment.segment)
     proof = _proof_of(archive, segment)
+    remaker = Remaker(proof)
     digest = hashlib.sha256()
     try:
-        for piece in _remade(proof, _blocks_of(archive, segment, proof, names)):
+        for piece in remaker.pieces(_blocks_of(archive, segment, proof, names)):
             digest.update(piece)
             yield piece
     except (Damage, pa.ArrowException) as error:
-        raise ArchiveError(archive.url_of(segment.segment), _reason(error)) from error
-    if digest.digest() != proof.sha256:
+        raise ArchiveError(url, _reason(error)) from error
+    if remaker.remade_lsn and remade is not None:
+        remade.add(segment.segment)
+    elif remaker.remade_lsn:
         raise ArchiveError(
-            archive.url_of(segment.segment), "its restored bytes have another SHA-256"
-        )
+            url, f"the block of LSN {remaker.remade_lsn} cannot be restored bit for bit; another "
+            f"version of zstd wrote it than the installed {zstd_version()}",
+        )  # fmt: skip
+    elif digest.digest() != proof.sha256:
+        raise ArchiveError(url, "its restored bytes have another SHA-256")
 
 
 def _blocks_of(
@@ -360,21 +381,3 @@ def _blocks_of(
                     fault = rebuilder.faults[0]
                     raise Damage(f"LSN {fault.lsn}: {fault.what}")
         rebuilder.finish()
-
-
-def _remade(proof: Proof, blocks: Iterable[RebuiltBlock]) -> Iterator[bytes]:
-    """Yield header, blocks with the marks between them, and footer. Raises Damage."""
-    yield proof.packed_header
-    rebuilt = iter(blocks)
-    for kept in proof.blocks:
-        if not kept.header.event_count:
-            yield kept.packed
-            continue
-        block = next(rebuilt)
-        if not block.exact:
-            raise Damage(
-                f"the block of LSN {kept.header.first_lsn} cannot be restored bit for bit; "
-                f"another version of zstd wrote it than the installed {zstd_version()}"
-            )
-        yield kept.packed + block.rows + block.heap
-    yield proof.packed_footer

@@ -14,7 +14,7 @@ import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import IO, Final, Protocol
 
@@ -103,9 +103,17 @@ class SpooledDisk(ReadOnly):
     """Segments that a function yields in pieces, for reading only."""
 
     def __init__(
-        self, names: Sequence[str], pieces: Callable[[str], Iterator[bytes]], kept_most: int
+        self,
+        names: Sequence[str],
+        pieces: Callable[[str], Iterator[bytes]],
+        kept_most: int,
+        remade: Container[str] = (),
     ) -> None:
-        """Up to `kept_most` segments are kept in temporary files."""
+        """Up to `kept_most` segments are kept in temporary files.
+
+        `remade` has the names of opened segments whose blocks have other hashes than they had.
+        """
+        self.remade: Final = remade
         self._names: Final = sorted(names)
         self._pieces: Final = pieces
         self._spool: Final = Spool(kept_most)
@@ -222,13 +230,15 @@ class Archived(Disk, Protocol):
 class JoinedDisk(ReadOnly):
     """An archive and the live journal that continues it, as one read-only journal.
 
-    Segments that both have are read from the archive if `archive_first` is set.
+    Segments that both have are read from the archive if `archive_first` is set; `remade` are as in
+    `SpooledDisk`.
     """
 
     def __init__(self, archived: Archived, live: Disk, *, archive_first: bool) -> None:
         self._archived: Final = archived
         self._live: Final = live
         self._archive_first: Final = archive_first
+        self.remade: Final[Container[str]] = getattr(archived, "remade", ())
 
     def open(self, name: str) -> File:
         """Open a segment from either place; raises FileNotFoundError if neither has it."""

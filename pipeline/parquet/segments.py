@@ -1,9 +1,10 @@
 """The segments of a history, also those that only a Parquet archive has, as a Disk (ADR 92).
 
-So the library of history reads every history alike. A segment of the archive is restored, bit for
-bit, into a temporary file when it is opened, and proven meanwhile (`pipeline.proving`). Fault
-model: as `journal.archive.store`; a segment that cannot be restored is an ArchiveError. Must never
-know what the events are read for.
+So the library of history reads every history alike. A segment of the archive is restored into a
+temporary file when it is opened, and proven meanwhile (`pipeline.proving`): bit for bit, or by the
+digests of its blocks if another version of zstd compressed them. Fault model: as
+`journal.archive.store`; a segment that is damaged is an ArchiveError. Must never know what the
+events are read for.
 """
 
 from collections.abc import Iterator
@@ -37,11 +38,12 @@ def segments_of(history: History) -> Iterator[Disk]:
     segments = archive.segments()
     by_name = {each.segment: each for each in segments}
     names = archive.name_tables()
+    remade: set[str] = set()
 
     def pieces(name: str) -> Iterator[bytes]:
-        return as_it_was(archive, by_name[name], names)
+        return as_it_was(archive, by_name[name], names, remade)
 
-    with closing(SpooledDisk(list(by_name), pieces, KEPT)) as archived:
+    with closing(SpooledDisk(list(by_name), pieces, KEPT, remade)) as archived:
         if source.directory or source.archive:
             check_same(source, archive, segments)
             yield JoinedDisk(archived, source.disk(), archive_first=False)

@@ -22,6 +22,7 @@ from daybook.engine.facts.definitions import MULTICAST
 from daybook.history.audit import re_execution
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.errors import JournalError
+from daybook.pipeline import proof
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.archive import ArchiveReport, archive
@@ -174,6 +175,19 @@ def test_parquet_alone_is_audited_as_the_segments_that_it_is_made_of(tmp_path: P
     joined = audited(History(Source(str(directory)), target))
     assert [each.lsns for each in joined.faults] == [(told[-1].lsn,)]
     assert joined.events == len(told)
+
+
+@pytest.mark.usefixtures("as_in_worlds")
+def test_what_another_zstd_compressed_is_audited_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, target, report, told = in_parquet(tmp_path)
+    expected = audited(directory)
+    monkeypatch.setattr(proof, "COMPRESSION_LEVEL", 19)
+    for segment in report.added[1:]:
+        (directory / JOURNAL / segment.segment).unlink()
+    assert audited(History(Source(str(directory)), target)) == expected
+    assert expected.events == len(told)
 
 
 def left(directory: Path) -> tuple[DoorWorld, int]:
