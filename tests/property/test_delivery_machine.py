@@ -79,6 +79,11 @@ class Model:
         waiting = [item for item in here if not (item.holder or item.held or item.due)]
         return sorted(waiting, key=lambda item: -item.priority)
 
+    def takeable(self, consumer: int) -> list[Item]:
+        """What is ready and was not refused by a consumer."""
+        peer = self.consumers[consumer]
+        return [item for item in self.ready(peer["queue"]) if item not in peer["refused"]]
+
     def put(self, name: str, item: Item) -> None:
         self.queues[name].append(item)
 
@@ -90,7 +95,7 @@ class Model:
     def deliver(self, consumer: int, body: bytes, count: int, redelivered: bool) -> None:
         peer = self.consumers[consumer]
         assert peer["queue"] not in self.paused
-        item = self.ready(peer["queue"])[0]
+        item = self.takeable(consumer)[0]
         assert (item.body, item.count + 1, item.redelivered) == (body, count, redelivered)
         assert peer["credit"] > 0
         peer["credit"] -= 1
@@ -113,10 +118,19 @@ class Model:
             self.settled(consumer, item)
             self.queues[self.consumers[consumer]["queue"]].remove(item)
 
-    def give_back(self, consumer: int, items: list[Item], penalty: int, limited: bool) -> None:
+    def give_back(
+        self,
+        consumer: int,
+        items: list[Item],
+        penalty: int,
+        limited: bool,
+        not_here: bool = False,
+    ) -> None:
         name = self.consumers[consumer]["queue"]
         for item in list(items):
             self.settled(consumer, item)
+            if not_here:
+                self.consumers[consumer]["refused"].add(item)
             # What was part of a transaction is no longer only prefetched: it counts.
             attempted = self.consumers[consumer]["attempted"]
             taken_back = 0 if item in attempted else 1 - penalty
@@ -318,7 +332,15 @@ class DeliveryMachine(RuleBasedStateMachine):
         connection = data.draw(st.sampled_from(self.connections))
         number = self.world.broker.next_lsn
         peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
-        peer.update(held={}, credited=set(), attempted=set(), grants=grants, early=early, had=0)
+        peer.update(
+            held={},
+            credited=set(),
+            attempted=set(),
+            grants=grants,
+            early=early,
+            had=0,
+            refused=set(),
+        )
         self.model.consumers[number] = peer
         policy = BY_GRANT if grants else BY_SETTLEMENT
         command = Attach(
@@ -357,8 +379,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         assert found == ([(consumer, left, peer["had"])] if drains else [])
 
     @precondition(lambda self: any(peer["unacked"] for peer in self.model.consumers.values()))
-    @rule(ok=st.booleans(), cumulative=st.booleans(), data=st.data())
-    def settle(self, ok: bool, cumulative: bool, data: Any) -> None:
+    @rule(ok=st.booleans(), cumulative=st.booleans(), not_here=st.booleans(), data=st.data())
+    def settle(self, ok: bool, cumulative: bool, not_here: bool, data: Any) -> None:
         busy = [number for number, peer in self.model.consumers.items() if peer["unacked"]]
         consumer = data.draw(st.sampled_from(sorted(busy)))
         peer = self.model.consumers[consumer]
@@ -367,7 +389,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         message = next(number for number, entry in unacked if entry.message.body == item.body)
         transaction = self.draw_transaction(data, peer["connection"])
         outcome = ACCEPTED if ok else FAILED
-        command = Settle(consumer, message, cumulative, transaction, outcome)
+        command = Settle(consumer, message, cumulative, transaction, outcome, not_here=not_here)
         if item in peer["held"]:
             self.world.refused(command)
             return
@@ -386,7 +408,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             if ok:
                 self.model.ack(consumer, chosen)
             else:
-                self.model.give_back(consumer, chosen, 1, True)
+                self.model.give_back(consumer, chosen, 1, True, not_here)
 
         self.later_or_now(command, peer["connection"], transaction, work, hold)
 
@@ -524,7 +546,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         for number, peer in self.model.consumers.items():
             assert self.world.state.consumers[number].credit_messages == peer["credit"]
             if peer["credit"] > 0 and peer["queue"] not in self.model.paused:
-                assert not self.model.ready(peer["queue"])
+                assert not self.model.takeable(number)
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
