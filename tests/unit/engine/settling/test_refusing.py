@@ -8,6 +8,7 @@ from daybook.engine.commands import Settle
 from daybook.engine.facts import reasons
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
 from daybook.engine.queues.entry import REFUSED_MAX, Taker
+from daybook.engine.state.digest import digest
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -77,6 +78,10 @@ def test_it_is_a_part_of_the_state(world: World) -> None:
     (event,) = world.events_named("Returned")
     assert event.decoded.not_here
     world.check()
+    with_it = digest(world.state)
+    world.state.consumers[consumer].refused.clear()
+    assert digest(world.state) != with_it
+    world.state.consumers[consumer].refuse(message)
 
 
 def test_with_a_filter_of_its_own(world: World) -> None:

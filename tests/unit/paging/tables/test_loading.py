@@ -6,8 +6,9 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.settlements import RELEASED
 from daybook.engine.queues.queue import PAST_ALL
-from daybook.engine.state.digest import combine
+from daybook.engine.state.digest import combine, digest
 from daybook.engine.state.invariants import check as check_invariants
 from daybook.paging.fold.index import Index
 from daybook.paging.tables import records
@@ -24,7 +25,8 @@ from daybook.paging.tables.tables import (
     open_for_reading,
     open_for_writing,
 )
-from tests.support.blocks import DATA_ID, Chain
+from tests.support.blocks import DATA_ID, Chain, blocks_of
+from tests.support.index_state import state_of
 from tests.support.stored_rows import flip_key
 from tests.support.world import World
 
@@ -77,6 +79,25 @@ def test_counts_stand_for_entries(made: Path) -> None:
     found = endless.queue_by_name["orders"].gap(1)
     assert found is not None
     assert found.until == PAST_ALL
+
+
+def test_what_consumers_refused_is_loaded_in_its_order(tmp_path: Path) -> None:
+    world = World()
+    consumer = world.attach(world.connect(), "orders")
+    messages = [world.send("orders", b"x") for _ in range(3)]
+    refused = [messages[2], messages[0]]
+    for message in refused:
+        world.ok(c.Settle(consumer, message, outcome=RELEASED, not_here=True))
+    index = Index(tmp_path, DATA_ID)
+    blocks = blocks_of(world.journal, [len(world.journal) - 1])
+    for block in blocks:
+        index.advance([block])
+    state = state_of(index)
+    assert index.digest() == digest(world.state)
+    index.close()
+    assert list(state.consumers[consumer].refused) == refused
+    assert state.queue_by_name["orders"].selective_count == 1
+    assert check_invariants(state) == []
 
 
 def test_an_index_without_settings_has_the_defaults(made: Path) -> None:
