@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.core import capacity
 from daybook.engine.facts.definitions import ANYCAST
+from daybook.engine.limits.waiting_senders import Sender
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.setting_keys import PAGE
 from daybook.engine.state.sizes import Sizes, size_of
@@ -17,16 +18,15 @@ MOST = {"orders": 2, "mails": 3, "plain": -1}
 POLICIES = ("PAGE", "DROP", "BLOCK", "FAIL")
 
 names = st.sampled_from(tuple(MOST))
-pieces = st.lists(
-    st.one_of(
-        st.tuples(st.just("send"), st.integers(0, 3), names),
-        st.tuples(st.just("commit"), st.integers(0, 3), st.lists(names, max_size=4)),
-        st.tuples(st.just("take"), names, st.integers(1, 3)),
-        st.tuples(st.just("close"), st.integers(0, 3), st.none()),
-        st.tuples(st.just("disk"), st.booleans(), st.none()),
-    ),
-    max_size=60,
+piece = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 3), names),
+    st.tuples(st.just("commit"), st.integers(0, 3), st.lists(names, max_size=4)),
+    st.tuples(st.just("take"), names, st.integers(1, 3)),
+    st.tuples(st.sampled_from(("close", "give up")), st.integers(0, 3), st.none()),
+    st.tuples(st.just("disk"), st.booleans(), st.none()),
 )
+# Lists of their own accord are short, and nobody waits in them.
+pieces = st.one_of(st.lists(piece, max_size=60), st.lists(piece, min_size=30, max_size=60))
 
 
 @given(scenario=steps, most=st.integers(0, 6), size=st.sampled_from((0, 700)))
@@ -58,7 +58,8 @@ def test_sums_by_differences_are_the_sums(scenario: list[Step], most: int, size:
 
 
 class Peers:
-    """Connections that wait with a command, as sessions do, and a hub that has them go on."""
+    """Links of two connections that wait with a command, as sessions do, and a hub that has them go
+    on."""
 
     def __init__(self, policies: tuple[str, str]) -> None:
         self.world = World()
@@ -68,16 +69,28 @@ class Peers:
         )
         for name in MOST:
             self.world.ok(create_queue(name, name, ANYCAST))
-        self.connections = [self.world.connect() for _ in range(4)]
-        self.waiting: dict[int, c.Command] = {}
+        self.connections = [self.world.connect() for _ in range(2)]
+        self.waiting: dict[Sender, c.Command] = {}
         self.policies = dict(zip(("orders", "mails"), policies, strict=True))
 
-    def do(self, connection: int, command: c.Command) -> None:
+    def sender(self, number: int) -> Sender:
+        """One of four links."""
+        return self.connections[number // 2], number % 2
+
+    def do(self, sender: Sender, command: c.Command) -> None:
         answer = self.world.handle(command)
         if isinstance(answer, Refusal) and answer.code is Code.BLOCKED:
-            self.waiting[connection] = command
+            self.waiting[sender] = command
         else:
-            self.waiting.pop(connection, None)
+            self.waiting.pop(sender, None)
+
+    def close(self, number: int) -> None:
+        """End the connection of a link, with the other one, and open another."""
+        connection, _ = self.sender(number)
+        self.world.ok(c.CloseConnection(connection, 11))
+        for link in range(2):
+            self.waiting.pop((connection, link), None)
+        self.connections[number // 2] = self.world.connect()
 
     def wake(self) -> None:
         """What the hub does at the end of a turn."""
@@ -86,7 +99,7 @@ class Peers:
         for name in broker.room.line.addresses():
             while sender := capacity.next_in_line(broker, name):
                 broker.room.line.serving = sender
-                self.do(sender[0], self.waiting[sender[0]])
+                self.do(sender, self.waiting[sender])
                 broker.room.line.serving = None
         self.world.turn()
 
@@ -95,18 +108,28 @@ class Peers:
 
     def check(self) -> None:
         broker = self.world.broker
-        for connection in self.waiting:
-            assert broker.room.line.address_of((connection, 0)) is not None
-        for name in broker.room.line.addresses():
+        line = broker.room.line
+        assert {sender for sender, *_ in line.waiting()} == set(self.waiting)
+        for name in line.addresses():
             assert not capacity.next_in_line(broker, name), f"somebody waits for {name} in vain"
             assert capacity.explain(broker, name)
 
-    def send(self, connection: int, name: str) -> None:
+    def send(self, sender: Sender, name: str) -> None:
         """Send one message, which must not enter what is full; only a commit may go beyond."""
         before = self.world.queue(name).message_count
-        self.do(connection, c.Send(connection, name, b"", b"x"))
+        connection, link = sender
+        self.do(sender, c.Send(connection, name, b"", b"x", link=link))
         if self.policies.get(name, PAGE) != PAGE and before >= MOST[name]:
             assert self.world.queue(name).message_count == before
+
+    def commit(self, sender: Sender, names: list[str]) -> None:
+        """Send messages in a transaction of the link."""
+        connection, link = sender
+        transaction = f"t{link}"
+        self.world.ok(c.Begin(connection, transaction))
+        for name in names:
+            self.world.ok(c.Send(connection, name, b"", b"x", transaction=transaction, link=link))
+        self.do(sender, c.Commit(connection, transaction, link))
 
 
 @given(policies=st.tuples(st.sampled_from(POLICIES), st.just("BLOCK")), pieces=pieces)
@@ -117,20 +140,21 @@ def test_who_is_blocked_is_always_let_go_on(
     peers = Peers(policies)
     world = peers.world
     for kind, first, second in pieces:
-        connection = peers.connections[first] if isinstance(first, int) and kind != "disk" else 0
-        if kind == "send" and connection not in peers.waiting:
-            peers.send(connection, str(second))
-        elif kind == "commit" and connection not in peers.waiting and isinstance(second, list):
-            world.ok(c.Begin(connection, "t"))
-            for name in second:
-                world.ok(c.Send(connection, name, b"", b"x", transaction="t"))
-            peers.do(connection, c.Commit(connection, "t"))
+        number = first if isinstance(first, int) else 0
+        sender = peers.sender(number)
+        if kind == "send" and sender not in peers.waiting:
+            peers.send(sender, str(second))
+        elif kind == "commit" and sender not in peers.waiting and isinstance(second, list):
+            peers.commit(sender, second)
+        elif kind == "give up" and sender in peers.waiting:
+            if isinstance(peers.waiting.pop(sender), c.Send):
+                world.ok(c.GiveUpSend(*sender))
+            else:
+                world.ok(c.Rollback(sender[0], f"t{sender[1]}"))
         elif kind == "take" and isinstance(second, int):
             peers.take(str(first), second)
-        elif kind == "close" and isinstance(first, int):
-            world.ok(c.CloseConnection(connection, 11))
-            peers.waiting.pop(connection, None)
-            peers.connections[first] = world.connect()
+        elif kind == "close":
+            peers.close(number)
         elif kind == "disk":
             world.broker.report_disk("the disk is full" if first else "")
         peers.wake()
