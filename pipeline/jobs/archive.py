@@ -106,7 +106,7 @@ def archive(
     check_source(source)
     parquet = ParquetArchive(target)
     # Executors have another working directory than the caller.
-    source, target = _absolute(source), local_path(target) or target
+    source, target = absolute(source), local_path(target) or target
     with Pin(Path(source.directory)) if source.directory else nullcontext():
         disk = source.disk()
         before = parquet.segments()
@@ -137,7 +137,8 @@ def archive(
     )  # fmt: skip
 
 
-def _absolute(source: Source) -> Source:
+def absolute(source: Source) -> Source:
+    """Return a history under names that do not depend on the working directory."""
     directory, url = source.directory, source.archive
     return Source(
         str(Path(directory).absolute()) if directory else "",

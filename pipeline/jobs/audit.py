@@ -24,6 +24,8 @@ from daybook.history.audit.rules import Breach
 from daybook.journal.errors import JournalError
 from daybook.journal.pins import Pin
 from daybook.pipeline.engines import Engine, History
+from daybook.pipeline.jobs.archive import absolute
+from daybook.pipeline.parquet.archive import local_path
 from daybook.pipeline.parquet.segments import segments_of
 from daybook.pipeline.selection import EVERYTHING, Selection
 
@@ -131,7 +133,10 @@ def audit(
 
 
 def _judged(engine: Engine, history: History, span: Extent, now: int) -> re_execution.Audit:
-    directory = Path(history.source.directory).absolute() if history.source.directory else None
+    # Executors have another working directory than the caller.
+    source, parquet = absolute(history.source), history.parquet
+    history = History(source, (local_path(parquet) or parquet) if parquet else "")
+    directory = Path(source.directory) if source.directory else None
     with segments_of(history) as disk:
         known = first_known(directory, disk)
         if known is None or known >= span.last_lsn:
