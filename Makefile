@@ -74,6 +74,12 @@ DATE ?=
 REHEARSE ?=
 BASE ?=
 
+# What pytest makes of a test when it first imports it takes longer than the import, and is kept. Before
+# the first run two processes do it, half of the tests each; else every worker would do it for all.
+HALVES := tests/unit "tests --ignore=tests/unit"
+REWRITTEN := tests/__pycache__/conftest.*-pytest-*.pyc
+test: export PYTHONDONTWRITEBYTECODE :=
+
 # With COMPILE=1 `serve` and `bench` use the compiled wheel; with COMPILE=0 `wheel` is pure Python.
 COMPILING := $(filter 1,$(COMPILE))
 WHEEL := dist/.$(if $(filter 0,$(COMPILE)),pure,compiled)
@@ -192,6 +198,8 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 # each of them would compile every module again.
 test: $(TEST) ## run the test suite, a file for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
+	@ls $(REWRITTEN) >/dev/null 2>&1 || { for part in $(HALVES); do \
+	  $(BIN)/python -m pytest --collect-only -qq -n 0 $$part >/dev/null 2>&1 & done; wait; }
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 2 $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED_TEST) ## run the tests of the rooms against the compiled build

@@ -18,7 +18,7 @@ def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def kills() -> int:
     """How often to kill; few by default, so that the tests stay bounded."""
-    return int(os.environ.get("DAYBOOK_KILLS", "10"))
+    return int(os.environ.get("DAYBOOK_KILLS", "6"))
 
 
 @pytest.fixture

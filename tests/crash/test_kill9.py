@@ -49,7 +49,7 @@ def test_nothing_receipted_is_lost_with_the_writer(tmp_path: Path, kills: int, s
     campaign = WriterKills(tmp_path / "data", StompPy, seed)
     campaign.starts_to_kill = 0.0
     with campaign.broker:
-        for _ in range(max(1, kills // 3)):
+        for _ in range(max(1, kills // 2)):
             campaign.round()
         campaign.finish()
     assert "Traceback" not in campaign.broker.log_text()

@@ -140,7 +140,7 @@ def test_nothing_receipted_is_lost_when_all_is_paged(
 ) -> None:
     campaign = PagedPowerCuts(tmp_path / "data", StompPy, seed, library)
     with campaign.broker:
-        for _ in range(max(1, kills * 2 // 10)):
+        for _ in range(max(1, kills // 3)):
             campaign.round()
         campaign.finish()
     print(f"indexes that could not be used: {campaign.unusable}")

@@ -17,7 +17,7 @@ def test_nothing_queued_leaves_with_history(tmp_path: Path, kills: int, seed: in
     archive = tmp_path / "archive"
     campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, str(archive))
     with campaign.broker:
-        for _ in range(max(1, kills // 5)):
+        for _ in range(max(1, kills // 3)):
             campaign.round()
         campaign.let_history_leave()
         campaign.finish()
@@ -42,7 +42,7 @@ def test_nothing_queued_leaves_for_an_object_store(
         url_to_fs("s3://kept")[0].mkdir("kept")
         campaign = RetentionCampaign(tmp_path / "data", StompPy, seed, "s3://kept/daybook")
         with campaign.broker:
-            for _ in range(max(1, kills // 10)):
+            for _ in range(max(1, kills // 6)):
                 campaign.round()
             campaign.let_history_leave()
             campaign.finish()
