@@ -99,7 +99,7 @@ def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
 
 
 def _give_up_send(core: Core, command: commands.GiveUpSend) -> int:
-    core.room.line.leave((command.connection, command.link))
+    core.room.waiting.leave((command.connection, command.link))
     return 0
 
 
@@ -262,13 +262,17 @@ class Broker(Core):
         was_over, self.room.objects_over = self.room.objects_over, over
         self.room.objects_full = full
         if was_over and not over:
-            self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
+            self.wildcard_subscriptions.look_again_for_all(
+                each for each in self.bundles.values() if each.is_short
+            )
 
     def report_users(self, short: dict[str, tuple[str, str]]) -> None:
         """Note which users have used up their share, with the same two texts for each."""
         was_short, self.room.users_short = self.room.users_short, short
         if any(over and not short.get(user, ("", ""))[1] for user, (_, over) in was_short.items()):
-            self.seekers.look_again_for_all(each for each in self.bundles.values() if each.is_short)
+            self.wildcard_subscriptions.look_again_for_all(
+                each for each in self.bundles.values() if each.is_short
+            )
 
     def hold(self, text: str, policy: str, least: int = 0) -> None:
         """Accept no messages for the reason in `text`; an empty text: accept them again. The policy

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from daybook.engine.facts.events import BY_NUMBER, COLUMNS, Row
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.state.address_counts import COUNTED, count
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.state import State
@@ -37,7 +37,7 @@ def fold_block(block: Block, state: State, to_lsn: int | None = None) -> int:
             if row[0] in COUNTED:
                 count(state, row, detail)
             applied = lsn
-    except (KeyError, ValueError, IndexError, MisfitError) as error:
+    except (KeyError, ValueError, IndexError, MismatchError) as error:
         raise FoldError(_describe(block, applied + 1, row[0], error)) from error
     return applied
 

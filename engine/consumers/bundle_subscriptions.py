@@ -81,7 +81,7 @@ def attach_all(core: Core, command: AttachAll) -> int | Refusal:
             )
         begin_consuming(core, part, queue, matcher, bundle)
     if patterns:
-        core.seekers.add(bundle, core.state.settings.syntax)
+        core.wildcard_subscriptions.add(bundle, core.state.settings.syntax)
     return bundle.id
 
 
@@ -174,7 +174,7 @@ def detach_all(core: Core, command: Detach, bundle: Bundle) -> int | Refusal:
             f"subscription '{bundle.subscription}' has several destinations, and is not durable;"
             " give the id of the durable subscription",
         )
-    core.seekers.remove(bundle)
+    core.wildcard_subscriptions.remove(bundle)
     bundle.is_told = True
     if not all(each.leaving for each in bundle.members.values()):
         core.budget.spent += len(bundle.members) >> RETIRED_SHIFT
@@ -219,17 +219,17 @@ def credit(core: Core, command: Credit) -> int | Refusal:
 
 def seek(core: Core) -> None:
     """Offer queues to the bundles whose patterns they match, until the budget is spent."""
-    while core.seekers.has_work:
+    while core.wildcard_subscriptions.has_work:
         if core.budget.is_spent:
             return
-        if not core.seekers.offers:
-            queue, bundles = core.seekers.next(core.state, core.budget)
+        if not core.wildcard_subscriptions.offers:
+            queue, bundles = core.wildcard_subscriptions.next(core.state, core.budget)
             if queue is None:
                 for bundle in bundles:
                     _end_search(core, bundle)
                 continue
-            core.seekers.offered = queue.id
-            core.seekers.offers = bundles
+            core.wildcard_subscriptions.offered = queue.id
+            core.wildcard_subscriptions.offers = bundles
         _offer_all(core)
 
 
@@ -242,8 +242,8 @@ def _end_search(core: Core, bundle: Bundle) -> None:
 
 def _offer_all(core: Core) -> None:
     """Offer a queue to one bundle after the other."""
-    offers = core.seekers.offers
-    queue = core.state.queues.get(core.seekers.offered)
+    offers = core.wildcard_subscriptions.offers
+    queue = core.state.queues.get(core.wildcard_subscriptions.offered)
     if queue is None or queue.deleting:
         offers.clear()
         return

@@ -93,7 +93,7 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 
 def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> Closing:
     closing = core.work.closing[connection.id] = Closing(connection, reason, text)
-    core.room.line.leave_all(connection.id)
+    core.room.waiting.leave_all(connection.id)
     forget_all(core, connection)
     # None of its consumers gets anything from here on; each is retired when it is its turn.
     connection.room = NEVER

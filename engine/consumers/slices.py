@@ -18,7 +18,7 @@ def has_more(core: Core) -> bool:
     """Whether there is work left."""
     if core.state.arrivals or core.work.emptying or core.work.purging:
         return True
-    if core.work.histories_to_review or core.seekers.has_work:
+    if core.work.histories_to_review or core.wildcard_subscriptions.has_work:
         return True
     # Asked several times a turn: no generator where there is nothing to ask.
     if core.work.closing and any(each.is_left for each in core.work.closing.values()):
@@ -42,7 +42,7 @@ def go_on(core: Core) -> None:
         if not close(core, closing):
             # Behind the others; perhaps only one step is missing.
             core.work.closing[closing.connection.id] = core.work.closing.pop(closing.connection.id)
-    if core.seekers.has_work:
+    if core.wildcard_subscriptions.has_work:
         bundle_subscriptions.seek(core)
     for queue_id in list(core.work.purging):
         if core.budget.is_spent:

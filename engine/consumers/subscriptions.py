@@ -30,7 +30,7 @@ from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
 from daybook.engine.facts.settlements import BY_GRANT, ack_mode_of
 from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.names.names import DURABLE, plain
-from daybook.engine.queues.consumer import Bundle, Consumer, InFlightIndex, Tour
+from daybook.engine.queues.consumer import BrowseState, Bundle, Consumer, InFlightIndex
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.recall import Start
@@ -130,7 +130,7 @@ def begin_consuming(
     set_window(core.state, queue)
     core.touch(queue)
     if command.browses:
-        consumer.tour = Tour(
+        consumer.browse = BrowseState(
             ends=not command.listens, in_sequence=command.from_sequence is not None
         )
         return consumer
@@ -310,9 +310,13 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     core.touch(queue)
     if consumer.bundle is not None:
         bundle_members.left(core, consumer)
-    if core.seekers.count and queue.definition.max_consumers >= 0 and not queue.deleting:
+    if (
+        core.wildcard_subscriptions.count
+        and queue.definition.max_consumers >= 0
+        and not queue.deleting
+    ):
         # A subscription with wildcards may take the place that is free now.
-        core.seekers.note(queue)
+        core.wildcard_subscriptions.note(queue)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)

@@ -441,7 +441,7 @@ def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
     """Roll back: the messages stay as they are, and its deliveries can be settled again."""
-    core.room.line.leave((connection.id, transaction.link))
+    core.room.waiting.leave((connection.id, transaction.link))
     del connection.transactions[transaction.name]
     return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
 
@@ -473,7 +473,7 @@ def give_up(core: Core, transaction: Transaction, why: str) -> None:
     transaction.settled = {}
     transaction.owners = {}
     transaction.bytes = 0
-    core.room.line.leave((transaction.connection, transaction.link))
+    core.room.waiting.leave((transaction.connection, transaction.link))
     connection = core.state.connections[transaction.connection]
     core.notices.append(
         f"transaction '{transaction.name}' of connection {connection.id} ({connection.peer}, user "

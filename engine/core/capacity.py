@@ -65,7 +65,7 @@ def has_room(core: Core, address: Address) -> bool:
 
     The result of `check` and `enter` for the usual case: the address has limits, and is below them.
     """
-    if core.room.is_full or address.paging or core.room.line.first(address.name) is not None:
+    if core.room.is_full or address.paging or core.room.waiting.first(address.name) is not None:
         return False
     if core.room.behind and _is_held(core, address):
         return False
@@ -96,19 +96,19 @@ def check(core: Core, sender: Sender, targets: Targets, *, in_turn: bool = True)
     for name, address in targets.items():
         full = _find_full(core, name, address)
         if full is not None and full.policy == FAIL:
-            core.room.line.leave(sender)
+            core.room.waiting.leave(sender)
             return Refusal(Code.LIMIT, _for_sender(core, sender[0], full, name, address))
         if blocked is not None:
             continue
         if full is not None and full.policy == BLOCK:
             blocked = name, _sentence(core, full, name, address)
-        elif in_turn and core.room.line.must_wait(sender, name):
+        elif in_turn and core.room.waiting.must_wait(sender, name):
             blocked = name, f"others wait for address '{name}' before this one"
     if blocked is not None:
         if sender[0] in core.state.connections:
-            core.room.line.stand(sender, blocked[0], core.now)
+            core.room.waiting.stand(sender, blocked[0], core.now)
         return Refusal(Code.BLOCKED, blocked[1])
-    core.room.line.leave(sender)
+    core.room.waiting.leave(sender)
     return None
 
 
@@ -143,7 +143,7 @@ def enter(core: Core, address: Address) -> int:
 
 def next_in_line(core: Core, name: str) -> Sender | None:
     """Return the sender that may send to an address, None if there is no room or nobody waits."""
-    first = core.room.line.first(name)
+    first = core.room.waiting.first(name)
     if first is not None:
         full = _find_full(core, name, core.state.address_by_name.get(name))
         if full is not None and full.policy == BLOCK:
@@ -307,7 +307,7 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
         needs_checks = True
     if core.room.behind and _is_held(core, address):
         needs_checks = True
-    if not needs_checks and core.room.line.first(address.name) is None:
+    if not needs_checks and core.room.waiting.first(address.name) is None:
         address.guard(False)
         core.room.opened[address.id] = address
 

@@ -43,7 +43,7 @@ from daybook.engine.state.address_counts import COUNTED, count
 from daybook.engine.state.apply import APPLY, enter_alone, settle, take_off
 from daybook.engine.state.diverts import Diverts
 from daybook.engine.state.state import State
-from daybook.engine.state.wildcard_subscriptions import Seekers
+from daybook.engine.state.wildcard_subscriptions import WildcardSubscriptions
 from daybook.engine.state.wildcards import Wildcards
 from daybook.levels import LEVEL_MIN
 
@@ -118,7 +118,7 @@ class Core:
         self.refilled: dict[int, Bundle] = {}
         # Consumers that drain, by queue (`engine.settling.drains`).
         self.draining: dict[int, dict[int, Consumer]] = {}
-        self.seekers = Seekers(self.patterns_held)
+        self.wildcard_subscriptions = WildcardSubscriptions(self.patterns_held)
         self.room = Room()
         self.work = Work(is_holding=bool(state.holding))
         self.rights = Rights()

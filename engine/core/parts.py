@@ -7,7 +7,7 @@ event or a command.
 from collections import Counter
 from typing import Final
 
-from daybook.engine.limits.waiting_senders import Line
+from daybook.engine.limits.waiting_senders import WaitingSenders
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import NOTHING_PASSED
 from daybook.engine.queues.queue import Address, Queue
@@ -28,14 +28,27 @@ class Room:
     """
 
     __slots__ = (
-        "behind", "behind_least", "behind_policy", "disk_full", "is_full", "is_over", "line",
-        "memory_full", "objects_full", "objects_over", "opened", "resized", "review_due", "sizes",
-        "users_short", "was_high",
+        "behind",
+        "behind_least",
+        "behind_policy",
+        "disk_full",
+        "is_full",
+        "is_over",
+        "memory_full",
+        "objects_full",
+        "objects_over",
+        "opened",
+        "resized",
+        "review_due",
+        "sizes",
+        "users_short",
+        "waiting",
+        "was_high",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.sizes: Final = Sizes()
-        self.line: Final = Line()
+        self.waiting: Final = WaitingSenders()
         self.disk_full = ""
         self.memory_full = ""
         self.objects_full = ""

@@ -65,7 +65,7 @@ def let_wildcards_follow(core: Core) -> None:
 
     To be called when nobody else may get what returns: who may not consume any more is closed.
     """
-    core.seekers.look_again_for_all(core.bundles.values())
+    core.wildcard_subscriptions.look_again_for_all(core.bundles.values())
 
 
 def check(

@@ -71,12 +71,13 @@ def check_pattern(core: Core, connection: int, name: str) -> Refusal | None:
     peer = core.state.connections.get(connection)
     if not words or peer is None:
         return None
-    held, wildcards, seekers = core.patterns_held, core.wildcards, core.seekers
+    held, wildcards = core.patterns_held, core.wildcards
+    subscriptions = core.wildcard_subscriptions
     for pool, of_all, holdings, more in (
-        (PARTS, wildcards.parts + seekers.parts, held.parts, len(words)),
+        (PARTS, wildcards.parts + subscriptions.parts, held.parts, len(words)),
         (
             REGEXES,
-            wildcards.regexes + seekers.regexes,
+            wildcards.regexes + subscriptions.regexes,
             held.regexes,
             sum([is_regex for _, is_regex in words]),
         ),

@@ -19,7 +19,7 @@ from daybook.engine.consumers.subscriptions import detach_consumer
 from daybook.engine.core.core import Core
 from daybook.engine.facts import reasons
 from daybook.engine.messages.message import PRIORITIES
-from daybook.engine.queues.consumer import BEHIND_ALL, Consumer, Key, Tour, browsers_of
+from daybook.engine.queues.consumer import BEHIND_ALL, BrowseState, Consumer, Key, browsers_of
 from daybook.engine.queues.entry import IN_FLIGHT, NOTHING_PASSED, READY, Entry
 from daybook.engine.queues.flights import ALL, ENDED_MAX, FILL_ENTRIES, Flights
 from daybook.engine.queues.level import position_of
@@ -71,15 +71,15 @@ def browse(core: Core, queue: Queue) -> None:
 
 def _has_more(core: Core, queue: Queue, consumer: Consumer) -> bool:
     """Whether a browser may have something to read; one that is done leaves."""
-    tour = consumer.tour
-    assert tour is not None
-    if tour.is_over:
+    browse = consumer.browse
+    assert browse is not None
+    if browse.is_over:
         if not consumer.shown:
             detach_consumer(core, consumer, reasons.END_OF_BROWSE)
         return False
     if consumer.caught_up == queue.newest:
         return False
-    return can_take(consumer) or not tour.waits
+    return can_take(consumer) or not browse.waits
 
 
 def _put_first(queue: Queue, some: list[Consumer]) -> None:
@@ -89,27 +89,27 @@ def _put_first(queue: Queue, some: list[Consumer]) -> None:
 
 def _read_on(core: Core, queue: Queue, consumer: Consumer, stop: int) -> bool:
     """Show a browser its next messages; return whether it can take more of them now."""
-    tour = consumer.tour
-    assert tour is not None
-    tour.waits = False
+    browse = consumer.browse
+    assert browse is not None
+    browse.waits = False
     left = SHOWN_AT_A_TIME
     most = LOOK_ENTRIES
     while left > 0:
-        entries = _next(core, queue, consumer, tour, most)
+        entries = _next(core, queue, consumer, browse, most)
         most = min(SCAN_ENTRIES, most * 4)
         if entries is None:
             return True
         if not entries:
             consumer.caught_up = queue.newest
-            if tour.ends:
-                _end(core, consumer, tour)
+            if browse.ends:
+                _end(core, consumer, browse)
             return False
         for entry in islice(entries, left):
             has_expired = entry.message.expires and is_expired(core, queue, entry)
             if has_expired:
                 _expire(core, queue, entry)
             elif not _offer(core, queue, consumer, entry):
-                tour.waits = True
+                browse.waits = True
                 return False
             _pass(consumer, entry)
             left -= 1
@@ -121,9 +121,9 @@ def _read_on(core: Core, queue: Queue, consumer: Consumer, stop: int) -> bool:
     return True
 
 
-def _end(core: Core, consumer: Consumer, tour: Tour) -> None:
+def _end(core: Core, consumer: Consumer, browse: BrowseState) -> None:
     """Tell a browser that it has read everything; it leaves once it has settled all of that."""
-    tour.is_over = True
+    browse.is_over = True
     tell_end(core, consumer)
     if not consumer.shown:
         detach_consumer(core, consumer, reasons.END_OF_BROWSE)
@@ -168,7 +168,7 @@ def _is_ahead(consumer: Consumer, entry: Entry) -> bool:
 
 
 def _next(
-    core: Core, queue: Queue, consumer: Consumer, tour: Tour, most: int
+    core: Core, queue: Queue, consumer: Consumer, browse: BrowseState, most: int
 ) -> list[Entry] | None:
     """Return the next entries for a browser, in order; none if it has read everything.
 
@@ -177,9 +177,9 @@ def _next(
     if consumer.again:
         found = list(_again(queue, consumer))
         if found:
-            return sorted(found, key=position_of) if tour.in_sequence else found
-    ready = _ready(queue, consumer, tour, most)
-    return _with_flying(core, queue, consumer, tour, ready, most) if queue.flights else ready
+            return sorted(found, key=position_of) if browse.in_sequence else found
+    ready = _ready(queue, consumer, browse, most)
+    return _with_flying(core, queue, consumer, browse, ready, most) if queue.flights else ready
 
 
 def _again(queue: Queue, consumer: Consumer) -> Iterator[Entry]:
@@ -188,14 +188,14 @@ def _again(queue: Queue, consumer: Consumer) -> Iterator[Entry]:
         yield from again_of(queue, consumer, priority)
 
 
-def _ready(queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entry]:
+def _ready(queue: Queue, consumer: Consumer, browse: BrowseState, most: int) -> list[Entry]:
     """Return the next ready entries: of the highest priority, or in sequence of all of them."""
     found: list[list[Entry]] = []
     for priority in range(PRIORITIES - 1, -1, -1):
         if queue.levels[priority] is None:
             continue
         entries = behind(queue, priority, consumer.passed.get(priority, NOTHING_PASSED), most)
-        if entries and not tour.in_sequence:
+        if entries and not browse.in_sequence:
             return entries
         if entries:
             found.append(entries)
@@ -208,25 +208,25 @@ def _ready(queue: Queue, consumer: Consumer, tour: Tour, most: int) -> list[Entr
 
 
 def _with_flying(
-    core: Core, queue: Queue, consumer: Consumer, tour: Tour, ready: list[Entry], most: int
+    core: Core, queue: Queue, consumer: Consumer, browse: BrowseState, ready: list[Entry], most: int
 ) -> list[Entry] | None:
     """Return ready entries with those in flight between them, as far as both are known.
 
     None if deliveries that ended were in the way: there may be more behind them.
     """
-    lowest = ready[-1].level if ready and not tour.in_sequence else 0
-    flying, known = _flying(queue, consumer, tour, lowest, most)
+    lowest = ready[-1].level if ready and not browse.in_sequence else 0
+    flying, known = _flying(queue, consumer, browse, lowest, most)
     core.budget.spent += len(flying) >> FLIGHTS_SHIFT
-    reached = min(known, tour.key_of(ready[-1])) if ready else known
-    together = [entry for entry in (*ready, *flying) if tour.key_of(entry) <= reached]
+    reached = min(known, browse.key_of(ready[-1])) if ready else known
+    together = [entry for entry in (*ready, *flying) if browse.key_of(entry) <= reached]
     if not together and known != BEHIND_ALL:
         core.budget.spent += ENDED_MAX >> FLIGHTS_SHIFT
         return None
-    return sorted(together, key=tour.key_of) if flying else together
+    return sorted(together, key=browse.key_of) if flying else together
 
 
 def _flying(
-    queue: Queue, consumer: Consumer, tour: Tour, lowest: int, most: int
+    queue: Queue, consumer: Consumer, browse: BrowseState, lowest: int, most: int
 ) -> tuple[list[Entry], Key]:
     """Return the next entries in flight of some priorities, and up to where these are all."""
     flights = queue.flights
@@ -237,9 +237,9 @@ def _flying(
         passed = consumer.passed.get(priority, NOTHING_PASSED)
         entries, reached = flights.behind(queue.entries, priority, passed, most)
         found += entries
-        if reached != ALL or (len(found) >= most and not tour.in_sequence):
-            known = min(known, tour.key_at(priority, reached))
-            if not tour.in_sequence:
+        if reached != ALL or (len(found) >= most and not browse.in_sequence):
+            known = min(known, browse.key_at(priority, reached))
+            if not browse.in_sequence:
                 # What is in lower levels comes behind.
                 break
     return found, known

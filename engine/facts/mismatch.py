@@ -3,5 +3,5 @@
 from daybook.errors import DaybookError
 
 
-class MisfitError(DaybookError):
+class MismatchError(DaybookError):
     """An event does not fit the state that results from the events before it."""

@@ -13,7 +13,7 @@ Sender: TypeAlias = tuple[int, int]
 links."""
 
 
-class Line:
+class WaitingSenders:
     """Senders whose command was refused because an address is full, in order."""
 
     __slots__ = ("_by_connection", "_lines", "_places", "serving")

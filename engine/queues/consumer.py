@@ -5,8 +5,8 @@ its *members*. They use one credit, and what they have in flight is in one order
 deliveries; everything else is that of any consumer. When there is no credit, members with something
 to take wait in line, and the first of them is served first when credit returns.
 
-Bundles, tours and indexes are derived or volatile: they end with the connection. Must never know
-how a queue is found, who gets an entry, or how a delivery is settled.
+Bundles, states of browses and indexes are derived or volatile: they end with the connection. Must
+never know how a queue is found, who gets an entry, or how a delivery is settled.
 """
 
 from itertools import islice
@@ -39,17 +39,17 @@ BUNDLED_BYTES: Final = 384
 class Consumer(Taker):
     """A peer's right to take from a queue, with what it has in flight in order of delivery.
 
-    Of the volatile attributes, `tour` is what a browser has still to read, `bundle` what it is a
+    Of the volatile attributes, `browse` is what a browser has still to read, `bundle` what it is a
     member of, and `index` finds what it has in flight.
     """
 
-    __slots__ = ("bundle", "connection", "index", "queue", "tour")
+    __slots__ = ("browse", "bundle", "connection", "index", "queue")
 
     def __init__(self, consumer_id: int, connection: "Connection", queue: Queue) -> None:
         super().__init__(consumer_id, connection.id, connection.user)
         self.connection = connection
         self.queue = queue
-        self.tour: Tour | None = None
+        self.browse: BrowseState | None = None
         self.bundle: Bundle | None = None
         self.index: InFlightIndex | None = None
 
@@ -127,7 +127,7 @@ class Connection:
         self.holders: dict[int, list[Consumer]] | None = None
 
 
-class Tour:
+class BrowseState:
     """The way of one browser through its queue.
 
     `ends` says whether it ends behind the last message; `is_over` that it has. `waits` says that

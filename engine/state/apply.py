@@ -2,7 +2,7 @@
 
 One function for each kind, all with the same parameters: (state, lsn, row, detail, headers, body).
 They trust the event, because it was decided by `decide` or checked by the journal. An event that
-does not fit the state is a bug of this broker or damage to the journal, and raises `MisfitError`.
+does not fit the state is a bug of this broker or damage to the journal, and raises `MismatchError`.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from daybook.engine.facts.events import (
     Row,
 )
 from daybook.engine.facts.kinds import COUNTERS_BY_REASON
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.facts.reasons import SENT
 from daybook.engine.messages.content import is_known
 from daybook.engine.messages.message import PRIORITIES, Message
@@ -143,7 +143,7 @@ def delivered(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, b
 def take_off(lsn: int, queue: Queue, entry: Entry, consumer: Consumer, delivery_count: int) -> None:
     """Apply Delivered."""
     if entry.state != READY:
-        raise MisfitError(f"event {lsn}: message {entry.message.id} delivered while not ready")
+        raise MismatchError(f"event {lsn}: message {entry.message.id} delivered while not ready")
     queue.withdraw(entry, IN_FLIGHT)
     entry.delivery_count = delivery_count
     entry.consumer = consumer
@@ -179,7 +179,7 @@ def _leave(lsn: int, queue: Queue, entry: Entry) -> None:
     else:
         consumer = consumer_of(entry)
         if consumer is None:
-            raise MisfitError(f"message {message_id} is in flight to nobody")
+            raise MismatchError(f"message {message_id} is in flight to nobody")
         del consumer.unacked[message_id]
         consumer.connection.unacked_bytes -= message.weight
         if consumer.index is not None:
@@ -215,7 +215,7 @@ def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_coun
     message = entry.message
     consumer = consumer_of(entry)
     if consumer is None:
-        raise MisfitError(f"message {message.id} was returned and is in flight to nobody")
+        raise MismatchError(f"message {message.id} was returned and is in flight to nobody")
     del consumer.unacked[message.id]
     consumer.connection.unacked_bytes -= message.weight
     if consumer.index is not None:
@@ -234,7 +234,7 @@ def held(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: 
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if entry.state != READY or entry.held:
-        raise MisfitError(f"event {lsn}: message {entry.message.id} held while not ready")
+        raise MismatchError(f"event {lsn}: message {entry.message.id} held while not ready")
     _set_aside(queue, entry, entry.moved_to(HELD_LEVEL, lsn))
     state.holding[queue.id] = queue
 
@@ -251,7 +251,7 @@ def scheduled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, b
         entry.changed = lsn
         return
     if entry.state != READY or entry.level >= PRIORITIES:
-        raise MisfitError(f"event {lsn}: message {entry.message.id} scheduled while not ready")
+        raise MismatchError(f"event {lsn}: message {entry.message.id} scheduled while not ready")
     _set_aside(queue, entry, entry.moved_to(SCHEDULED_LEVEL, lsn, decoded.due))
     state.is_due(decoded.due, entry.message, queue)
 
@@ -267,7 +267,7 @@ def released(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if not entry.held:
-        raise MisfitError(f"event {lsn}: message {entry.message.id} released and is not held")
+        raise MismatchError(f"event {lsn}: message {entry.message.id} released and is not held")
     _make_ready(state, lsn, queue, entry)
 
 
@@ -276,7 +276,7 @@ def due(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: b
     queue = state.queues[row[QUEUE]]
     entry = queue.get(row[MESSAGE])
     if entry.level != SCHEDULED_LEVEL:
-        raise MisfitError(f"event {lsn}: message {entry.message.id} due and is not scheduled")
+        raise MismatchError(f"event {lsn}: message {entry.message.id} due and is not scheduled")
     _make_ready(state, lsn, queue, entry)
     if detail:
         decoded = cast(details.DueDetail, events.decode_detail(events.DUE, detail))
@@ -355,7 +355,7 @@ def duplicate_id_recorded(
         address.ids = IdCache()
     key = key_of(decoded.duplicate_id)
     if address.ids.has(key):
-        raise MisfitError(f"event {lsn}: address {address.name} remembers this id already")
+        raise MismatchError(f"event {lsn}: address {address.name} remembers this id already")
     address.ids.add(key, state.settings.resolve(address.name).id_cache_size)
 
 
@@ -462,11 +462,11 @@ assert APPLY.keys() == events.BY_NUMBER.keys()
 
 
 def apply(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes) -> None:
-    """Apply one event of any kind, as folds do. Raises `MisfitError` if it does not fit."""
+    """Apply one event of any kind, as folds do. Raises `MismatchError` if it does not fit."""
     try:
         APPLY[row[0]](state, lsn, row, detail, headers, body)
         if row[0] in COUNTED:
             count(state, row, detail)
     except (KeyError, ValueError, IndexError, msgspec.MsgspecError) as error:
         name = events.BY_NUMBER[row[0]].name if row[0] in events.BY_NUMBER else f"kind {row[0]}"
-        raise MisfitError(f"event {lsn} ({name}) does not fit the state: {error!r}") from error
+        raise MismatchError(f"event {lsn} ({name}) does not fit the state: {error!r}") from error

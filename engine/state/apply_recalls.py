@@ -17,7 +17,7 @@ from daybook.engine.facts.events import (
     TIME,
     Row,
 )
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.messages.message import Message, message_without_content
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.id_cache import key_of
@@ -42,7 +42,7 @@ def recalled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
     decoded = cast(details.RecalledDetail, events.decode_detail(events.RECALLED, detail))
     queue = state.queues[row[QUEUE]]
     if row[MESSAGE] in queue.entries:
-        raise MisfitError(f"event {lsn}: message {row[MESSAGE]} is in queue {queue.name} already")
+        raise MismatchError(f"event {lsn}: message {row[MESSAGE]} is in queue {queue.name} already")
     if queue.recall is not None:
         # It is None only for those who fold the events of a single message.
         queue.recall.history, queue.recall.position = decoded.history, row[MESSAGE]
@@ -82,7 +82,7 @@ def recall_ended(
     """The recall of a queue is complete; delivery begins."""
     queue = state.queues[row[QUEUE]]
     if queue.recall is None:
-        raise MisfitError(f"event {lsn}: queue {queue.name} has all of its history already")
+        raise MismatchError(f"event {lsn}: queue {queue.name} has all of its history already")
     queue.recall = None
     state.recalling.pop(queue.id, None)
 

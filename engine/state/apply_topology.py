@@ -15,7 +15,7 @@ from daybook.engine.facts.definitions import (
     with_changes,
 )
 from daybook.engine.facts.events import ADDRESS, CONNECTION, CONSUMER, QUEUE, TIME, Row
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.names.syntax import syntax_of
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.queue import Address, Queue
@@ -44,7 +44,7 @@ def connection_closed(
     """A connection is removed; events before this one removed what belonged to it."""
     connection = state.connections.pop(row[CONNECTION])
     if connection.consumers:
-        raise MisfitError(f"event {lsn}: connection {connection.id} closed with consumers")
+        raise MismatchError(f"event {lsn}: connection {connection.id} closed with consumers")
     count_down(state.connections_of, connection.user)
     count_down(state.connections_on, connection.host)
 
@@ -82,7 +82,9 @@ def consumer_detached(
     """A consumer is removed; what it had in flight was returned before."""
     consumer = state.consumers.pop(row[CONSUMER])
     if consumer.unacked:
-        raise MisfitError(f"event {lsn}: consumer {consumer.id} detached with deliveries in flight")
+        raise MismatchError(
+            f"event {lsn}: consumer {consumer.id} detached with deliveries in flight"
+        )
     del consumer.connection.consumers[consumer.id]
     state.browser_count -= consumer.browses
     consumer.queue.detach(consumer)
@@ -138,7 +140,7 @@ def address_deleted(
     """An address is removed; its queues were deleted before."""
     address = state.addresses[row[ADDRESS]]
     if address.anycast or address.multicast:
-        raise MisfitError(f"event {lsn}: address {address.name} deleted with queues")
+        raise MismatchError(f"event {lsn}: address {address.name} deleted with queues")
     state.remove_address(address)
 
 
@@ -168,7 +170,7 @@ def queue_updated(
     queue = state.queues[row[QUEUE]]
     if decoded.deleting:
         if queue.deleting:
-            raise MisfitError(f"event {lsn}: queue {queue.name} is being deleted already")
+            raise MismatchError(f"event {lsn}: queue {queue.name} is being deleted already")
         state.hide_queue(queue)
         note_empty(queue.address, row)
         return
@@ -212,7 +214,7 @@ def queue_deleted(
     """A queue is removed; its messages and consumers were removed before."""
     queue = state.queues[row[QUEUE]]
     if queue.message_count or queue.is_used:
-        raise MisfitError(f"event {lsn}: queue {queue.name} deleted while in use")
+        raise MismatchError(f"event {lsn}: queue {queue.name} deleted while in use")
     state.remove_queue(queue)
     note_empty(queue.address, row)
 
@@ -269,7 +271,7 @@ def dispatch_started(
     """A queue delivers, which had consumers that waited for others."""
     queue = state.queues[row[QUEUE]]
     if not queue.waits_since:
-        raise MisfitError(f"event {lsn}: queue {queue.name} begins to deliver and does already")
+        raise MismatchError(f"event {lsn}: queue {queue.name} begins to deliver and does already")
     _stop_waiting(state, queue)
 
 

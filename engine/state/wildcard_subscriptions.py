@@ -29,7 +29,7 @@ ROUND_BUNDLES: Final = 1_000
 """For how many bundles one round looks; further ones wait for the next."""
 
 
-class Seekers:
+class WildcardSubscriptions:
     """All bundles that take from queues by patterns.
 
     `count` is how many patterns there are, so that a new queue costs nothing where there are none.

@@ -48,7 +48,7 @@ def left(core: Core, consumer: Consumer) -> None:
     assert bundle is not None
     bundle.leave(consumer)
     if bundle.is_short and bundle.is_open and not bundle.is_told:
-        core.seekers.look_again(bundle)
+        core.wildcard_subscriptions.look_again(bundle)
     if bundle.reading.pop(consumer.id, None) is not None:
         end_if_read(core, bundle)
     if bundle.is_told and not bundle.members and bundle.is_open:
@@ -122,6 +122,6 @@ def drop(core: Core, bundle: Bundle) -> None:
     """Let a bundle find nothing more; what its members have in flight can still be settled."""
     if bundle.is_open:
         bundle.is_open = False
-        core.seekers.remove(bundle)
+        core.wildcard_subscriptions.remove(bundle)
     core.bundles.pop(bundle.id, None)
     core.refilled.pop(bundle.id, None)

@@ -303,8 +303,8 @@ def create_queue(
     core.budget.spent += CREATE_UNITS
     core.work.held_changed = True
     queue = core.state.queues[number]
-    if core.seekers.count:
-        core.seekers.note(queue)
+    if core.wildcard_subscriptions.count:
+        core.wildcard_subscriptions.note(queue)
     if core.state.histories:
         recalls.begin(core, queue, start)
     return queue
@@ -335,8 +335,8 @@ def emit_queue_updated(core: Core, queue: Queue, values: dict[str, Any], reason:
         events.encode_detail(detail),
     )  # fmt: skip
     core.work.held_changed = True
-    if core.seekers.count and "routing_type" in values:
-        core.seekers.note(queue)
+    if core.wildcard_subscriptions.count and "routing_type" in values:
+        core.wildcard_subscriptions.note(queue)
     group_rules.updated(queue, core.state.groups, values)
     core.touch(queue)
 

@@ -26,7 +26,7 @@ from daybook.engine.facts.events import (
     EventType,
     Row,
 )
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.state import State
@@ -112,7 +112,7 @@ def _form(event: EventType) -> tuple[frozenset[int], Callable[[Row], Iterable[in
 
 FORMS: Final = {event.number: _form(event) for event in events.EVENT_TYPES}
 _MISFITS: Final = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MisfitError, StoreError,
+    ArithmeticError, AssertionError, AttributeError, LookupError, MismatchError, StoreError,
     TypeError, ValueError, msgspec.MsgspecError,
 )  # fmt: skip
 """Whatever events that make no sense cause in the code that applies them."""

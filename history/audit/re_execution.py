@@ -16,7 +16,7 @@ import msgspec
 
 from daybook.engine.core.core import Options
 from daybook.engine.facts.events import TIME
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.queue import StoreDamaged
 from daybook.history.audit.accounts import Account, Counted, accounts_of, seam
 from daybook.history.audit.context import AuditContext, Folded
@@ -43,7 +43,7 @@ BREACHES_MOST: Final = 10_000
 STRETCH_EVENTS: Final = 100_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
-UNFOLDABLE: Final = (FoldError, IndexDamaged, MisfitError, StoreDamaged)
+UNFOLDABLE: Final = (FoldError, IndexDamaged, MismatchError, StoreDamaged)
 """What the fold of an index raises at events that do not fit."""
 
 

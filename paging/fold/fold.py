@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
 from daybook.engine.facts.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES, SAYING_UNROUTED
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.queue import PAST_ALL, Address, Queue, Store
 from daybook.engine.state.address_counts import UNROUTED, unrouted_at
@@ -245,7 +245,7 @@ class Fold:
                     APPLY[kind](state, lsn, row, detail, b"", b"")
                     if kind == events.QUEUE_CREATED:
                         self.names.note_created(row[QUEUE])
-        except (KeyError, ValueError, IndexError, MisfitError, msgspec.MsgspecError) as error:
+        except (KeyError, ValueError, IndexError, MismatchError, msgspec.MsgspecError) as error:
             known = events.BY_NUMBER.get(row[KIND])
             name = known.name if known is not None else f"of kind {row[KIND]}"
             raise IndexDamaged(

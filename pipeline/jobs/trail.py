@@ -20,7 +20,7 @@ import pyarrow as pa
 from daybook.engine.facts import details, events, life
 from daybook.engine.facts.events import CONNECTION, KIND, MESSAGE, TIME
 from daybook.engine.facts.kinds import ENTERING, OF_TWO_MESSAGES, TOPOLOGY, about, names
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.history.initial_state import EVERYTHING, Beginning, beginning
 from daybook.history.places import Consequence, Places
 from daybook.history.scan import Event
@@ -268,7 +268,7 @@ def _taken(places: Places, event: Event) -> list[Consequence]:
     """Fold an event; of a message about which events contradict each other no more is folded."""
     try:
         return places.take(event)
-    except (MisfitError, LookupError):
+    except (MismatchError, LookupError):
         if event.row[MESSAGE]:
             places.unknown.add(event.row[MESSAGE])
         return []

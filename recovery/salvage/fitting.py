@@ -28,7 +28,7 @@ from daybook.engine.facts.kinds import ENDING_A_DELIVERY, LEAVING, LIVES, WITH_D
 from daybook.engine.facts.life import ADDRESS as AN_ADDRESS
 from daybook.engine.facts.life import BEGINS, NOWHERE
 from daybook.engine.facts.life import QUEUE as A_QUEUE
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.facts.rows import pack_wide
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.feature_levels import level_of
@@ -146,7 +146,7 @@ class Fitter:
                 # Content is not needed to know what fits.
                 APPLY[row[KIND]](self.state, lsn, row, detail, headers, b"")
                 return fitted
-        except (KeyError, ValueError, IndexError, MisfitError, msgspec.MsgspecError):
+        except (KeyError, ValueError, IndexError, MismatchError, msgspec.MsgspecError):
             pass
         if kind == events.ROUTED:
             self.dropped.update(_queues_of(fact))

@@ -243,7 +243,7 @@ class ControlServer:
                 hub.broker.state,
                 hub.broker.rights.permissions,
                 lambda address: hosts.check_known(hub.broker, address),
-                hub.broker.room.line.length,
+                hub.broker.room.waiting.length,
                 hub.beginning_of,
                 lambda counted: {"pid": os.getpid()} | hub.status(counted),
             )

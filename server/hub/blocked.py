@@ -35,7 +35,7 @@ class BlockedSenders:
     @property
     def count(self) -> int:
         """How many senders are blocked."""
-        return self._broker.room.line.count
+        return self._broker.room.waiting.count
 
     def stop(self, peer: Peer) -> None:
         """Stop reading from a peer whose session is blocked."""
@@ -53,7 +53,7 @@ class BlockedSenders:
 
         Returns whether there may be more to resume.
         """
-        line = self._broker.room.line
+        line = self._broker.room.waiting
         left = WAKES_AT_A_TIME
         for name in line.addresses():
             while (sender := capacity.next_in_line(self._broker, name)) is not None:
@@ -73,7 +73,7 @@ class BlockedSenders:
 
     def _resume(self, peer: Peer, sender: Sender) -> None:
         session = peer.session
-        line = self._broker.room.line
+        line = self._broker.room.waiting
         line.serving = sender
         session.resume_sender(sender[1], self._clock())
         line.serving = None
@@ -92,7 +92,7 @@ class BlockedSenders:
         """Describe the blocked senders, the longest blocked first."""
         now = self._clock()
         rows: list[dict[str, Any]] = []
-        waiting = sorted(self._broker.room.line.waiting(), key=lambda each: each[2])
+        waiting = sorted(self._broker.room.waiting.waiting(), key=lambda each: each[2])
         for (connection, _), address, since in waiting[:SHOWN_MAX]:
             peer = self._find(connection)
             rows.append(

@@ -509,7 +509,7 @@ class Memory:
             + ID_BYTES * self._ids
             + LATEST_BYTES * sum(len(queue.latest or ()) for queue in state.keyed.values())
             + NAME_COPIES * state.names_length
-            + WILDCARD_BYTES * (broker.wildcards.nodes + broker.seekers.nodes)
+            + WILDCARD_BYTES * (broker.wildcards.nodes + broker.wildcard_subscriptions.nodes)
             + GROUP_BYTES * (state.groups.known + state.groups.flying)
             + sum([peer.fixed_bytes for peer in self._peers])
         )

@@ -422,7 +422,7 @@ def _addresses(
 
 def _row_of_address(process: Process, address: Address, size: tuple[int, int]) -> tuple[int, ...]:
     """Return the values of an address in the order of ADDRESSES."""
-    waiting = process.hub.broker.room.line.length(address.name)
+    waiting = process.hub.broker.room.waiting.length(address.name)
     return (*size, int(address.paging), waiting, address.duplicates)
 
 

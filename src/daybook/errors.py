@@ -8,7 +8,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         EndpointError               client.endpoint
         StompError                  client.stomp
             Refused                 client.stomp
-        MisfitError                 engine.facts.mismatch
+        MismatchError               engine.facts.mismatch
         UnknownFormat               engine.messages.content
         StoreError                  engine.queues.queue
             ContentError            engine.queues.queue

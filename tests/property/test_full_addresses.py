@@ -96,11 +96,11 @@ class Peers:
         """What the hub does at the end of a turn."""
         broker = self.world.broker
         self.world.turn()
-        for name in broker.room.line.addresses():
+        for name in broker.room.waiting.addresses():
             while sender := capacity.next_in_line(broker, name):
-                broker.room.line.serving = sender
+                broker.room.waiting.serving = sender
                 self.do(sender, self.waiting[sender])
-                broker.room.line.serving = None
+                broker.room.waiting.serving = None
         self.world.turn()
 
     def take(self, name: str, count: int) -> None:
@@ -108,7 +108,7 @@ class Peers:
 
     def check(self) -> None:
         broker = self.world.broker
-        line = broker.room.line
+        line = broker.room.waiting
         assert {sender for sender, *_ in line.waiting()} == set(self.waiting)
         for name in line.addresses():
             assert not capacity.next_in_line(broker, name), f"somebody waits for {name} in vain"
@@ -165,5 +165,5 @@ def test_who_is_blocked_is_always_let_go_on(
             peers.take(name, 1000)
         peers.wake()
     assert not peers.waiting
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
     world.check()

@@ -498,7 +498,7 @@ class Simulation:
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
         """When nothing is under way, who is blocked must be so because something is full."""
-        for name in life.broker.room.line.addresses():
+        for name in life.broker.room.waiting.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from daybook.engine.facts import events
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.entry import IN_FLIGHT
 from daybook.engine.queues.queue import Loaded, Queue, StoreError
 from daybook.engine.queues.window import Window
@@ -195,7 +195,7 @@ def is_found(hooks: Hooks, seed: int) -> bool:
     """Whether a run fails, or the broker itself notices that something does not fit."""
     try:
         Simulation(seed, hooks).run(STEPS)
-    except (Violation, MisfitError, FoldError, RecoveryError, StoreError, Corruption):
+    except (Violation, MismatchError, FoldError, RecoveryError, StoreError, Corruption):
         return True
     return False
 

@@ -190,7 +190,7 @@ class World:
     def turn(self) -> None:
         """Let messages arrive, dispatch, and take what was decided and handed out."""
         arrivals.finish(self.broker)
-        while self.broker.seekers.has_work:
+        while self.broker.wildcard_subscriptions.has_work:
             self.broker.go_on(self.now)
         self.dispatch()
 

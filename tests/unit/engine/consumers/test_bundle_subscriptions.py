@@ -240,7 +240,7 @@ def test_it_ends_in_slices_and_with_its_connection(world: World) -> None:
     world.attach_all(connection, "a", "b.*", "b")
     world.close(connection, reasons.DISCONNECTED)
     assert not world.broker.bundles
-    assert not world.broker.seekers.count
+    assert not world.broker.wildcard_subscriptions.count
     assert len(world.ready("a")) == 80
     world.check()
 

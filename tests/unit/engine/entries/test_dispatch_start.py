@@ -5,7 +5,7 @@ import pytest
 from daybook.engine.commands import CreateQueue, DeliverDue
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import QueueDefinition
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.state.timers import NEVER
 from daybook.server.administration.views import queues
 from tests.support.paged_world import PagedWorld
@@ -186,5 +186,5 @@ def test_an_event_that_does_not_fit_is_found(world: World) -> None:
     for _ in range(2):
         world.attach(connection, "q")
     started = world.events_named("DispatchStarted")
-    with pytest.raises(MisfitError, match="begins to deliver and does already"):
+    with pytest.raises(MismatchError, match="begins to deliver and does already"):
         fold(world.journal + started)

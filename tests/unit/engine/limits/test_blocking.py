@@ -26,7 +26,7 @@ def test_a_blocked_send_leaves_no_trace_and_waits_in_line(world: World) -> None:
     for connection in (first, second, first):
         refusal = world.refused(c.Send(connection, "orders", b"", BODY))
         assert refusal.code is Code.BLOCKED
-    line = world.broker.room.line
+    line = world.broker.room.waiting
     assert line.addresses() == ["orders"]
     assert (line.first("orders"), line.length("orders")) == ((first, 0), 2)
     assert capacity.next_in_line(world.broker, "orders") is None
@@ -62,7 +62,7 @@ def test_everything_that_makes_room_lets_the_first_go_on(world: World, way: str)
         world.ack(consumer, delivery.message)
     assert capacity.next_in_line(world.broker, "orders") == (connection, 0)
     assert isinstance(try_send(world, connection), int)
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
     world.check()
 
 
@@ -76,7 +76,7 @@ def test_a_link_waits_and_the_others_of_its_connection_do_not(world: World) -> N
     assert send(1)
     assert send(2)
     assert not send(3, "elsewhere")
-    line = world.broker.room.line
+    line = world.broker.room.waiting
     assert (line.first("orders"), line.length("orders")) == ((connection, 1), 2)
     world.ok(c.GiveUpSend(connection, 1))
     assert line.first("orders") == (connection, 2)
@@ -95,9 +95,9 @@ def test_who_goes_away_is_waited_for_no_more(world: World) -> None:
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.close(first)
-    assert world.broker.room.line.first("orders") == (second, 0)
+    assert world.broker.room.waiting.first("orders") == (second, 0)
     world.close(second)
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
 
 
 def test_who_has_its_turn_may_go_on_as_long_as_there_is_room(world: World) -> None:
@@ -107,18 +107,18 @@ def test_who_has_its_turn_may_go_on_as_long_as_there_is_room(world: World) -> No
     assert is_blocked(try_send(world, first))
     assert is_blocked(try_send(world, second))
     world.ok(c.PurgeQueue("orders"))
-    world.broker.room.line.serving = first, 0
+    world.broker.room.waiting.serving = first, 0
     assert isinstance(try_send(world, first), int)
     assert isinstance(try_send(world, first), int)
     assert is_blocked(try_send(world, first))
-    world.broker.room.line.serving = None
-    assert world.broker.room.line.first("orders") == (second, 0)
+    world.broker.room.waiting.serving = None
+    assert world.broker.room.waiting.first("orders") == (second, 0)
 
 
 def test_a_sender_without_a_connection_does_not_stand_in_line(world: World) -> None:
     limited(world, "BLOCK", max_size_messages=0)
     assert is_blocked(try_send(world, 0))
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
 
 
 def test_administration_is_never_blocked(world: World) -> None:
@@ -148,7 +148,7 @@ def test_a_commit_is_blocked_as_a_whole(world: World) -> None:
     world.ok(c.PurgeQueue("orders"))
     world.commit(connection)
     assert world.queue("free").message_count == 2
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
 
 
 def test_a_blocked_transaction_can_be_rolled_back(world: World) -> None:
@@ -157,7 +157,7 @@ def test_a_blocked_transaction_can_be_rolled_back(world: World) -> None:
     transaction(world, connection, "orders")
     assert is_blocked(world.handle(c.Commit(connection, "t")))
     world.abort(connection)
-    assert not world.broker.room.line.addresses()
+    assert not world.broker.room.waiting.addresses()
 
 
 def test_a_commit_passes_lines_and_stands_in_one(world: World) -> None:
@@ -169,13 +169,13 @@ def test_a_commit_passes_lines_and_stands_in_one(world: World) -> None:
     assert is_blocked(try_send(world, single, "two"))
     transaction(world, both, "one", "two")
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.room.line.address_of((both, 0)) == "one"
+    assert world.broker.room.waiting.address_of((both, 0)) == "one"
     world.ok(c.PurgeQueue("one"))
     assert is_blocked(world.handle(c.Commit(both, "t")))
-    assert world.broker.room.line.address_of((both, 0)) == "two"
+    assert world.broker.room.waiting.address_of((both, 0)) == "two"
     world.ok(c.PurgeQueue("two"))
     world.commit(both)
-    assert world.broker.room.line.first("two") == (single, 0)
+    assert world.broker.room.waiting.first("two") == (single, 0)
 
 
 def test_a_commit_fails_as_a_whole(world: World) -> None:

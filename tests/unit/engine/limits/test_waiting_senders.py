@@ -1,12 +1,12 @@
 """The line: first come, first served, and in one place at a time."""
 
-from daybook.engine.limits.waiting_senders import Line
+from daybook.engine.limits.waiting_senders import WaitingSenders
 
 ONE, TWO, THREE, NINE = (1, 0), (2, 0), (3, 0), (9, 0)
 
 
 def test_an_empty_line() -> None:
-    line = Line()
+    line = WaitingSenders()
     assert line.first("a") is None
     assert line.length("a") == line.count == 0
     assert line.addresses() == []
@@ -17,7 +17,7 @@ def test_an_empty_line() -> None:
 
 
 def test_first_come_first_served() -> None:
-    line = Line()
+    line = WaitingSenders()
     for now, sender in enumerate((THREE, ONE, TWO, THREE)):
         line.stand(sender, "a", now)
     assert (line.first("a"), line.length("a")) == (THREE, 3)
@@ -34,7 +34,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_nobody_stands_in_two_places() -> None:
-    line = Line()
+    line = WaitingSenders()
     line.stand(ONE, "a", 0)
     line.stand(TWO, "a", 0)
     line.stand(ONE, "b", 0)
@@ -45,7 +45,7 @@ def test_nobody_stands_in_two_places() -> None:
 
 
 def test_who_is_served_need_not_wait() -> None:
-    line = Line()
+    line = WaitingSenders()
     line.stand(ONE, "a", 0)
     line.serving = TWO
     assert not line.must_wait(TWO, "a")
@@ -54,7 +54,7 @@ def test_who_is_served_need_not_wait() -> None:
 
 
 def test_links_of_a_connection_wait_alone_and_leave_together() -> None:
-    line = Line()
+    line = WaitingSenders()
     line.stand((1, 7), "a", 0)
     line.stand((1, 8), "b", 0)
     line.stand((2, 7), "a", 0)

@@ -4,7 +4,7 @@ import pytest
 
 from daybook.engine.commands import CreateAddress
 from daybook.engine.facts import events
-from daybook.engine.facts.mismatch import MisfitError
+from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.state.apply import APPLY, apply
 from daybook.engine.state.state import State
 from tests.support.world import World, fold
@@ -19,7 +19,7 @@ def test_a_prefix_left_out_is_noticed(world: World) -> None:
     message = world.send("q", b"x")
     world.ack(consumer, message)
     for start in range(2, len(world.journal)):
-        with pytest.raises(MisfitError, match=r"event \d+"):
+        with pytest.raises(MismatchError, match=r"event \d+"):
             fold(world.journal[start:])
 
 
@@ -38,13 +38,13 @@ def test_a_prefix_left_out_is_noticed(world: World) -> None:
     ],
 )
 def test_what_does_not_exist(values: dict[str, int]) -> None:
-    with pytest.raises(MisfitError, match="event 7"):
+    with pytest.raises(MismatchError, match="event 7"):
         apply(State(), 7, events.row(**values), b"", b"", b"")
 
 
 def test_a_detail_that_cannot_be_decoded() -> None:
     row = events.row(events.ADDRESS_CREATED, address=1)
-    with pytest.raises(MisfitError, match="AddressCreated"):
+    with pytest.raises(MismatchError, match="AddressCreated"):
         apply(State(), 7, row, b"\xc1", b"", b"")
 
 
@@ -54,11 +54,11 @@ def test_what_is_not_in_flight_is_not_given_back(world: World) -> None:
     consumer = world.attach(world.connect(), "q")
     delivered = next(event for event in world.journal if event.name == "Delivered")
     state = fold(world.journal)
-    with pytest.raises(MisfitError, match="not ready"):
+    with pytest.raises(MismatchError, match="not ready"):
         apply(state, 99, delivered.row, b"", b"", b"")
     row = events.row(events.RETURNED, queue=queue, message=message)
     apply(state, 99, row, b"", b"", b"")
-    with pytest.raises(MisfitError, match="in flight to nobody"):
+    with pytest.raises(MismatchError, match="in flight to nobody"):
         apply(state, 100, row, b"", b"", b"")
     assert consumer in state.consumers
 
@@ -74,7 +74,7 @@ def test_what_is_in_use_does_not_go(world: World) -> None:
         events.row(events.QUEUE_DELETED, queue=queue.id),
         events.row(events.ADDRESS_DELETED, address=queue.address.id),
     ):
-        with pytest.raises(MisfitError):
+        with pytest.raises(MismatchError):
             apply(fold(world.journal), 99, row, b"", b"", b"")
 
 

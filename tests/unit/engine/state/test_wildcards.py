@@ -238,13 +238,13 @@ def test_a_full_pattern_blocks_senders_until_there_is_room(
     answer = world.handle(command)
     assert isinstance(answer, Refusal)
     assert answer.code is Code.BLOCKED
-    assert world.broker.room.line.address_of((connection, 0)) == "news.*"
+    assert world.broker.room.waiting.address_of((connection, 0)) == "news.*"
     assert capacity.next_in_line(world.broker, "news.*") is None
     world.ok(c.PurgeQueue("all"))
     assert capacity.next_in_line(world.broker, "news.*") == (connection, 0)
     world.ok(command)
     assert world.ready("all") == world.ready("own") == [BODY]
-    assert world.broker.room.line.address_of((connection, 0)) is None
+    assert world.broker.room.waiting.address_of((connection, 0)) is None
     world.check()
 
 

@@ -333,4 +333,4 @@ def test_a_body_that_went_on_in_the_middle_waits_in_no_line() -> None:
     bench.hub.disk_full("")
     bench.run()
     assert not producer.peer.session.is_blocked
-    assert bench.hub.broker.room.line.addresses() == []
+    assert bench.hub.broker.room.waiting.addresses() == []
