@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from daybook.server.process import version
+from daybook import version
 
 
 def test_the_version_is_a_release() -> None:
