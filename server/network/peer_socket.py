@@ -7,20 +7,22 @@ are spoken. Fault model: a peer may disappear, stall, or stop reading at any mom
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from daybook.protocols.port import Certificate
+from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.encryption import is_loopback
+from daybook.server.hub.error_frames import ErrorFrames
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
-from daybook.server.network.entrances import ConnectionHandler, PeerState
+from daybook.server.network.entrances import ConnectionHandler, Entrance, PeerState
+from daybook.server.network.hangups import Hangups
 from daybook.server.network.layers.certificates import Identity
+from daybook.server.network.layers.client_names import ClientNames
+from daybook.server.network.layers.handshakes import Handshakes
 from daybook.server.network.layers.shell import Shell
 from daybook.server.network.layers.tls import HANDSHAKE_RECORD, REFUSAL, Tls
 from daybook.server.network.layers.websocket import CLOSE_MS, WebSocket, WebSocketOptions
 from daybook.server.process.logs import logger
-
-if TYPE_CHECKING:
-    from daybook.server.network.listeners import Acceptor
 
 FAILED_SECONDS: Final = 0.25
 """How long a connection stays open after a layer has failed, so that the peer can read why."""
@@ -36,10 +38,50 @@ _BEGIN_OF_HTTP: Final = b"G"
 log = logger("listeners")
 
 
+class ListeningAddress(Protocol):
+    """The acceptor of a connection, as far as the connection knows it."""
+
+    config: AcceptorConfig
+    entrance: Entrance
+    identity: Identity | None
+    client_names: ClientNames
+    websocket: WebSocketOptions | None
+    hangups: Hangups
+    handshakes: Handshakes
+
+    @property
+    def buffer(self) -> memoryview:
+        """What is read goes there; it is processed before the next read of any connection."""
+        ...
+
+    @property
+    def early_buffer(self) -> memoryview:
+        """The part of it for connections without a login."""
+        ...
+
+    @property
+    def error_frames(self) -> ErrorFrames:
+        """Counts the errors that sessions ended with."""
+        ...
+
+    @property
+    def layer_errors(self) -> ErrorFrames:
+        """Counts the errors of the layers below the sessions."""
+        ...
+
+    def explain(self, why: str) -> bytes:
+        """Encode, for the protocol, why a connection is refused or closed."""
+        ...
+
+    def forget(self, connection: Any, /) -> None:
+        """Stop counting a connection whose socket is closed."""
+        ...
+
+
 class Connection(asyncio.BufferedProtocol):
     """One socket: the transport of a peer."""
 
-    def __init__(self, acceptor: "Acceptor", host: str, port: int) -> None:
+    def __init__(self, acceptor: ListeningAddress, host: str, port: int) -> None:
         self._acceptor: Final = acceptor
         self._entrance: Final = acceptor.entrance
         self._handler: Final[ConnectionHandler] = acceptor.entrance.handler
