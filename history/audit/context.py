@@ -231,6 +231,8 @@ class AuditContext:
 
     def wants(self, consumer: Consumer, message: Message) -> bool | None:
         """Whether a message passes the filter of a consumer, None if nobody knows."""
+        if message.id in consumer.refused:
+            return False
         if consumer.matcher is None and consumer.id not in self.unclear:
             return True
         if consumer.matcher is None or (consumer.filter and not self.can_read(message)):
