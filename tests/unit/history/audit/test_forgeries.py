@@ -7,6 +7,8 @@ import pytest
 from daybook.engine.facts import events
 from daybook.history.audit import re_execution
 from daybook.history.verification.verification import verify_data
+from daybook.journal.data_directory import JOURNAL
+from daybook.journal.disk import RealDisk
 from tests.support.auditing import OPTIONS, judged
 from tests.support.forger import BLOCKS, Cell, Forger, cells, stories
 from tests.support.forgeries import measured, recorded, rule_of, why_unseen
@@ -84,7 +86,5 @@ def test_on_disk_it_is_the_same(
             if told.breaches:
                 assert told.breaches[0].rule == rule
             if rule not in ("fits", "numbered", "known", "conserved") and cell != BLOCKS:
-                folds = verify_data(
-                    re_execution.RealDisk(data / re_execution.JOURNAL), lambda _: None
-                )
+                folds = verify_data(RealDisk(data / JOURNAL), lambda _: None)
                 assert folds.report.last_lsn == len(forgery.history)
