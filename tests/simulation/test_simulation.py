@@ -125,7 +125,8 @@ def test_every_fault_happens() -> None:
 
 def test_every_hardship_happens() -> None:
     """Hanging processes, no descriptors, and damage that is met in starts and in reads."""
-    seeds = range(HARDENED_FROM, HARDENED_FROM + 40)
+    # Two showed all of them once.
+    seeds = (HARDENED_FROM + number for number in (4, 9, *range(40)))
     play_until(seeds, never(HardCounts), _hardships)
 
 
@@ -137,7 +138,8 @@ def _hardships(simulation: Simulation) -> dict[str, int]:
 def test_blocks_become_durable_by_every_way() -> None:
     """At once within a turn, late though begun there, and in vain."""
     wanted = {**never(WayCounts), "near_blocks": 400, "late_blocks": 80}
-    seeds = range(NEAR_FROM, NEAR_FROM + 40)
+    # The first seven were enough once.
+    seeds = (NEAR_FROM + number for number in (7, 9, 12, 5, 0, 2, 4, *range(40)))
     play_until(seeds, wanted, lambda simulation: asdict(simulation.ways))
 
 
