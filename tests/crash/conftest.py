@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from bench.machine.preload import NoCompiler, compile_library
+from tests.crash.power import SOURCE
 from tests.support.chance import seed_of
 from tests.support.process import started_by
 
@@ -13,6 +16,15 @@ from tests.support.process import started_by
 def _forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let a nursery fork the brokers, but for those that are loaded with a library below them."""
     yield from started_by(request.module, ())
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The black box, or a reason to skip."""
+    try:
+        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
+    except NoCompiler as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 
 from bench.load.child import environment
-from bench.machine.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import INDEX
-from tests.crash.power import SOURCE, SYNC, SYNC_FOLDER, SYNCED_WRITE
+from tests.crash.power import SYNC, SYNC_FOLDER, SYNCED_WRITE
 from tests.crash.recording import Recording
 from tests.support.histories import some_history, write_history
 
@@ -72,15 +71,6 @@ def judges_of(data: Path) -> Iterator[Judges]:
         yield judges
     finally:
         judges.close()
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The black box."""
-    try:
-        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
-    except NoCompiler as error:
-        pytest.skip(str(error))
 
 
 def recorded(data: Path, library: Path, seed: int) -> tuple[Recording, dict[int, str]]:

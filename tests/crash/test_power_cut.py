@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.machine.preload import NoCompiler, compile_library
 from daybook.journal.data_directory import DATA_ID, INDEX, JOURNAL, SEGMENT_SUFFIX, TABLES
 from daybook.journal.disk import RealDisk
 from daybook.paging.checks.usability import check_apart, judge
@@ -20,7 +19,6 @@ from tests.crash.campaign import Campaign
 from tests.crash.clients import StompPy
 from tests.crash.paged import PagedCampaign
 from tests.crash.power import (
-    SOURCE,
     SYNCED_WRITE,
     WRITE,
     Platter,
@@ -112,15 +110,6 @@ class TotalLoss(PowerCuts):
 
     def cut(self) -> None:
         self.platter.lose()
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The black box."""
-    try:
-        return compile_library(SOURCE, tmp_path_factory.mktemp("blackbox"))
-    except NoCompiler as error:
-        pytest.skip(str(error))
 
 
 def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, library: Path) -> None:
