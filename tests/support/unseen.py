@@ -106,6 +106,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("PagingStarted", "reason", UNREADABLE),
     ("PagingStarted", "address", CHOICE),
     ("Removed", "reason", CHOICE),
+    ("Removed", "message", WISH),
     ("Due", "reason", WISH),
     ("DuplicateIdRecorded", "detail.duplicate_id", SENDER),
     ("Recalled", "detail.history,history", CHOICE),

@@ -141,8 +141,10 @@ def recorded(context: AuditContext, row: Row) -> Wrong | None:
         if between[KIND] in ROUTING and not between[RELATED]:
             return rules.FITS, f"event {later} decided another message since", (lsn, later)
     said = events.decode_detail(other[KIND], detail)
-    address = getattr(said, "unrouted_at", 0) or other[ADDRESS]
-    if other[KIND] != events.DROPPED and other[REASON] == reasons.SENT and address != row[ADDRESS]:
+    unrouted_at: int = getattr(said, "unrouted_at", 0)
+    address = unrouted_at or other[ADDRESS]
+    is_original = other[KIND] != events.DROPPED and other[REASON] == reasons.SENT
+    if (is_original or unrouted_at) and address != row[ADDRESS]:
         return rules.FITS, f"message {lsn} was sent to address {address}", (lsn,)
     return _wrong_id(context, other, said, headers, lsn)
 
