@@ -1,9 +1,9 @@
-"""What attacks of one client do to the round trips of another: `python -m bench.attack`.
+"""The effect of one client's attacks on the round trips of another: `python -m bench.attack`.
 
 For each attack a broker is started on fresh data. An honest client is measured alone, then beside
-the attack; that is done again until enough rounds were beside it. The gate is what 99 of 100 of
-them may take. The longest turn of the broker's event loop is read from its status, in processor
-time: so it says what the broker did, whatever else the machine was busy with. `--python` measures a
+the attack; that is done again until enough rounds were beside it. The gate limits the time of 99 of
+100 of them. The longest turn of the broker's event loop is read from its status, in processor time:
+so it measures the broker's work, independent of other load. `--python` measures a
 Daybook that is installed elsewhere, one from before a change for instance.
 """
 
@@ -23,20 +23,20 @@ from bench.load.honest import Honest, percentile
 from daybook.client.control import ControlError, ask
 
 SETTINGS: Final = ("message-expiry-scan-period=1s",)
-"""So that what expires is found out soon, and at once."""
+"""So that expired messages are found soon, and at once."""
 
 
 GATE_MS: Final = 50.0
-"""What 99 of 100 round trips beside an attack stay under."""
+"""The limit for 99 of 100 round trips beside an attack."""
 GATE_TIMES: Final = 10.0
-"""So many times as long as alone is what they stay under as well."""
+"""Their limit as a multiple of the time alone."""
 BESIDE_LEAST: Final = 200
 """How many round trips beside an attack are enough to tell of 99 of 100."""
 REPEATS_MAX: Final = 10
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What was measured of one attack, in milliseconds."""
+    """The measurements of one attack, in milliseconds."""
 
     name: str
     alone: list[float]

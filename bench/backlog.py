@@ -2,9 +2,8 @@
 
 Fills one queue, or many by a power law, waits a moment, kills the broker with SIGKILL, starts it
 again (`--restarts` times, also beside busy neighbours) and drains everything, acknowledging each
-message by itself. What arrives must be, queue by
-queue, exactly what was sent, in order. Memory is the peak of each process of the broker in each
-phase, as the kernel has it.
+message by itself. The messages that arrive must be, queue by queue, exactly the sent ones, in
+order. Memory is the peak of each process of the broker in each phase, as the kernel has it.
 """
 
 import bisect
@@ -44,7 +43,7 @@ SEED: Final = 1
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """One phase: how long, how many messages a second, and the peak RSS of each process in MiB.
 
-    `together_mib` is what all processes take at its end, pages that they share counted once;
+    `together_mib` is the memory of all processes at its end, shared pages counted once;
     `anonymous_mib` is that without pages of files, which the kernel may take back at any time.
     """
 
@@ -64,7 +63,7 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured. `ready_s` is of the last start, `first_message_s` from it to the first
+    """The measurements. `ready_s` is of the last start, `first_message_s` from it to the first
     message."""
 
     messages: int
@@ -126,7 +125,7 @@ def fill(endpoint: Endpoint, load: Load, messages: int, window: int) -> float:
 def drain(endpoint: Endpoint, expected: list[int], prefetch: int) -> tuple[float, float]:
     """Take everything in order; return the moment of the first message, and how long it took.
 
-    Raises LoadError for what is lost, doubled or out of order.
+    Raises LoadError for messages that are lost, doubled or out of order.
     """
     found = [0] * len(expected)
     left = sum(expected)

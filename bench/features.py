@@ -1,11 +1,11 @@
-"""What features cost where they are not used: `python -m bench.features`.
+"""The cost of unused features: `python -m bench.features`.
 
 A plain queue, whose messages are sent, delivered and acknowledged in turns of some at a time, in
-two brokers: one has nothing else, the other has queues of every kind, wildcard addresses, diverts,
+two brokers: one has only that, the other has queues of every kind, wildcard addresses, diverts,
 ids, schedules and a hundred matches of settings elsewhere. Turns alternate between the brokers, so
-that what disturbs one disturbs the other, and processor time is counted. Then routing among 10,000
-addresses with ten and a hundred matches (`bench.routing`), and filters (`bench.filters`). The
-engine alone, without sockets and disk. Exits with 1 if a gate does not hold.
+that disturbances affect both, and processor time is counted. Then routing among 10,000 addresses
+with ten and a hundred matches (`bench.routing`), and filters (`bench.filters`). The engine alone,
+without sockets and disk. Exits with 1 if a gate does not hold.
 """
 
 import gc
@@ -70,7 +70,7 @@ ELSEWHERE: Final[dict[str, bool | int | str | float]] = {
 
 
 class World:
-    """A broker with a plain queue and a consumer that acknowledges what it gets."""
+    """A broker with a plain queue and a consumer that acknowledges its messages."""
 
     def __init__(self, *, with_features: bool) -> None:
         self.broker = Broker(State())
@@ -176,7 +176,7 @@ def measure(turns: int) -> tuple[float, float, float]:
 @click.option("--addresses", type=click.IntRange(10, 10_000_000), default=10_000)
 @click.option("--runs", type=click.IntRange(1, 100), default=9, help="Of the other two benches.")
 def main(turns: int, addresses: int, runs: int) -> None:
-    """Measure what features cost where they are not used.
+    """Measure the cost of unused features.
 
     Exit codes: 0 all gates hold, 1 one does not, 2 bad use.
     """

@@ -1,4 +1,4 @@
-"""What filters cost: `python -m bench.filters`.
+"""The cost of filters: `python -m bench.filters`.
 
 Asks each of some filters about a message with five headers, and prints how long an answer takes and
 how long it took to compile. One process, no broker. Exits with 1 if a gate does not hold.

@@ -29,7 +29,7 @@ from daybook.recovery.readonly import journal_disk
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """Events per second: the median, lowest and highest run, and for each processor second.
 
-    The last is what a machine that does nothing else would come to.
+    The last is the result of an idle machine.
     """
 
     median: float
@@ -88,7 +88,7 @@ def _speed(work: Callable[[Path], int], directory: Path, runs: int) -> Speed:
 def measure_fold(directory: Path, runs: int) -> FoldSpeed:
     """Read and fold the journal of a data directory `runs` times in each way.
 
-    Raises LoadError if there is nothing to fold, JournalError and FoldError as reading does.
+    Raises LoadError if there are no events to fold, and JournalError and FoldError of reading.
     """
     events = _read_events(directory)
     if not events:

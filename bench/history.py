@@ -1,7 +1,7 @@
 """Long histories for measuring their readers: the real engine and journal, without sockets.
 
-Fault model: an unfinished history is written again. Nothing is synced: after a power cut a history
-can be written again.
+Fault model: an unfinished history is written again. Files are not synced: after a power cut a
+history can be written again.
 """
 
 import os
@@ -60,7 +60,7 @@ class UnsyncedDisk(RealDisk):
 
 
 class Turning(Protocol):
-    """Something that writes what it decides to a journal, by turns."""
+    """A writer of its own decisions to a journal, by turns."""
 
     def turn(self) -> None:
         """Decide something, and write it down."""
@@ -93,7 +93,7 @@ class Traffic:
             self._do(c.Attach(self._peers[4], queue, credit_messages=MANY, credit_bytes=MANY))
 
     def turn(self) -> None:
-        """Send some, settle what has been out for long, and write down what was decided."""
+        """Send some, settle old deliveries, and write the decisions."""
         for queue in self._chance.choices(self._queues, self._weights, k=TURN_MESSAGES):
             body = self._bodies[self._sent % BODIES]
             self._do(c.Send(self._peers[self._sent % 4], queue, b"", body))

@@ -1,11 +1,11 @@
 """A long history of a shop whose broker has bad days: `python -m bench.incident DIR --events N`.
 
-The real engine and journal without sockets, as in `bench.history`, but with what is asked about
-after an incident: messages with headers (`order`, `producer`), several consumers of a queue under
-logins of their own, one that rejects much, deaths of the broker with messages in flight, messages
-that expire for want of a consumer, poison that becomes dead letters, and operators who pause,
-purge, move messages and change settings. What happens is drawn from a fixed seed, so that the same
-order has the same story each time.
+The real engine and journal without sockets, as in `bench.history`, but with the subjects of
+questions after an incident: messages with headers (`order`, `producer`), several consumers of a
+queue under logins of their own, one that rejects much, deaths of the broker with messages in
+flight, messages that expire for want of a consumer, poison that becomes dead letters, and operators
+who pause, purge, move messages and change settings. The events are drawn from a fixed seed, so
+that the same order has the same story each time.
 """
 
 import random
@@ -38,7 +38,7 @@ DEATH_TURNS: Final = 2500
 OPERATOR_TURNS: Final = 600
 """Turns from one act of an operator to the next."""
 OFFERS: Final = "offers"
-"""Nobody consumes from it, and what is in it expires."""
+"""It has no consumers, and its messages expire."""
 OFFER_TURNS: Final = 20
 OFFER_US: Final = 3_600_000_000
 EXPIRED: Final = "expired"
@@ -98,7 +98,7 @@ class Shop:
         return self._do(c.OpenConnection("stomp", peer, login, client_id=login, room=MANY))
 
     def turn(self) -> None:
-        """Send some, settle what has been out for long, and write down what was decided."""
+        """Send some, settle old deliveries, and write the decisions."""
         self._turns += 1
         if self._turns % DEATH_TURNS == 0:
             self._now += 7_000_000

@@ -40,7 +40,7 @@ STEP_MICROSECONDS: Final = 1000
 
 
 class IndexSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """A history of so many events: what it took to fold it, in how many commits."""
+    """A history of so many events: the cost of folding it, and the number of commits."""
 
     work: str
     events: int
@@ -80,7 +80,7 @@ class History:
         self.do(Send(connection, address, b"", body))
 
     def turn(self) -> list[tuple[int, int]]:
-        """Write down what was decided; return (consumer, message) of what was delivered."""
+        """Write the decisions; return (consumer, message) of the deliveries."""
         self._now += STEP_MICROSECONDS
         self._broker.dispatch(self._now)
         delivered = [
@@ -127,7 +127,7 @@ def _names(messages: int) -> Iterator[str]:
 
 
 def _drain(history: History, names: list[str]) -> None:
-    """A consumer for each queue, which acknowledges what it has; acks give the credit back."""
+    """A consumer for each queue, which acknowledges its messages; acks give the credit back."""
     connection = history.do(OpenConnection("stomp", "peer", "bench", room=MANY))
     credit = max(IN_FLIGHT // len(names), 10)
     for name in names:
@@ -159,7 +159,7 @@ def _make(directory: Path, messages: int) -> dict[str, tuple[Path, int, int]]:
 
 
 class Once(NamedTuple):
-    """Seconds of folding, by the clock and of the processor, seconds in all; what came of it."""
+    """Seconds of folding, by the clock and of the processor, seconds in all; the result."""
 
     folding: float
     processor: float

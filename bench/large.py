@@ -43,7 +43,7 @@ class RoundTrips(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured; rates in MB (1,000,000 bytes) a second, memory in MiB by process."""
+    """The measurements; rates in MB (1,000,000 bytes) a second, memory in MiB by process."""
 
     megabytes: int
     send_rate: float

@@ -1,4 +1,4 @@
-"""How fast what is out of memory comes back: `python -m bench.paging`.
+"""The speed of reading paged messages back: `python -m bench.paging`.
 
 Writes a journal of messages for one or many queues, whose sizes follow a power law, indexes it as
 the indexer does, with clusters or without, and reads it back by the store of the engine: in the
@@ -57,7 +57,7 @@ class Drain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written and indexed, and how fast the index took it; `clusters` are files."""
+    """The events written and indexed, and the speed of the index; `clusters` are files."""
 
     messages: int
     queues: int
@@ -220,7 +220,7 @@ def measure(
     commit_blocks: int = COMMIT_BLOCKS,
     clusters: bool = True,
 ) -> tuple[Written, list[Drain]]:
-    """Write, index, and read back in every way. Raises what journal, index and store raise."""
+    """Write, index, and read back in every way. Raises the errors of journal, index and store."""
     journal, index = directory / JOURNAL, directory / INDEX
     write_journal(journal, make_order(messages, queues), body_bytes, block)
     speed = index_journal(journal, index, commit_blocks, clusters=clusters)

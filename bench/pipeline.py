@@ -1,8 +1,8 @@
 """How fast history is read: `python -m bench.pipeline --events 5000000 --events 50000000`.
 
 The decoder alone, DuckDB over the journal and over the same rows in Parquet, and Spark over both,
-each question in a process of its own. Answers of all must be equal. What is measured with Spark is
-left out, with a line that says so, where Spark or Java are missing.
+each question in a process of its own. Answers of all must be equal. Measurements with Spark are
+left out, with a line that reports it, where Spark or Java are missing.
 """
 
 import shutil
@@ -41,7 +41,7 @@ GATE_GROWTH: Final = 1.25
 """How much more processor time each event may take where there are many more of them.
 
 By processor time, because two histories are measured minutes apart, and of thin questions, because
-what became of each message takes a table that grows with the messages.
+the fates of messages take a table that grows with them.
 """
 ROW_GROUP: Final = 500_000
 MEBIBYTE: Final = 1 << 20
@@ -55,7 +55,7 @@ DECODED: Final = {
     "with names": ("lsn", "kind", "queue", "message", "time"),
     "with names and bodies": ("lsn", "kind", "queue", "message", "time", "body"),
 }
-"""What the decoder alone is asked for."""
+"""The questions for the decoder alone."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -101,9 +101,9 @@ Answer = list[list[Any]]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process measured: seconds of each run, and what there was before the first.
+    """The measurements of one process: seconds of each run, and the time before the first.
 
-    `rss` is the most memory that the process had, in bytes; `answer` what the question gave.
+    `rss` is the most memory that the process had, in bytes; `answer` the answer to the question.
     """
 
     seconds: list[float]
@@ -126,7 +126,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     rss: int
 
 
-# ---- what is measured, each in a process of its own
+# ---- measurements, each in a separate process
 
 
 def decode(directory: Path, what: str, runs: int) -> Run:
@@ -230,7 +230,7 @@ def _timed(work: Callable[[], Answer], runs: int, start: float) -> Run:
 
 def _peak_rss() -> int:
     """The most memory that this process had; 0 where the system does not tell."""
-    # What getrusage says begins with what the parent had when it forked.
+    # getrusage begins with the values of the parent at the fork.
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -265,7 +265,7 @@ def write_parquet(directory: Path) -> None:
 
 
 def run_alone(directory: Path, work: str, what: str, runs: int) -> Run:
-    """Measure one thing in a process of its own; raises LoadError."""
+    """Make one measurement in a separate process; raises LoadError."""
     command = [
         sys.executable, "-m", "bench.pipeline", "--data", str(directory), "--alone", work, what,
         "--runs", str(runs),
@@ -301,7 +301,7 @@ def measure(directory: Path, events: int, runs: int, engines: tuple[str, ...]) -
 
 
 def _figure(work: str, what: str, events: int, run: Run) -> Figure:
-    # The best one: what is in the way of the others is the machine's.
+    # The best one: other load of the machine slows the others.
     seconds = min(run.seconds)
     return Figure(
         work=work, what=what, events=events, seconds=seconds, rows_per_second=events / seconds,
@@ -310,7 +310,7 @@ def _figure(work: str, what: str, events: int, run: Run) -> Figure:
 
 
 def gates(figures: list[Figure]) -> list[tuple[str, float, float, bool]]:
-    """What must hold: its name, what was found, the limit, and whether it does."""
+    """A gate: its name, the measured value, the limit, and whether it holds."""
     found = []
     by_key = {(figure.work, figure.what, figure.events): figure for figure in figures}
     sizes = sorted({figure.events for figure in figures})
@@ -361,7 +361,7 @@ def main(
 ) -> None:
     """Measure reading history with the decoder, DuckDB and Spark.
 
-    Exit codes: 0 measured, 1 a gate was missed or nothing could be measured, 2 bad use.
+    Exit codes: 0 measured, 1 a gate was missed or no measurement was possible, 2 bad use.
     """
     if alone is not None:
         assert data is not None
@@ -393,7 +393,7 @@ def main(
 
 
 def report(figures: list[Figure]) -> None:
-    """Print what was found, and what must hold."""
+    """Print the results, and the gates."""
     for figure in figures:
         click.echo(
             f"{figure.events:>12,}  {figure.work:<24} {figure.what:<28} {figure.seconds:8.2f} s "

@@ -3,7 +3,7 @@
 Runs each command of the section on the history that `bench.incident` made, as a user would: a new
 process each. The page asks about moments of nine hours; of a shorter history they are the moments
 at the same parts of it. Prints a table of elapsed seconds, processor seconds and the peak of
-memory. Fault model: a command that fails ends the run with what it said.
+memory. Fault model: a command that fails ends the run with its output.
 """
 
 import os
@@ -49,7 +49,7 @@ class Span(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A question, and what its answer took: seconds, processor seconds, and MiB at most."""
+    """A question, and the cost of its answer: seconds, processor seconds, and MiB at most."""
 
     question: str
     seconds: float

@@ -36,7 +36,7 @@ KINDS: Final = (SETTINGS, BINDINGS)
 
 
 class Routing(msgspec.Struct, frozen=True, kw_only=True):
-    """Microseconds for a message with few and with many patterns, and what is between them.
+    """Microseconds for a message with few and with many patterns, and the difference.
 
     `spread_us` is with many that all cover some addresses. `new_*` are for a message to an address
     that did not get one before.
@@ -91,7 +91,7 @@ def handle(broker: Broker, command: Command) -> None:
 
 def send_all(broker: Broker, sends: list[Send]) -> float:
     """Send each message; return how long one took, in microseconds."""
-    # What lies in queues is not garbage, but the collector would look at all of it again and again.
+    # Queued messages are not garbage, but the collector would visit all of them again and again.
     gc.collect()
     gc.disable()
     began = time.process_time()

@@ -37,7 +37,7 @@ _WARM_UP_S: Final = 15.0
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, the same for every measurement of a session."""
+    """The options, the same for every measurement of a session."""
 
     plan: Plan
     peer_messages: int
@@ -47,7 +47,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(Setting, frozen=True, kw_only=True):
-    """What `--json` writes."""
+    """The output of `--json`."""
 
     machine: Machine
     samples: list[Sample]
@@ -152,7 +152,7 @@ def _present(asked: Sequence[Target]) -> tuple[list[Target], list[str]]:
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--modes", type=Names(MODES), default=",".join(MODES), help="What to measure.")
+@click.option("--modes", type=Names(MODES), default=",".join(MODES), help="The targets to measure.")
 @click.option("--targets", type=Names(TARGETS), default=",".join(TARGETS), help="Of which brokers.")
 @click.option("--runs", type=click.IntRange(1, 100), default=3, help="Interleaved runs.")
 @click.option(

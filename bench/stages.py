@@ -1,9 +1,9 @@
-"""Where the time of a message goes: `python -m bench.stages`.
+"""The time of a message by stage: `python -m bench.stages`.
 
 A library below the broker's processes (`bench/stages.c`) notes the calls at which a stage begins or
 ends: reads and writes of sockets, writes and syncs of files, waits, and clocks and digests that are
 asked for at known places. From these each round trip is put together again, by the way that its
-block went (ADR 41). The product has no probes, so it pays nothing for them; with them a round trip
+block went (ADR 41). The product has no probes, so it has no cost for them; with them a round trip
 takes a few microseconds more.
 
 Fault model: a stage that cannot be seen, because a library has another name for a call, is left out
@@ -61,7 +61,7 @@ _TABLE_COLUMNS: Final = 130
 
 
 class Note(NamedTuple):
-    """A call: begin and end in nanoseconds of the monotonic clock, and what it returned."""
+    """A call: begin and end in nanoseconds of the monotonic clock, and its result."""
 
     begin: int
     end: int
@@ -88,7 +88,7 @@ class Way(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a process of the broker used for each message; times are microseconds."""
+    """The use of a process of the broker for each message; times are microseconds."""
 
     process: str
     running_us: float
@@ -105,7 +105,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What one measurement found, and what `--json` prints."""
+    """The results of one measurement, which `--json` prints."""
 
     mode: str
     messages: int
@@ -117,7 +117,9 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def read_notes(log: Path, begin: int = 0) -> list[Note]:
-    """Return what the processes noted since a moment, in the order in which it began."""
+    """Return the calls that the processes recorded since a moment, in the order of their
+    beginnings.
+    """
     found = []
     for path in log.parent.glob(f"{log.name}.*"):
         content = path.read_bytes()
@@ -233,7 +235,7 @@ def calls_of(notes: Sequence[Note], messages: int) -> list[Call]:
 
 
 class Usage(NamedTuple):
-    """What a process has used: nanoseconds on a core, waiting for one, and context switches."""
+    """The use of a process: nanoseconds on a core, waiting for one, and context switches."""
 
     running: int
     waiting: int
@@ -252,7 +254,7 @@ def _usage(folder: Path) -> Usage:
 
 
 def usages(running: Running) -> dict[str, Usage]:
-    """Return what each process of a broker has used so far."""
+    """Return the use of each process of a broker so far."""
     found: dict[str, Usage] = {}
     for folder in running.processes():
         found[process_name(folder, found)] = _usage(folder)
@@ -260,7 +262,7 @@ def usages(running: Running) -> dict[str, Usage]:
 
 
 def shares(before: dict[str, Usage], after: dict[str, Usage], messages: int) -> list[Share]:
-    """Return what each process has used between two moments, for each message."""
+    """Return the use of each process between two moments, for each message."""
     return [
         Share(
             name,
@@ -342,7 +344,7 @@ def main(
     data: Path,
     as_json: bool,
 ) -> None:
-    """Measure the stages of round trips, and what the processes use for them and for a pipe.
+    """Measure the stages of round trips, and the use of the processes for them and for a pipe.
 
     Exit codes: 0 measured, 1 the broker failed or there is no C compiler, 2 bad use.
     """

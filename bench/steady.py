@@ -1,11 +1,11 @@
 """Days of steady traffic with retention on, in minutes: `python -m bench.steady --hours 24`.
 
 A real broker, all its processes included, whose wall clock is fast (`bench.machine.fast_clock`):
-history grows old and leaves, messages expire, and what is queued for hours is carried forward.
+history grows old and leaves, messages expire, and messages queued for hours are carried forward.
 Every few simulated hours it is killed with SIGKILL and started again. Disk, memory and the time of
-the restarts are to stay flat, nothing may be lost or doubled, and the journal is verified at last.
+the restarts must stay flat, no message may be lost or doubled, and the journal is verified at last.
 
-What takes real time takes many simulated minutes here: at 720 times the speed, a round of retention
+Real time counts as many simulated minutes here: at 720 times the speed, a round of retention
 that lasts half a second lasts six simulated minutes. So history is a little older than allowed.
 """
 
@@ -53,7 +53,8 @@ _ROOT: Final = Path(__file__).absolute().parent.parent
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a run. `rate` is messages a simulated minute, `restart_every` simulated hours.
 
-    `late_s` is how many real seconds rounds and a restart may take before what stays is too much.
+    `late_s` is the number of real seconds that rounds and a restart may take before too many
+    segments stay.
     """
 
     hours: int = 24
@@ -108,7 +109,7 @@ class Line(msgspec.Struct, frozen=True):
 class Steady(msgspec.Struct, frozen=True, kw_only=True):
     """The results, and the faults in sentences.
 
-    `end` is when what was too old at the end of the last hour had left.
+    `end` is when the events too old at the end of the last hour had left.
     """
 
     plan: Plan
@@ -170,7 +171,7 @@ class Life:
         self._running = None
 
     def status(self) -> dict[str, Any]:
-        """What `daybook status` says; raises TargetError."""
+        """The answer of `daybook status`; raises TargetError."""
         found = ask(self.data, {"do": "status"})
         if found is None:
             raise TargetError("the broker does not answer: it ended by itself")
@@ -185,7 +186,7 @@ class Life:
 
 
 ROUND_FAILED: Final = "retention cannot continue"
-"""Logged for a round that failed, which is no fault: `_catch_up` checks that it was repeated."""
+"""Logged for a round that failed, which is not a fault: `_catch_up` checks that it was repeated."""
 
 
 def _settings(plan: Plan, archive: Path) -> list[str]:
@@ -312,7 +313,7 @@ class Run:
     def _catch_up(self) -> None:
         """Wait until history that is an hour older than allowed has left; raises LoadError.
 
-        Nothing is sent or consumed meanwhile, so queued messages must still be carried.
+        No messages are sent or consumed meanwhile, so queued messages must still be carried.
         """
         allowed = self._plan.max_age_minutes // 60 + 1
         if not self._plan.max_age_minutes or len(self._hours) <= allowed:
@@ -341,7 +342,7 @@ class Run:
         raise LoadError(f"{left} messages are left in the broker that do not come")
 
     def _verify(self) -> str:
-        """What `journal verify` says of the journal at the end; raises LoadError."""
+        """The verdict of `journal verify` at the end; raises LoadError."""
         command = [
             sys.executable,
             "-m",
@@ -450,8 +451,8 @@ def faults(plan: Plan, hours: Sequence[Hour], end: Hour) -> Iterator[str]:
                 f"hour {hour.hour}: history is {hour.oldest_hours} hours old, at most "
                 f"{oldest:.2f} may be"
             )
-        # The newest segment and the one reserved for what follows are there in any case, and what
-        # is queued may be there twice (ADR 13).
+        # The newest segment and the next one, reserved, always exist, and queued messages may be
+        # there twice (ADR 13).
         most = plan.max_bytes + 2 * (plan.segment_bytes + hour.queued * BODY_BYTES) + late * written
         if plan.max_bytes and hour.journal > most:
             yield f"hour {hour.hour}: the journal takes {hour.journal:,} bytes, above {most:,.0f}"
@@ -519,7 +520,7 @@ def show(steady: Steady) -> None:
     "--warm-up", type=click.IntRange(0), default=6, show_default=True,
     help="Hours that the lines leave out.",
 )  # fmt: skip
-@click.option("--archive", is_flag=True, help="Keep what leaves, and verify it, too.")
+@click.option("--archive", is_flag=True, help="Keep the leaving segments, and verify them, too.")
 @click.option("--set", "settings", multiple=True, help="Passed on to `daybook serve`.")
 @click.option("--python", help="Interpreter of an environment with an installed wheel.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -3,7 +3,7 @@
 Draws messages from anywhere in a history and asks `journal trail` for each, by its id and by the
 value of one of its headers: the same command as a user's, in this process, with all that it opens,
 reads and prints, and without the start of an interpreter. Prints milliseconds of the clock and of
-the processor. Fault model: an answer that fails ends the run with what it said.
+the processor. Fault model: an answer that fails ends the run with its output.
 """
 
 import random
@@ -84,7 +84,7 @@ def main(data: Path, header: str, count: int) -> None:
         asked = drawn(data, count, header)
         by_id = [[str(data), str(message)] for message, _ in asked]
         by_header = [[str(data), "--header", f"{header}={value}"] for _, value in asked]
-        # The first one imports what the others use.
+        # The first one imports the modules of the others.
         ask(by_id[0])
         report("message id", list(map(ask, by_id)))
         report(f"header {header}", list(map(ask, by_header)))

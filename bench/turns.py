@@ -1,9 +1,9 @@
 """Round trips of several brokers in turn: `python -m bench.turns`.
 
 All brokers are up at once, and each gets some round trips before the next has its turn, so that a
-disturbance of a few seconds falls on all alike. On a machine that others use too this compares what
-`bench.run`, which measures one broker after the other, cannot. An idle broker takes next to nothing
-from the others.
+disturbance of a few seconds falls on all alike. On a machine that others use too this compares
+brokers that `bench.run`, which measures one after the other, cannot. An idle broker takes almost no
+time from the others.
 
 Fault model: that of `bench.load.wire`.
 """
@@ -34,7 +34,7 @@ _TABLE_COLUMNS: Final = 130
 
 
 class Trips(msgspec.Struct, frozen=True):
-    """The round trips of one broker: microseconds, and what its processes used for each message."""
+    """The round trips of one broker: microseconds, and the use of its processes for each message."""
 
     name: str
     p10_us: float

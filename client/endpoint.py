@@ -1,7 +1,7 @@
-"""Where a client connects to: the URL of a broker, its login, and TLS.
+"""The endpoint of a client: the URL of a broker, its login, and TLS.
 
-Fault model: nothing may listen there, or something that speaks no TLS, or a broker whose
-certificate is not trusted. Each case raises an EndpointError that explains it.
+Fault model: no server may listen there, or one without TLS, or a broker whose certificate is not
+trusted. Each case raises an EndpointError that explains it.
 """
 
 import socket
@@ -29,11 +29,11 @@ class EndpointError(DaybookError):
 
 
 class Endpoint(NamedTuple):
-    """Where to connect to, and the login to use.
+    """The place to connect to, and the login to use.
 
     With TLS `ca` is a file of trusted certificates, empty for those of the system; `certificate`
-    and `key` are what the client shows, if anything. A client that shows a certificate needs no
-    login. `virtual_host` is what it asks for in the header `host`.
+    and `key` are those of the client, if any. A client that shows a certificate needs no login.
+    `virtual_host` is the value of its header `host`.
     """
 
     host: str
@@ -69,7 +69,7 @@ class Endpoint(NamedTuple):
             raise EndpointError(f"cannot speak TLS with {self}: {_reason(error)}") from error
 
     def _context(self) -> ssl.SSLContext:
-        """Return what is trusted, and what is shown. Raises EndpointError."""
+        """Return the trusted certificates, and those of the client. Raises EndpointError."""
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
             if self.certificate:
@@ -83,7 +83,7 @@ class Endpoint(NamedTuple):
 
 
 def _reason(error: OSError) -> str:
-    """Return why TLS failed, with what to do if that is known."""
+    """Return why TLS failed, with the remedy if it is known."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted: {error.verify_message}; name a file of certificates"
@@ -126,6 +126,6 @@ def parse_url(url: str) -> Endpoint:
 
 
 def _without_login(url: str) -> str:
-    """Hide what is before the @ of a URL, as it may contain a passcode."""
+    """Hide the part before the @ of a URL, as it may contain a passcode."""
     start, at, rest = url.rpartition("@")
     return f"{start.partition('://')[0]}://...@{rest}" if at else url

@@ -40,7 +40,7 @@ def remote(url: str, token_file: Path | None, ca_file: Path | None = None) -> Re
     try:
         token = token_file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ControlError(f"{token_file}: cannot be read: {why}") from None
     if not token or "\n" in token:
         raise ControlError(f"{token_file} must have one line, the token")
@@ -66,7 +66,7 @@ def ask_remote(broker: Remote, request: dict[str, Any]) -> dict[str, Any]:
     except ssl.SSLError as error:
         raise ControlError(f"TLS with {place} failed: {error.reason or error}") from None
     except msgspec.DecodeError:
-        raise ControlError(f"what listens on {place} is no acceptor for administration") from None
+        raise ControlError(f"the server on {place} is not an acceptor for administration") from None
     except OSError as error:
         raise ControlError(f"the broker at {place} cannot be reached: {error}") from None
 

@@ -281,7 +281,7 @@ class StompClient:
         return monotonic() - self._heard
 
     def message(self, timeout: float | None) -> Frame | None:
-        """Return the next MESSAGE, None after `timeout` seconds (None: wait for ever)."""
+        """Return the next MESSAGE, None after `timeout` seconds (None: wait without limit)."""
         deadline = None if timeout is None else monotonic() + timeout
         while not self._messages:
             frame = self._frame(deadline)
@@ -291,15 +291,16 @@ class StompClient:
         return self._messages.popleft()
 
     def frame(self, seconds: float) -> Frame | None:
-        """Return the next frame of any kind, None after `seconds`; for callers that wait for
-        nothing else. Raises StompError, also for an ERROR frame."""
+        """Return the next frame of any kind, None after `seconds`; for callers that only wait for
+        frames. Raises StompError, also for an ERROR frame.
+        """
         return self._frame(monotonic() + seconds)
 
     def disconnect(self, last: bytes = b"") -> None:
         """Send DISCONNECT and wait until everything sent before is confirmed. Raises StompError.
 
-        `last` are frames made by `encode` that leave together with it, so that the broker does
-        nothing between them and the end.
+        `last` are frames made by `encode` that leave together with it, so that the broker does no
+        work between them and the end.
         """
         receipt = self._next_receipt()
         self._write(last + encode("DISCONNECT", [("receipt", receipt)]))
@@ -366,7 +367,7 @@ class StompClient:
         return frame
 
     def _read(self, seconds: float | None) -> bool:
-        """Read bytes, waiting up to `seconds` (None: for ever); return whether any arrived."""
+        """Read bytes, waiting up to `seconds` (None: without limit); return whether any arrived."""
         self._socket.settimeout(seconds)
         try:
             data = self._socket.recv(PIECE_BYTES)

@@ -1,8 +1,8 @@
-"""Writing a journal with the blocks of another one: for forks, and for what was salvaged.
+"""Writing a journal with the blocks of another one: for forks and salvages.
 
 A copied block keeps its frames, and with them its events, crcs and sizes; its header gets the data
-id of the new journal and the hash of the block before it. Nothing is synced before `finish`, so a
-copy that was cut short must be thrown away. Must never know what a column means.
+id of the new journal and the hash of the block before it. The copy is synced only by `finish`, so
+one that was cut short must be thrown away. Must never know what a column means.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The names of the files and folders of a data directory, each defined here and only here.
 
 Other modules take the names from here; a test finds names that are spelled elsewhere. Must never
-know what is in the files.
+know the content of the files.
 """
 
 from typing import Final
@@ -44,9 +44,9 @@ SNAPSHOT_SUFFIX: Final = ".snapshot.zst"
 """Suffix of such a copy in an archive; it has a manifest like a segment."""
 
 CATALOGS: Final = "catalogs"
-"""Folder of catalogs: what is where in each segment."""
+"""Folder of catalogs: the places of messages in each segment."""
 ARCHIVE_CATALOGS: Final = "archive-catalogs"
-"""Folder of the catalogs of archived segments, for those who ask the archive often."""
+"""Folder of the catalogs of archived segments, for frequent queries of the archive."""
 NOTARY: Final = "notary.json"
 """The last signed statement; the next notary continues from it."""
 
@@ -54,5 +54,6 @@ ARCHIVE: Final = "archive"
 """Default folder of the archive."""
 
 DERIVED: Final = (INDEX, SNAPSHOTS, CATALOGS, ARCHIVE_CATALOGS, LAST_WORDS)
-"""What is made again from the journal, the base and the archive: the broker must serve rightly
-whatever becomes of it while no broker runs."""
+"""Files that are made again from the journal, the base and the archive: the broker must serve
+correctly even if they are damaged or deleted while no broker runs.
+"""

@@ -1,4 +1,4 @@
-"""The errors of a journal; each text says what happened, where, and what to do.
+"""The errors of a journal; each text names the event, its place, and the remedy.
 
 The tree of all errors that people see is in `daybook.errors`. Mistakes of our own code are not
 here: they are AssertionErrors and stop the process.
@@ -70,7 +70,7 @@ class Corruption(JournalError):
 
 
 class ArchiveError(JournalError):
-    """An archive, or one object in it, cannot be read or written or is not what it should be.
+    """An archive, or one object in it, cannot be read or written, or is wrong.
 
     `url` says which; it never contains a password.
     """
@@ -82,8 +82,8 @@ class ArchiveError(JournalError):
 
 
 class DiskFull(JournalError):
-    """No space for the next segment; nothing was written and the batch may be retried."""
+    """No space for the next segment; the batch was not written and may be retried."""
 
 
 class JournalFailed(JournalError):
-    """A write or sync failed. What reached the disk is unknown; no more writes are accepted."""
+    """A write or sync failed. The content of the disk is unknown; no more writes are accepted."""

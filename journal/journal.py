@@ -4,8 +4,8 @@ Synchronous: `append` returns when the block is durable; `journal.writing.proces
 another process. Only one thread at a time may change the journal; `next_lsn` and `durable_lsn` may
 be read from any thread.
 
-Fault model: an error of a write or sync is fatal and never retried, because it is unknown what
-reached the disk. A full disk can only appear when space for a segment is reserved, before anything
+Fault model: an error of a write or sync is fatal and never retried, because the content of the disk
+is unknown. A full disk can only appear when space for a segment is reserved, before anything
 depends on it. One segment is always reserved ahead, so one more segment of events can be written
 after the disk is full.
 
@@ -172,7 +172,7 @@ class Journal:
             )
             if tail.sealed and not reserve_is_begun(disk):
                 raise Corruption(segment.name, tail.offset, tail.next_lsn, NEXT_IS_MISSING)
-            # What a killed process wrote may still be only in the page cache; from here on it must
+            # Writes of a killed process may still be only in the page cache; from here on they must
             # be durable.
             segment.file.fdatasync()
             # The same holds for file names.
@@ -222,8 +222,7 @@ class Journal:
     def append(self, batch: BatchLike) -> None:
         """Write a batch as one block and sync it.
 
-        Raises DiskFull (nothing was written; the same batch may be retried) and JournalFailed
-        (fatal).
+        Raises DiskFull (the batch was not written and may be retried) and JournalFailed (fatal).
         """
         self._check_usable()
         self._write(self._encode(batch), batch.level)
@@ -267,7 +266,7 @@ class Journal:
     def twin(self) -> "Journal":
         """Return a copy for another process, at the same place and without an open file.
 
-        From then on each copy gets by `follow` what the other one wrote, before it writes.
+        From then on each copy gets the writes of the other one by `follow`, before it writes.
         """
         twin = Journal(
             self._disk,
@@ -291,7 +290,7 @@ class Journal:
         return len(self._entries) - self._shared
 
     def take_written(self) -> Written:
-        """Return what the other copy needs before it writes; it counts as known there."""
+        """Return the writes that the other copy needs before its own; they count as known there."""
         segment_lsn = segment_first_lsn(self._name)
         assert segment_lsn is not None
         entries = bytes(self._entries[self._shared :])
@@ -362,8 +361,8 @@ class Journal:
         self._failure = error
         return JournalFailed(
             f"writing the journal failed in segment {self._name or 'one'} at offset "
-            f"{self._offset}: {error}. What reached the disk is unknown; stop, check the disk, "
-            "start again."
+            f"{self._offset}: {error}. The content of the disk is unknown; stop, check the "
+            f"disk, start again."
         )
 
     def _write(self, block: EncodedBlock, level: int) -> None:
@@ -505,7 +504,7 @@ class Journal:
 
 
 def _remedy(error: OSError) -> str:
-    """Return what to do about a segment that cannot be reserved."""
+    """Return the remedy for a segment that cannot be reserved."""
     if error.errno in OUT_OF_DESCRIPTORS:
         return "close files of other programs, or raise the limit of open files"
     return "free disk space or raise the quota"

@@ -4,7 +4,7 @@ Two things are locked: a file, which names the holder, and the journal's folder,
 may be removed by hand. Both locks end with the process and the processes forked from it, so a
 killed broker leaves none behind; the file stays and contains the pid of its last holder. Fault
 model: the file may be missing or replaced. Where a file system cannot lock folders, only the file
-is locked. Must never know: what is in the directory.
+is locked. Must never know the content of the directory.
 """
 
 import fcntl
@@ -46,7 +46,7 @@ class DirectoryLock:
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def hold(self, folder: Path) -> None:
-        """Lock also a folder that nobody removes by hand. Raises Locked and OSError."""
+        """Also lock a folder that is not removed by hand. Raises Locked and OSError."""
         try:
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,7 @@ folder is opened without following links, and its files through that descriptor.
 creates are given to the owner of the data directory, through their descriptors.
 
 Fault model: the folder may be missing, a link, or not writable, and may contain anything; all of
-that raises OSError. Must never know what the names in it mean.
+that raises OSError. Must never know the meaning of the names in it.
 """
 
 import fcntl

@@ -38,7 +38,7 @@ LEASE_US_MAX: Final = 24 * 3600 * 1_000_000
 CLOCKS_DIFFER_US: Final = 3600 * 1_000_000
 """How much the clocks of a reader and the broker may differ."""
 NO_PIN: Final = (1 << 64) - 1
-"""The lowest pinned LSN if nothing is pinned: above every LSN."""
+"""The lowest pinned LSN without any pin: above every LSN."""
 
 _LEASE: Final = re.compile(
     rf"(\d{{{NAME_DIGITS}}})-(\d{{{NAME_DIGITS}}})-(\w+){LEASE_SUFFIX}", re.ASCII
@@ -49,8 +49,8 @@ _LEASE_NAME: Final = re.compile(r"\w{1,100}", re.ASCII)
 class Pin:
     """Keeps the journal from an LSN on until `release`; a context manager.
 
-    `held` is False in a directory that no broker ever used, because nothing removes segments there,
-    and where this process may not write.
+    `held` is False in a directory that no broker ever used, because no process removes segments
+    there, and where this process may not write.
     """
 
     def __init__(self, directory: Path | str, lsn: int = FIRST_LSN) -> None:
@@ -82,7 +82,7 @@ class Pin:
         return f"{self.lsn:0{NAME_DIGITS}d}-{os.getpid()}-{self._number}{PIN_SUFFIX}"
 
     def advance(self, lsn: int) -> None:
-        """Release what is before the LSN; a lower LSN than before changes nothing.
+        """Release segments before the LSN; a lower LSN than before has no effect.
 
         Never waits: while retention reads the pins, the pin stays where it is, which does no harm.
         """
@@ -184,7 +184,7 @@ class Lease:
     def renew(self, until: int) -> bool:
         """Extend the lease to this time; it is never shortened.
 
-        Returns False if the lease has already ended; what it kept may have been removed. Waits as
+        Returns False if the lease has already ended; its segments may have been removed. Waits as
         `take` does.
         """
         with suppress(OSError), closing(PinFolder(self.directory, make=False)) as folder:

@@ -26,7 +26,7 @@ class ReadOnly:
         refuse(name)
 
     def sync_directory(self) -> None:
-        """Nothing to do: nothing is written."""
+        """Nothing to do: the disk is read-only."""
 
 
 def refuse(name: str) -> NoReturn:

@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class SealedSegment(msgspec.Struct, frozen=True):
-    """What retention needs to know of a segment. `time_max` is microseconds since 1970 UTC."""
+    """The facts about a segment that retention needs. `time_max` is microseconds since 1970 UTC."""
 
     name: str
     first_lsn: int
@@ -62,7 +62,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def last_lsn(self) -> int:
-        """The last LSN that leaves; 0 if nothing does."""
+        """The last LSN that leaves; 0 if none does."""
         return self.leaving[-1].last_lsn if self.leaving else 0
 
 
@@ -213,7 +213,7 @@ def remove_unpinned(
 
     `directory` is the data directory with the readers' pins. Only leases that have not ended at
     `now` (microseconds since 1970 UTC) count; with None all count. Raises OSError, also if the pins
-    cannot be read; then nothing is removed.
+    cannot be read; then no segment is removed.
     """
     with holding_off_pins(directory, now) as lowest:
         names = tuple(segment.name for segment in segments if segment.last_lsn < lowest)

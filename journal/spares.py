@@ -5,8 +5,8 @@ A process holds some unused descriptors in reserve. When the process (EMFILE) or
 delays new connections and never fails a read. `refill` takes them again when possible; until then
 `is_short` says that no new connections should be accepted.
 
-Invariant: only this module retries on EMFILE and ENFILE. It must never know what the other
-descriptors are for.
+Invariant: only this module retries on EMFILE and ENFILE. It must never know the use of the other
+descriptors.
 """
 
 import errno

@@ -2,7 +2,7 @@
 
 Modules:
 
-- `catalogs`: Catalogs: files that say where in a run of blocks something is (ADR 64).
+- `catalogs`: Catalogs: files that index the messages of a run of blocks (ADR 64).
 - `checks`: Checks of an index: by itself, against the journal, and against a fold.
 - `content`: Content by LSN: headers and bodies from the journal or from clusters, and the engine's
   store.

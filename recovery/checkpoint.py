@@ -115,7 +115,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Start the indexer of a data directory and load the state to fold the journal's end into.
 
-    `notice` is called with a sentence about what takes time or went wrong; `wrong` is the result of
+    `notice` is called with a sentence about long work or a fault; `wrong` is the result of
     `suspect`. Raises IndexerFailed if the journal cannot be indexed, and BaseDamaged.
     """
     try:
@@ -147,9 +147,9 @@ def load_checkpoint(
 def _check_beginning(path: Path, disk: Disk, data_id: bytes, *, usable: bool) -> None:
     """Refuse a journal whose first segments are missing without having been removed by retention.
 
-    The base describes what retention removed. A damaged or missing base does not prevent a start if
-    a `usable` index no longer lists the segments: the indexer drops them when retention removes
-    them.
+    The base has the state of the removed segments. A damaged or missing base does not prevent a
+    start if a `usable` index no longer lists the segments: the indexer drops them when retention
+    removes them.
     """
     first = first_lsn_of(disk)
     if first == 1:
@@ -182,8 +182,8 @@ def _first_block(index: Path, data_id: bytes) -> int:
 def _renew(path: Path, disk: Disk, data_id: bytes, why: str, notice: Notice) -> None:
     """Replace the index by an empty one, or by the base if segments left; raises BaseDamaged."""
     first = first_lsn_of(disk)
-    # Check for the base before deleting anything: without it the start is refused and changes
-    # nothing.
+    # Check for the base before deleting anything: without it the start is refused, and the files
+    # stay unchanged.
     if first > 1 and describe(path / BASE, data_id) is None:
         raise BaseDamaged(
             f"the journal begins with event {first}: the segments before {segment_names(disk)[0]} "
@@ -258,7 +258,7 @@ def _catch_up(
             raise IndexerFailed(
                 f"{stuck}. The broker cannot start before the index has caught up, because only "
                 "the index knows where retention carried messages to. Free disk space, or find "
-                "out what the indexer waits for, and start again; nothing was changed",
+                "the reason why the indexer waits, and start again; the data was not changed",
                 index=False,
             ) from stuck
         notice(

@@ -4,7 +4,7 @@ Layout of a directory: `lock` (flock: one broker), `data-id`, `journal/` (the se
 (derived), `last-words` (why the last broker distrusted it), `users.toml`, `control.sock`.
 Everything is read before anything is changed. A start changes only two things: it cuts a torn tail,
 which was never durable, and it rebuilds an index that does not match the journal. Any other damage
-is refused with an error that says what, where and what to do.
+is refused with an error that names the damage, its place and the remedy.
 """
 
 import errno
@@ -46,11 +46,11 @@ INDEX_WAIT_SECONDS: Final = 20.0
 
 
 class RecoveryError(DaybookError):
-    """A data directory cannot be opened; the text says what, where and what to do."""
+    """A data directory cannot be opened; the text names the fault, its place and the remedy."""
 
 
 class Recovered(NamedTuple):
-    """An open journal, the state that it folds to, and what recovery found.
+    """An open journal, the state that it folds to, and the findings of recovery.
 
     `events` is the last LSN of the journal, `indexed` the LSN of the checkpoint.
     """
@@ -192,7 +192,7 @@ def _lock(path: Path, disk: RealDisk) -> DirectoryLock:
 
 
 def _patience(notice: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a callback that reports once what the start waits for, and later refuses to start."""
+    """Return a callback that reports once the reason for waiting, and later refuses to start."""
     begun = monotonic()
     told: list[str] = []
 
@@ -331,11 +331,11 @@ def open_directory(
 ) -> DataDirectory:
     """Lock a data directory (created if it does not exist), and recover its state.
 
-    `indexers` start the indexer: processes, unless given. The directory closes them.
-    `on_journal` is called when the journal is open and nothing is folded yet: the moment to start
-    the journal's writer. `disk_of` makes the disk that the journal is written to (drills have one
-    that notes what is not synced). `notice` is called with a sentence about what takes long or is
-    rebuilt. Raises JournalError and RecoveryError.
+    `indexers` start the indexer: processes, unless given. The directory closes them. `on_journal`
+    is called when the journal is open and not folded yet: the moment to start the journal's writer.
+    `disk_of` makes the disk that the journal is written to (drills have one that records unsynced
+    writes). `notice` is called with a sentence about long work or rebuilt files. Raises
+    JournalError and RecoveryError.
     """
     disk = disk_of(path / JOURNAL)
     indexers = indexers or ProcessIndexers()

@@ -1,7 +1,7 @@
 """Folding blocks of the journal into the state, with the engine's own `apply`.
 
-Used by a start, by `journal verify` and by everything else that needs the state at an LSN. Writes
-nothing.
+Used by a start, by `journal verify` and by everything else that needs the state at an LSN. Only
+reads.
 """
 
 from collections.abc import Iterable, Iterator

@@ -6,7 +6,7 @@ and Python's faulthandler writes the reason there when the process dies by such 
 that finds the index damaged, and survives, writes there too. A broker that was killed from outside,
 or that stopped, leaves no words: each start checks the structure of the tables anyway. Fault model:
 the file may be missing, contain anything, or find no room on the disk; then the check of the
-structure is all there is. Must never know what is done about the words.
+structure is all there is. Must never know the reaction to the words.
 """
 
 import faulthandler

@@ -1,7 +1,7 @@
 """The state of a data directory at any event of its history: for readers, without a lock (ADR 63).
 
 Data flow: the newest sound snapshot that is not behind the event is copied, from the directory or
-its archive, or the base, or nothing if the journal has its first event; the indexer's fold advances
+its archive, or the base, or none if the journal has its first event; the indexer's fold advances
 the copy over all whole blocks; `apply` does the events of the last block up to the event. Works
 while a broker runs on the directory. Writes only to a temporary directory.
 """
@@ -53,7 +53,7 @@ def state_at(
 class Course:
     """States after later and later events, from one temporary index at a path.
 
-    It begins with the nearest state at or before an event. Raises what `state_at` raises.
+    It begins with the nearest state at or before an event. Raises the errors of `state_at`.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ def nearest_state(
     """Put the state from which the fold to an event is shortest into a new index; return its event.
 
     That is the newest sound snapshot up to the event, else the base. Where the first segments left,
-    the base may be later than the event. The result is 0, and no index is made, if all there is to
-    begin with is the first event of the journal. Raises as `state_at`.
+    the base may be later than the event. The result is 0, and no index is made, if the fold begins
+    with the first event of the journal. Raises as `state_at`.
     """
     data_id, first_lsn = data_id_of(disk), first_lsn_of(disk)
     found = restore_nearest(directory / SNAPSHOTS, disk, data_id, lsn, path, note) if lsn else 0
@@ -139,20 +139,20 @@ def checkpoint_in(path: Path, disk: Disk) -> Iterator[tuple[State, IndexStore]]:
 
 
 def _unknown(directory: Path, first_lsn: int, lsn: int, known: int) -> str:
-    """Say why nothing gives the state at an event; `known` is that of a later state, 0 for none."""
+    """Say why there is no state at an event; `known` is the event of a later state, 0 for none."""
     begins = f"the journal in {directory} begins with event {first_lsn}, and"
     if known and lsn >= first_lsn - 1:
         # Retention leaves a base that ends where the journal begins.
         return (
-            f"{begins} the first state that is known is that after event {known}: that is so in a "
-            "fork and after a salvage. Name a moment from there on, or ask the directory that this "
+            f"{begins} the first known state is that after event {known}, as in a fork and "
+            f"after a salvage. Name a moment from there on, or ask the directory that this "
             f"one was made from about event {lsn}"
         )
     exported = range_of(directory)
     if exported:
         return f"{exported}: ask the journal that it was made from"
     return (
-        f"{begins} nothing here knows the state at {lsn}: add --with-archive if the events before "
+        f"{begins} the state at {lsn} is unknown here: add --with-archive if the events before "
         "it were archived"
     )
 

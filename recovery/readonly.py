@@ -33,7 +33,7 @@ def read_state(directory: Path, to_lsn: int | None = None) -> tuple[State, int]:
     """Fold the journal up to `to_lsn` in memory; return the state and its LSN.
 
     Drills hold it against the state of a broker; `recovery.moments.state_at` is quicker and needs
-    less memory. Raises what that raises.
+    less memory. Raises the errors of that.
     """
     disk = journal_disk(directory)
     if first_lsn_of(disk) > 1:

@@ -2,7 +2,7 @@
 
 A broker started on a wrong folder, for example a home directory, would mix its files with the files
 there, and both would share every backup and deletion. So a folder without a journal may contain
-only what can be there before a first start.
+only files that can be there before a first start.
 """
 
 from pathlib import Path
@@ -18,8 +18,9 @@ FIRST: Final = frozenset(
         "lost+found", ".snapshot", ".keep", ".gitkeep",
     }
 )  # fmt: skip
-"""What may be there before the first start: from a first start that was killed, from `daybook init`
-and `daybook user add`, and from file systems."""
+"""The files that may be there before the first start: from a first start that was killed, from
+`daybook init` and `daybook user add`, and from file systems.
+"""
 NAMED_MAX: Final = 3
 
 

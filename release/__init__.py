@@ -1,4 +1,4 @@
-"""What is shipped, and from what: the lock of the dependencies, their licences, and the release.
+"""The contents of a release: the lock of the dependencies, their licences, and the artifacts.
 
 lockfile         reads requirements.lock, and selects what a set of extras and groups needs
 installation     installs the locked dependencies of such a set; used by the Makefile
@@ -11,5 +11,5 @@ artifacts        what is published: wheels, sources, manuals, sums
 vulnerabilities  asks whether locked versions have known vulnerabilities
 
 `lockfile` and `installation` run before anything is installed: they use the standard library alone.
-Nothing here is part of the broker.
+None of this is part of the broker.
 """

@@ -1,10 +1,10 @@
-"""Building what is published: wheels, sources, manuals, the bill of materials, and their sums.
+"""Builds the published files: wheels, sources, manuals, the bill of materials, and their sums.
 
     python -m release.artifacts [--rehearse] FOLDER
 
 Everything is built from the files that git tracks, with the versions of requirements.lock. A
-release needs a clean checkout and a section of CHANGELOG.md. `--rehearse` needs neither; nothing
-that it makes is for others. The compiled wheels are made for each interpreter that is found here.
+release needs a clean checkout and a section of CHANGELOG.md. `--rehearse` needs neither; its output
+must not be published. The compiled wheels are made for each interpreter that is found here.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ SUMS: Final = "SHA256SUMS"
 
 
 class Failed(Exception):
-    """Something could not be built; says what."""
+    """A file could not be built; the text names it."""
 
 
 def run(*command: str | Path, cwd: Path = lockfile.ROOT, compiled: bool = False) -> str:
-    """Run a command and return what it prints; raise Failed with its errors."""
+    """Run a command and return its output; raise Failed with its errors."""
     environment = os.environ | {"DAYBOOK_COMPILE": "1" if compiled else "0"}
     done = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
@@ -87,7 +87,7 @@ def sources(target: Path) -> None:
 
 
 def environment(folder: Path, python: Path) -> Path:
-    """Make an environment with what the compiler needs; return its interpreter."""
+    """Make an environment with the compiler's requirements; return its interpreter."""
     run(python, "-m", "venv", folder)
     made = folder / "bin" / "python"
     command = ("-m", "release.installation", "broker", "compile")
@@ -138,7 +138,7 @@ def build(target: Path, version: str, found: dict[str, Path]) -> None:
         sources(checkout)
         own = environment(work / "own", Path(sys.executable))
         archive = source_archive(own, checkout, target)
-        # Wheels are built from the archive, so what it lacks is missed here and not by others.
+        # Wheels are built from the archive, so a missing file fails the build here.
         with tarfile.open(archive) as opened:
             opened.extractall(work / "unpacked", filter="data")
         (unpacked,) = (work / "unpacked").iterdir()

@@ -2,9 +2,9 @@
 
     python -m release.base 3.11-slim-bookworm@sha256:DIGEST
 
-A tag can name another image tomorrow; a digest is the hash of one. Nothing here knows which digest
-is right: the releaser takes it from the registry, and the notes of the release name it.
-Must use the standard library alone.
+A tag can name another image tomorrow; a digest is the hash of one. This module does not know the
+right digest: the releaser takes it from the registry, and the notes of the release name it. Must
+use the standard library alone.
 """
 
 import re
@@ -16,7 +16,7 @@ PINNED = re.compile(r"[\w.-]+@sha256:[0-9a-f]{64}")
 
 
 def main() -> None:
-    """Refuse what has no digest; with --version print the version of the project."""
+    """Refuse an image without a digest; with --version print the version of the project."""
     (name,) = sys.argv[1:]
     if name == "--version":
         print(lockfile.project()["project"]["version"])

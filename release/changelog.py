@@ -1,4 +1,4 @@
-"""The sections of CHANGELOG.md, and giving what is unreleased its version and date.
+"""The sections of CHANGELOG.md, and the version and date for the unreleased one.
 
 python -m release.changelog 2026-11-26    # "Unreleased" becomes the version of pyproject.toml
 """
@@ -16,7 +16,7 @@ SECTION: Final = re.compile(r"^## \[([^\]]+)\](?: - (\d{4}-\d\d-\d\d))?$", re.MU
 
 
 class Refused(Exception):
-    """The changelog is not as it must be; says what is to be done."""
+    """The changelog is invalid; the text gives the remedy."""
 
 
 def sections(text: str) -> dict[str, tuple[str, str]]:
@@ -48,7 +48,9 @@ def check(text: str, version: str) -> str:
 
 
 def dated(text: str, version: str, day: str) -> str:
-    """Return the page with what is unreleased as a section of its own; raise Refused if not."""
+    """Return the page with the unreleased entries as a section with a version; raise Refused if
+    there are none.
+    """
     found = sections(text)
     if version in found:
         raise Refused(f"CHANGELOG.md has a section [{version}] already: set the next version first")
@@ -58,7 +60,7 @@ def dated(text: str, version: str, day: str) -> str:
 
 
 def main() -> None:
-    """Give what is unreleased the version of pyproject.toml, and the date that is named."""
+    """Give the unreleased entries the version of pyproject.toml, and the given date."""
     version = lockfile.project()["project"]["version"]
     try:
         day = date.fromisoformat(sys.argv[1]).isoformat()

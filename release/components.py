@@ -1,4 +1,4 @@
-"""The bill of materials: what the broker and its extras consist of, as CycloneDX in JSON.
+"""The bill of materials: the components of the broker and its extras, as CycloneDX in JSON.
 
     python -m release.components FOLDER
 

@@ -2,10 +2,10 @@
 
     python -m release.installation all test    # DAYBOOK_LOCK=required|ignored
 
-By default, if the registry of this machine does not have a locked version, that is said, and what
-pyproject.toml allows is installed instead: a version that was withdrawn must not stop everybody's
-work. Files that do not have their hash are never installed and never replaced by others. What is
-shipped is built with DAYBOOK_LOCK=required.
+By default, if the registry of this machine does not have a locked version, that is reported, and a
+version that pyproject.toml allows is installed instead: a withdrawn version must not stop
+everybody's work. Files that do not have their hash are never installed and never replaced by
+others. Releases are built with DAYBOOK_LOCK=required.
 
 Must use the standard library alone.
 """
@@ -36,7 +36,7 @@ Runner = Callable[[Sequence[str]], tuple[int, str]]
 
 
 def run(command: Sequence[str]) -> tuple[int, str]:
-    """Run a command, show what it prints, and return its exit code and its errors."""
+    """Run a command, show its output, and return its exit code and its errors."""
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     sys.stderr.write(done.stderr)
     return done.returncode, done.stderr
@@ -48,12 +48,12 @@ def is_not_served(code: int, errors: str) -> bool:
 
 
 def is_old() -> bool:
-    """Tell whether the pip of this environment is older than what installs quickly."""
+    """Return whether the pip of this environment is too old to install quickly."""
     return tuple(map(int, re.findall(r"\d+", version("pip"))[:2])) < PIP_MIN
 
 
 def install(requirements: Sequence[str], mode: str, runner: Runner = run) -> int:
-    """Install what is required, and what that requires; return the exit code of pip."""
+    """Install requirements and their dependencies; return the exit code of pip."""
     unlocked = [*PIP, *requirements]
     if mode == "ignored":
         return runner(unlocked)[0]
@@ -63,8 +63,8 @@ def install(requirements: Sequence[str], mode: str, runner: Runner = run) -> int
         code, errors = runner([*PIP, "--require-hashes", "--requirement", str(path)])
     if mode != "required" and is_not_served(code, errors):
         print(
-            "requirements.lock has a version that is not to be had (above): what pyproject.toml"
-            " allows is installed instead. `make lock` locks what there is.",
+            "requirements.lock has an unavailable version (above): a version that "
+            "pyproject.toml allows is installed instead. `make lock` locks available versions.",
             file=sys.stderr,
         )
         return runner(unlocked)[0]

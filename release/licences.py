@@ -2,9 +2,9 @@
 
     python -m release.licences [SITE-PACKAGES ...]
 
-Licences are what the installed packages say of themselves: in this environment, and in the folders
-that are named. A package without a licence is an error: it must not be shipped unseen. Packages
-that are never installed on Linux are left out.
+Licences come from the metadata of the installed packages: in this environment, and in the given
+folders. A package without a licence is an error: it must not be shipped unseen. Packages that are
+never installed on Linux are left out.
 """
 
 import re
@@ -41,14 +41,14 @@ SPDX: Final = {
     "PSFL": "PSF-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
-"""SPDX names for what older metadata calls licences. Those that say BSD have 3 clauses."""
+"""SPDX names for the licences of older metadata. Those that say BSD have 3 clauses."""
 OF_PACKAGE: Final = {"python-dateutil": "Apache-2.0 OR BSD-3-Clause"}
 """Licences of packages whose metadata says that there are two, and not which."""
 TEXTS: Final = {
     "Apache-2.0": "Apache License Version 2.0, January 2004",
     "MIT": "Permission is hereby granted, free of charge, to any person obtaining a copy",
 }
-"""What is in the texts of licences, for packages that only have the text."""
+"""Phrases in the texts of licences, for packages that only have the text."""
 
 
 class Licence(NamedTuple):

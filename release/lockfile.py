@@ -5,7 +5,8 @@ requires each package; that is the graph by which the parts are selected. A part
 is needed, because the graph does not tell extras of packages apart. If it held less, pip would
 refuse to install it, because every package must have a hash.
 
-    python -m release.lockfile broker sql    # prints what the broker with the extra `sql` needs
+    python -m release.lockfile broker sql    # prints the requirements of the broker with the extra
+    `sql`
 
 Must use the standard library alone.
 """
@@ -20,7 +21,7 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = ROOT / "requirements.lock"
 BROKER: Final = "broker"
-"""The set of what the broker itself needs, beside those of extras and of groups."""
+"""The set of the broker's own requirements, beside those of extras and of groups."""
 
 PIN = re.compile(r"^([a-z0-9-]+)==([^ ;]+)(?: ; (.+?))? \\$")
 HASH = re.compile(r"^    --hash=(sha256:[0-9a-f]{64})(?: \\)?$")
@@ -61,7 +62,7 @@ def name_of(requirement: str) -> str:
 
 
 def parse(text: str) -> list[Locked]:
-    """Return what a lock pins; raise Malformed for anything that is not part of a lock."""
+    """Return the pins of a lock; raise Malformed for an invalid line."""
     found: list[Locked] = []
     for number, line in enumerate(text.splitlines(), 1):
         if pin := PIN.match(line):
@@ -73,19 +74,19 @@ def parse(text: str) -> list[Locked]:
                 required_by = (*found[-1].required_by, reason[1])
                 found[-1] = found[-1]._replace(required_by=required_by)
         elif line and not line.startswith("#"):
-            raise Malformed(f"line {number} is no part of a lock: {line}; run `make lock`")
+            raise Malformed(f"line {number} is not part of a lock: {line}; run `make lock`")
     return found
 
 
 def read(path: Path = LOCK) -> list[Locked]:
-    """Return what the lock of the project pins."""
+    """Return the pins of the project's lock."""
     return parse(path.read_text("utf-8"))
 
 
 def sets(of: dict[str, Any]) -> dict[str, list[str]]:
     """Return the requirements of each set by its name: the broker, each extra, each group.
 
-    What a set includes is replaced by its requirements. An extra includes the broker.
+    The includes of a set are replaced by their requirements. An extra includes the broker.
     """
     own = normal(of["project"]["name"])
     extras: dict[str, list[str]] = of["project"]["optional-dependencies"]

@@ -3,9 +3,9 @@
     python -m release.vulnerabilities    # exit code 1: there are some
 
 The answer needs a service on the network. If none can be reached, or if it knows none of the
-packages, that is said, and the exit code is 0: not knowing is not a finding. A package that a
-service does not know is named, too. Any other failure of pip-audit is a failure (exit code 2).
-Vulnerabilities that do not concern Daybook are listed in pyproject.toml with the reason:
+packages, that is reported, and the exit code is 0: a missing answer is not a finding. A package
+that a service does not know is named, too. Any other failure of pip-audit is a failure (exit code
+2). Vulnerabilities that do not concern Daybook are listed in pyproject.toml with the reason:
 
     [tool.daybook.accepted-vulnerabilities]
     "GHSA-xxxx" = "why it does no harm here"
@@ -32,7 +32,7 @@ UNREACHABLE: Final = re.compile(
     r"ConnectionError|ConnectTimeout|ReadTimeout|ProxyError|SSLError|NameResolutionError"
     r"|Could not connect to|Tips: your network may be blocking this service"
 )
-"""What pip-audit says when it did not reach the service."""
+"""The output of pip-audit when it did not reach the service."""
 
 
 class Failed(Exception):
@@ -40,7 +40,7 @@ class Failed(Exception):
 
 
 class Answer(NamedTuple):
-    """What a service said of the packages."""
+    """The answer of a service about the packages."""
 
     audited: list[str]
     unknown: list[str]
@@ -60,7 +60,7 @@ def layers(locked: Iterable[Locked]) -> list[list[Locked]]:
 
 
 def read(report: str, accepted: Iterable[str]) -> Answer:
-    """Return what a report of pip-audit says; raise ValueError if it is none."""
+    """Parse a report of pip-audit; raise ValueError if it is not one."""
     audited, unknown, findings = [], [], []
     packages: list[dict[str, Any]] = json.loads(report)["dependencies"]
     for each in packages:
@@ -77,7 +77,7 @@ def read(report: str, accepted: Iterable[str]) -> Answer:
 
 
 def run(command: Sequence[str]) -> tuple[str, str]:
-    """Run a command; return what it prints, and its errors."""
+    """Run a command; return its output and its errors."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout, done.stderr
 
@@ -108,7 +108,7 @@ def ask(service: str, accepted: Iterable[str], runner: Runner = run) -> Answer |
 
 
 def judged(answer: Answer) -> int:
-    """Print what was found; return the exit code."""
+    """Print the findings; return the exit code."""
     for finding in answer.findings:
         print(finding)
     if answer.unknown:

@@ -1,4 +1,4 @@
-"""What a configuration asks the engine for: the commands that put it in force, in order.
+"""The commands that put a configuration in force in the engine, in order.
 
 Must never know how commands are executed.
 """
@@ -17,7 +17,7 @@ from daybook.server.configuration.config import Config
 
 
 def commands(config: Config) -> Iterator[Command]:
-    """Return the commands; what exists already is refused, and that is no error."""
+    """Return the commands; the engine refuses objects that exist already, which is not an error."""
     syntax = config.wildcards.syntax.text
     yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
     for address in config.addresses:

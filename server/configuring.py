@@ -1,8 +1,8 @@
 """Putting a configuration in force: its commands, one after the other, each durable before the
 next.
 
-Only one configuration at a time: a second reload waits for the first, and then applies what is in
-force by then. Must never know where a configuration comes from.
+Only one configuration at a time: a second reload waits for the first, and then applies the values
+in force by then. Must never know where a configuration comes from.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ log = logs.logger("configuration")
 
 
 class StartError(DaybookError):
-    """The broker cannot start; the text says why and what to do."""
+    """The broker cannot start; the text gives the reason and the remedy."""
 
 
 class Configuring:
@@ -40,7 +40,7 @@ class Configuring:
 
     async def apply(self, current: Callable[[], Config]) -> None:
         """Apply the current configuration. Raises StartError if a part of it is refused; the parts
-        after that are not applied, so nothing is deleted then."""
+        after that are not applied, so no object is deleted then."""
         async with self._lock:
             config = current()
             found = settings.warnings(config.address_settings, config.wildcards.syntax)
@@ -72,7 +72,7 @@ class Configuring:
                 raise StartError(f"the configuration cannot be put in force: {result.text}")
 
     def _close_on_removed_hosts(self, config: Config) -> None:
-        """Close the connections to virtual hosts that the configuration lists no more."""
+        """Close the connections to virtual hosts that are no longer configured."""
         known = all_names(config.virtual_hosts)
         for connection in list(self._hub.broker.state.connections.values()):
             if connection.host not in known:

@@ -3,8 +3,8 @@
 In order: the stop is decided and becomes durable, connections are closed, the writer ends, the
 index is finished if that is quick, the indexer ends. Fault model: the disk may be full, then the
 stop retries for a moment; writer and indexer may hang, then they are killed when most of the time
-for a stop is over (the guard ends the rest). Killing them is always safe: nothing that is not
-durable was confirmed to a client.
+for a stop is over (the guard ends the rest). Killing them is always safe: no event was confirmed to
+a client before it was durable.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Ending:
             await self._finish_index()
         await self._signing.finish(self._seconds_left() if self.has_stopped else 0.0)
         self._indexing.close()
-        # The process ends: the collector need not look through all that it still has.
+        # The process ends, so garbage collection is not needed.
         gc.freeze()
         if self.has_stopped:
             return True
@@ -107,7 +107,7 @@ class Ending:
                 await asyncio.wait_for(stopped.wait(), STEP_SECONDS)
 
     async def _finish_index(self) -> None:
-        """Finish the index if that is quick, so that the next start has nothing to fold."""
+        """Finish the index if that is quick, so that the next start need not fold."""
         give_up = time.monotonic() + min(INDEX_SECONDS, self._seconds_left())
         while not self._indexing.hurry() and time.monotonic() < give_up:
             await asyncio.sleep(STEP_SECONDS / 10)

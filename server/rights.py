@@ -1,8 +1,8 @@
 """Puts the permissions of the configuration in force for the users of a broker.
 
 Data flow: rules (configuration) and roles (users file) become one `Permissions` at the start and at
-each reload. Connections that consume what their user may not consume any more are closed, a slice
-at a time. Must never know how a permission is checked.
+each reload. Connections with consumers that their user may not have any more are closed, a slice at
+a time. Must never know how a permission is checked.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Rights:
         self._hub.broker.permit(self.permissions)
 
     async def close_forbidden(self) -> None:
-        """Close connections that consume what their user may not consume any more."""
+        """Close connections with consumers that their user may not have any more."""
         hub, permissions = self._hub, self.permissions
         closed = 0
         left = list(hub.broker.state.consumers)
@@ -69,7 +69,7 @@ class Rights:
             del left[:SLICE]
             await asyncio.sleep(0)
         if permissions is self.permissions:
-            # What they give back reaches nobody who may not have it.
+            # Their returned messages reach only permitted consumers.
             hub.broker.let_wildcards_follow()
         if closed:
             log.info("closed connections without the permission to consume", connections=closed)

@@ -2,8 +2,8 @@
 
 Start: lock, recover, `BrokerStarted`, settings and addresses of the configuration, listen, `ready`.
 Stop on SIGTERM or SIGINT: no more reading, everything decided becomes durable, `BrokerStopped`, a
-mark, close. A failed write or sync ends the process at once, with the reason in the log: nothing
-that is not on disk is ever confirmed.
+mark, close. A failed write or sync ends the process at once, with the reason in the log: events are
+confirmed only after they are on disk.
 """
 
 import asyncio
@@ -82,8 +82,8 @@ SLOW_DISK_SECONDS: Final = 10.0
 """How long a block may wait for the disk before that is logged."""
 
 NOT_DURABLE: Final = (
-    "nothing becomes durable: the process that writes the journal, or its disk, does not answer; "
-    "receipts wait, and senders are held"
+    "events do not become durable: the process that writes the journal, or its disk, does not "
+    "answer; receipts wait, and senders are held"
 )
 
 FAILED: Final = 1
@@ -240,7 +240,7 @@ class Service:
         )
 
     async def _start(self) -> None:
-        # Bind before the start is decided, so that a port in use leaves nothing in the journal.
+        # Bind before the start is decided, so that a port in use leaves no event in the journal.
         await self._bind()
         # Onlookers are served during the start too.
         for acceptor in self._acceptors:
@@ -362,7 +362,7 @@ class Service:
         self.indexing.tick(time.monotonic_ns() // 1000)
 
     def _judge_writer(self) -> None:
-        """Log once that nothing becomes durable, and when it does again."""
+        """Log once that events do not become durable, and when they do again."""
         now = time.monotonic()
         since = self.hub.outbox.waiting_since
         if since != self._waiting[0]:
@@ -395,18 +395,18 @@ class Service:
         self._stop.set()
 
     def _what_is_given_up(self) -> str:
-        """Return what is lost if the stop is broken off; called in another thread."""
+        """Return the loss if the stop is interrupted; called in another thread."""
         durable, decided = self.hub.outbox.durable_lsn, self.broker.lsn
         if self.disk.full_because and durable < decided:
             return f"its disk is full: {self.disk.full_because}"
         if durable >= decided:
-            return "everything is durable; something does not end: see what hangs"
+            return "all events are durable, but a part of the broker does not end: see what hangs"
         return (
             f"events {durable + 1} to {decided} are not durable, and were not confirmed to any "
             "client: the process that writes the journal, or its disk, does not answer"
         )
 
-    # ---- what happens while serving
+    # ---- events while serving
 
     def _failed(self, error: Exception) -> None:
         log.error("the journal failed, the broker stops", why=str(error))
@@ -419,7 +419,7 @@ class Service:
                 "the index could not be finished; the next start sees to it", why=str(error)
             )
             return
-        log.error("the index failed, the broker stops; nothing is lost", why=str(error))
+        log.error("the index failed, the broker stops; no messages are lost", why=str(error))
         self._give_up(error)
 
     def _unreadable(self, error: StoreError) -> None:
@@ -461,7 +461,7 @@ class Service:
         if isinstance(error, StoreError):
             self._unreadable(error)
         elif self.hub.failure is None:
-            log.error("a bug of Daybook, the broker stops; nothing is lost", exc_info=error)
+            log.error("a bug of Daybook, the broker stops; no messages are lost", exc_info=error)
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:

@@ -43,7 +43,7 @@ class OldAcks(Scenario):
 
 
 class FanOut(Scenario):
-    """SENDs to 500 subscribers that take nothing"""
+    """SENDs to 500 subscribers that do not read"""
 
     subscriptions = 500
     messages = 900
@@ -66,7 +66,7 @@ class FanOut(Scenario):
 
 
 class WidestFanOut(FanOut):
-    """SENDs to 10,000 subscribers that take nothing, as many as one user may have"""
+    """SENDs to 10,000 subscribers that do not read, as many as one user may have"""
 
     subscriptions = 10_000
     messages = 40
@@ -117,7 +117,7 @@ class TemporaryQueue(Scenario):
     """the owner of a temporary queue with 20,000 messages leaves"""
 
     def prepare(self) -> None:
-        """Subscribe and take nothing; others send."""
+        """Subscribe and do not read; others send."""
         self.peer.do("SUBSCRIBE\nid:1\ndestination:/topic/temporary\nack:client\ncredit:0,1\n\n")
         self.fill("/topic/temporary", 20_000 * self.scale)
 
@@ -213,7 +213,7 @@ class Nacks(Scenario):
         self.names = self.in_flight(2000, "client-individual")
 
     def attack(self) -> None:
-        """Nack and get again, until nothing comes any more."""
+        """Nack and get again, until no message comes any more."""
         for _ in range(3 * self.scale):
             self.peer.put("".join(f"NACK\nid:{name}\n\n\0" for name in self.names).encode())
             self.names = self.peer.take(len(self.names))
@@ -293,7 +293,7 @@ class Deaf(Scenario):
     """100 subscribers that never read are sent 4 MB each, and vanish"""
 
     def prepare(self) -> None:
-        """Subscribe with each, and read nothing from then on."""
+        """Subscribe with each, and stop reading."""
         self.peers = [Peer(self.port) for _ in range(100 * self.scale)]
         for peer in self.peers:
             peer.do("SUBSCRIBE\nid:1\ndestination:/topic/deaf\n\n")
@@ -311,7 +311,7 @@ class OpenTransactions(Scenario):
     """six connections with transactions as large as may be, which vanish"""
 
     def attack(self) -> None:
-        """Send and commit nothing."""
+        """Send without a commit."""
         body = "x" * 20_000
         for _ in range(self.scale):
             peers = [Peer(self.port) for _ in range(6)]
@@ -329,7 +329,7 @@ class Expiry(Scenario):
     """10,000 messages expire at once"""
 
     def prepare(self) -> None:
-        """Send what expires in a moment."""
+        """Send messages that expire soon."""
         self.soon = int(time.time() * 1000) + 8000 * self.scale
         self.fill("/queue/expiring", 10_000 * self.scale, f"expires:{self.soon}\n")
 
@@ -377,7 +377,7 @@ class Backlog(Scenario):
     """a backlog that leaves memory as fast as it grows"""
 
     def attack(self) -> None:
-        """Send to a queue that nobody reads."""
+        """Send to a queue without consumers."""
         self.fill("/queue/backlog", 30_000 * self.scale)
 
 

@@ -26,7 +26,7 @@ class Selectors(Scenario):
         self.fill("/queue/selected", self.messages * self.scale, LONG_HEADERS)
 
     def attack(self) -> None:
-        """Subscribe, and look for what is not there for some seconds."""
+        """Subscribe, and search for missing messages for some seconds."""
         for number in range(self.consumers):
             self.peer.put(
                 f"SUBSCRIBE\nid:{number}\ndestination:/queue/selected\nack:client\n"

@@ -91,7 +91,7 @@ class DueAtOnce(Scenario):
     """20,000 scheduled messages become due at once"""
 
     def prepare(self) -> None:
-        """Send what is due in a moment."""
+        """Send messages that are due soon."""
         self.due = int(time.time() * 1000) + 15_000 * self.scale
         self.fill("/queue/scheduled", 20_000 * self.scale, f"AMQ_SCHEDULED_TIME:{self.due}\n")
 

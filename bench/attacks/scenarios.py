@@ -1,4 +1,4 @@
-"""What attacks have in common: a peer that does not wait, and what an attack is made of.
+"""The common parts of attacks: a peer that does not wait, and the steps of an attack.
 
 Must never know a single attack.
 """
@@ -25,7 +25,7 @@ class Peer:
     """A connection that writes as much as it can and reads whatever comes."""
 
     def __init__(self, port: int, version: str = "1.2") -> None:
-        """Connect and log in as guest; version 1.0 is what a client without the header speaks."""
+        """Connect and log in as guest; a client without the header speaks version 1.0."""
         self._socket: Final = socket.create_connection(("127.0.0.1", port), timeout=STALL_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
@@ -33,7 +33,7 @@ class Peer:
         self.ask(f"CONNECT\n{accept}\n\0".encode(), b"CONNECTED\n")
 
     def ask(self, data: bytes, until: bytes) -> bytes:
-        """Send bytes, and read until the answers contain something; returns what came."""
+        """Send bytes, and read until the answers contain something; returns the answers."""
         found = [self._rest]
         tail = self._rest
         view = memoryview(data)
@@ -63,11 +63,11 @@ class Peer:
         return self.ask(f"{command}\nreceipt:{name}\n{rest}\0".encode(), f":{name}\n".encode())
 
     def put(self, data: bytes) -> None:
-        """Send bytes and read nothing."""
+        """Send bytes and do not read."""
         self._socket.sendall(data)
 
     def take(self, messages: int) -> list[str]:
-        """Read until so many messages came; returns what acknowledges each."""
+        """Read until so many messages came; returns the acknowledgement of each."""
         found: list[str] = []
         rest = self._rest
         while len(found) < messages:
@@ -95,7 +95,7 @@ def sends(destination: str, count: int, headers: str = "") -> bytes:
 
 
 class Scenario:
-    """One attack. `data` is the data directory, for what administrators do."""
+    """One attack. `data` is the data directory, for commands of administrators."""
 
     def __init__(self, port: int, data: Path, scale: int) -> None:
         self.port = port
@@ -106,20 +106,24 @@ class Scenario:
     version: str = "1.2"
 
     def prepare(self) -> None:
-        """Make what the attack needs."""
+        """Prepare the attack."""
 
     def approach(self) -> None:
-        """Wait for the moment of the attack, if it has one; nobody is measured meanwhile."""
+        """Wait for the moment of the attack, if it has one; there are no measurements meanwhile."""
 
     def attack(self) -> None:
-        """Do what others must not notice; returns when the broker is done with it."""
+        """Carry out the attack, which others must not notice; returns when the broker has handled
+        it.
+        """
         raise NotImplementedError
 
     def wait_for(self, moment_ms: int) -> None:
         """Wait for a time in milliseconds since 1970. Raises LoadError if it has passed."""
         left = moment_ms / 1000 - time.time()
         if left < 0:
-            raise LoadError(f"prepared {-left:.1f} s too late for what happens by itself")
+            raise LoadError(
+                f"prepared {-left:.1f} s too late for the events that happen by themselves"
+            )
         time.sleep(left)
 
     def fill(self, destination: str, count: int, headers: str = "") -> None:

@@ -20,7 +20,8 @@ from bench.load.wire import Endpoint
 
 _CREATE_S: Final = 60.0
 _MESSAGE_HEAD_BYTES: Final = 400
-"""What a MESSAGE frame has besides its body, rounded up: `consumer-window-size` counts bytes."""
+"""The bytes of a MESSAGE frame besides its body, rounded up: `consumer-window-size` counts bytes.
+"""
 _ACCEPTOR: Final = re.compile(r'(<acceptor name="artemis">tcp://127\.0\.0\.1:\d+\?)[^<]*')
 _STOMP: Final = (
     "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576;useEpoll=true;"
@@ -81,7 +82,7 @@ class ArtemisTarget:
         file.write_text(self._changed(file.read_text("utf-8")), "utf-8")
 
     def _changed(self, text: str) -> str:
-        """Return the broker.xml of `artemis create` with what the benchmark changes."""
+        """Return the broker.xml of `artemis create` with the changes of the benchmark."""
         tuned = _BUFFER_TIMEOUT.search(text)
         self._buffer_timeout_ns = self._buffer_timeout_ns or (tuned[2] if tuned else "")
         for pattern, after in (
@@ -98,7 +99,7 @@ class ArtemisTarget:
         return text
 
     def _describe(self, running: Running) -> None:
-        """Make the note of what this Artemis is; it names its journal when it starts."""
+        """Make the note about this Artemis; it names its journal when it starts."""
         journal = "NIO"
         if running.has_said(b"AMQ221012"):
             journal = "ASYNCIO"

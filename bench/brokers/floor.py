@@ -1,11 +1,10 @@
 """The floor: the barest asyncio broker that parses, group-commits to disk and delivers.
 
-It is no broker anybody could use. It has no acknowledgement state, recovery, limits, errors,
-transactions, heart-beats or journal format. It parses whole STOMP headers and content lengths,
-for a broker that cannot has nothing to deliver, and it keeps the one promise that costs: a RECEIPT
-or a MESSAGE leaves after the fdatasync of the block that holds the message. What it reaches is
-about as much as one Python process on the machine can reach, and a broker with features is
-measured as a fraction of it.
+It is not a usable broker. It has no acknowledgement state, recovery, limits, errors, transactions,
+heart-beats or journal format. It parses whole STOMP headers and content lengths, because a broker
+without them cannot deliver, and it keeps the one promise that costs: a RECEIPT or a MESSAGE leaves
+after the fdatasync of the block that holds the message. Its rate is about the limit of one Python
+process on the machine, and a broker with features is measured as a fraction of it.
 
 Fault model: none. An error of the disk ends the process.
 """
@@ -74,7 +73,7 @@ class Commit:
         self._wake.release()
 
     def _write_blocks(self) -> None:
-        """Write and sync blocks for ever; runs on the writer's thread."""
+        """Write and sync blocks without end; runs on the writer's thread."""
         while True:
             self._wake.acquire()
             parts, output = self._blocks.popleft()

@@ -1,4 +1,4 @@
-"""What the processes of a broker take in memory, as the kernel counts it."""
+"""The memory of the processes of a broker, as the kernel counts it."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Memory:
 
 
 def process_name(folder: Path, before: Mapping[str, object]) -> str:
-    """What a process is; the broker comes first, because it started the others."""
+    """The kind of a process; the broker comes first, because it started the others."""
     is_indexer = "daybook.paging.indexer.indexer" in _read(folder / "cmdline")
     return "indexer" if is_indexer else ("writer" if "broker" in before else "broker")
 

@@ -64,7 +64,7 @@ class ActivemqTarget:
         return INSTALL
 
     def start(self, directory: Path) -> Running:
-        """Start a broker configured by a URI: one STOMP connector, nothing else."""
+        """Start a broker configured by a URI: only one STOMP connector."""
         port = free_port()
         broker = (
             f"broker:(stomp://127.0.0.1:{port})?persistent=true&useJmx=false"

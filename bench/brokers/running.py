@@ -34,10 +34,10 @@ class Target(Protocol):
 
     name: str
     note: str
-    """What the report has to say about its set-up, as far as it is known yet; "" if nothing."""
+    """The report's notes about its set-up, as far as known yet, perhaps ""."""
 
     def missing(self) -> str:
-        """Return what has to be done before this target can run; "" if nothing."""
+        """Return the steps needed before this target can run, "" for none."""
 
     def start(self, directory: Path) -> "Running":
         """Start with fresh data below `directory`; raises TargetError."""
@@ -154,6 +154,6 @@ class Running:
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    # There is nobody to signal when every process of the group has ended already.
+    # When every process of the group has ended already, there is no process to signal.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)

@@ -12,8 +12,8 @@ from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
 from bench.brokers.running import Running, Target, TargetError, free_port
 from bench.load.wire import Endpoint
 
-# Links are not followed: a folder that holds a link to bench/ and nothing else of the checkout is
-# how an installed, compiled Daybook is measured instead of the sources (`make bench COMPILE=1`).
+# Links are not followed: a folder with only a link to bench/ measures an installed, compiled
+# Daybook instead of the sources (`make bench COMPILE=1`).
 _ROOT: Final = Path(__file__).absolute().parents[2]
 
 
@@ -62,7 +62,7 @@ class DaybookTarget:
         self._python = str(Path(found).absolute()) if found is not None else python
 
     def missing(self) -> str:
-        """Say so if there is no `daybook serve` to start."""
+        """Report if there is no `daybook serve` to start."""
         if self._python is not None:
             if not shutil.which(self._python):
                 return f"there is no interpreter {self._python}"
@@ -74,7 +74,9 @@ class DaybookTarget:
 
     @property
     def _command(self) -> list[str]:
-        """What runs `daybook`: of another version, its script, whatever its modules are called."""
+        """The command that runs `daybook`: of another version its script, because its modules may
+        have other names.
+        """
         if self._python is None:
             return [sys.executable, "-m", "daybook"]
         return [str(Path(self._python).with_name("daybook"))]

@@ -45,7 +45,7 @@ class Child:
             raise self._ended() from error
 
     def answer(self) -> dict[str, Any]:
-        """Wait for the next answer. Raises LoadError if it says what is wrong."""
+        """Wait for the next answer. Raises LoadError if it reports a fault."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:

@@ -3,7 +3,7 @@
 Frames are built before the clock starts and all have the same length, so that a producer sends
 slices of one buffer and does no work per message. A body names its producer and its sequence number
 and has a checksum of its own text: the receiver can prove, after the clock has stopped, that it is
-intact, without knowing what was sent.
+intact, without knowing the sent messages.
 
 This module must never know a socket or a broker.
 """

@@ -4,9 +4,9 @@ A round: SEND with a receipt to a queue of its own, wait for the RECEIPT and for
 with a receipt, wait for that. Measured is the time from the SEND until both answers have come, in
 milliseconds. Each message must come once, whole and not flagged as redelivered. The client is a
 process, so that an attacker in this process takes no time of its interpreter; between two rounds it
-rests, so that it is no load itself.
+rests, so that it is not a load itself.
 
-It is used by the tests of attacks and by the benchmark of them. Must never know what the attack is.
+It is used by the tests of attacks and by the benchmark of them. Must never know the attack.
 """
 
 import json

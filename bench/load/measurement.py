@@ -1,7 +1,7 @@
 """One measurement: which workers run, when their clock starts, and whether to believe them.
 
 Fault model: a worker that dies, a broker that stalls and a run that takes too long all end the
-measurement with a LoadError that says what was being waited for; no worker outlives it.
+measurement with a LoadError that names the missing answer; no worker outlives it.
 """
 
 import multiprocessing
@@ -54,10 +54,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """What one measurement found. Processor times are microseconds for each message.
+    """The results of one measurement. Processor times are microseconds for each message.
 
     `neighbours` is the share of all cores' time that the busy neighbours used, and `others` the
-    share that nobody accounts for: what disturbed the measurement.
+    unaccounted share, which disturbed the measurement.
     """
 
     mode: str
@@ -74,7 +74,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broker(Protocol):
-    """What a measurement needs to know of the broker it measures."""
+    """The facts about a broker that a measurement needs."""
 
     endpoint: Endpoint
 
@@ -104,7 +104,7 @@ def measure(
 ) -> Measurement:
     """Run one mode against `broker`, on the empty queue named `queue`.
 
-    `neighbours_cpu_s` returns the processor seconds of what runs beside it on purpose. Raises
+    `neighbours_cpu_s` returns the processor seconds of the deliberate neighbours. Raises
     LoadError if anything that the broker said or delivered was wrong.
     """
     load = _Load(mode, broker, queue, plan, neighbours_cpu_s)

@@ -1,12 +1,13 @@
-"""Steady traffic of every kind, and a ledger that is judged by nobody but its clients.
+"""Steady traffic of every kind, and a ledger that only its clients judge.
 
 A producer and a consumer, in one thread, by turns that never wait. Each kind of message has a
 queue that it is sent to and one that it arrives in: most are taken at once, some wait a while or
 for hours, some expire, some are refused until they are dead letters. Bodies are a function of kind
 and number, so that each that arrives is compared whole.
 
-Fault model: the broker may be killed between two turns (`cut`). What had no receipt then may or
-may not exist, and is never sent again; acknowledgements without a receipt may or may not count.
+Fault model: the broker may be killed between two turns (`cut`). A message without a receipt then
+may or may not exist, and is never sent again; acknowledgements without a receipt may or may not
+count.
 """
 
 import os
@@ -44,7 +45,7 @@ _SUBSCRIPTION: Final = re.compile(rb"\nsubscription:(\d+)")
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one kind of message. Times are simulated minutes.
+    """The course of one kind of message. Times are simulated minutes.
 
     Of a thousand messages `share` are of this kind. They arrive in `arrives`, and are acknowledged
     when they are `keep` old. With `refused` they are refused where they were sent to, until they
@@ -70,7 +71,7 @@ KINDS: Final = (
 
 
 class Stream:
-    """The messages of one kind: how many there are, and what clients know of each."""
+    """The messages of one kind: their number, and the clients' knowledge of each."""
 
     def __init__(self, number: int, kind: Kind) -> None:
         self.number: Final = number
@@ -82,7 +83,7 @@ class Stream:
         self._dead: Final[set[int]] = set()
 
     def begin(self) -> None:
-        """Another life of the broker: what was not settled for sure may come again."""
+        """Another life of the broker: messages that were not surely settled may come again."""
         self._newest = -1
         self._dead.clear()
 
@@ -130,7 +131,7 @@ class Traffic:
         self._acks: Final[deque[tuple[int, list[tuple[int, int]]]]] = deque()
         self._serial = 0
         self._moved = 0.0
-        # Always readable: with it a wire gives what there is, and never waits.
+        # Always readable: with it a wire returns its input, and never waits.
         self._always: Final = os.eventfd(1)
         self._producer: Wire | None = None
         self._consumer: Wire | None = None
@@ -161,7 +162,7 @@ class Traffic:
         self._consumer.put("".join(frames).encode())
 
     def cut(self) -> None:
-        """The broker was killed: what waits for a receipt gets none."""
+        """The broker was killed: messages that wait for a receipt get none."""
         for wire in (self._producer, self._consumer):
             if wire is not None:
                 wire.close()
@@ -183,12 +184,12 @@ class Traffic:
     # ---- sending
 
     def add_due(self, messages: float) -> None:
-        """So many more messages are to be sent."""
+        """Plan so many more messages."""
         for stream in self.streams:
             stream.due += messages * stream.kind.share / 1000
 
     def turn(self, now_us: int) -> None:
-        """Send what is due, and take what came. `now_us` is the broker's time.
+        """Send due messages, and take deliveries. `now_us` is the broker's time.
 
         Raises LoadError when the broker does wrong, stalls or closes a connection.
         """
@@ -309,7 +310,7 @@ class Traffic:
         return not (self._sends or self._acks or any(stream.missing() for stream in self.streams))
 
     def check_settled(self) -> None:
-        """Raise LoadError, saying what is lost, unless everything is settled."""
+        """Raise LoadError with the lost messages, unless all are settled."""
         for stream in self.streams:
             missing = stream.missing()
             if missing:

@@ -4,8 +4,8 @@ The wire hands out received bytes in blocks that end at a frame's end and leaves
 to its user: the cost per message is what the benchmark has to keep small. It never blocks on
 sending while the broker may be blocked on sending to us.
 
-Fault model: a broker that goes silent is reported after `stall_s` seconds with what was being
-waited for; a broker that closes the connection or sends an ERROR frame is reported at once.
+Fault model: a broker that goes silent is reported after `stall_s` seconds with the name of the
+missing answer; a broker that closes the connection or sends an ERROR frame is reported at once.
 """
 
 import select
@@ -37,7 +37,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Wire:
-    """A non-blocking connection that receives whole frames and queues what it cannot send."""
+    """A non-blocking connection that receives whole frames and queues unsent bytes."""
 
     __slots__ = ("_buffer", "_label", "_poll", "_rest", "_socket", "_stall_ms", "_unsent", "_view")
 
@@ -77,11 +77,11 @@ class Wire:
         self._socket.close()
 
     def watch(self, descriptor: int) -> None:
-        """Let `receive` return early, with nothing, while `descriptor` is readable."""
+        """Let `receive` return early, without a frame, while `descriptor` is readable."""
         self._poll.register(descriptor, select.POLLIN)
 
     def send_part(self, view: memoryview) -> int:
-        """Send what fits now and return how many bytes that was; only for when `put` is unused."""
+        """Send as many bytes as fit now and return their number; only for when `put` is unused."""
         try:
             return self._socket.send(view)
         except BlockingIOError:
@@ -90,7 +90,7 @@ class Wire:
             raise LoadError(f"{self._label}: sending failed: {error}") from error
 
     def put(self, data: bytes) -> None:
-        """Send `data`, keeping what does not fit for the next `put` or `receive`."""
+        """Send `data`, keeping the rest for the next `put` or `receive`."""
         data = self._unsent + data if self._unsent else data
         self._unsent = data[self.send_part(memoryview(data)) :]
 

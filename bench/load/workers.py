@@ -1,9 +1,8 @@
 """The loops of the load generator: each runs in a process of its own.
 
-While the clock runs a loop does only what the protocol demands, in bulk: it counts NULs, cuts out
-ack ids and keeps what it received. What it received is verified after its clock has stopped. The
-processor time that a loop used is reported, so that anybody can see whether the generator was
-the bottleneck.
+While the clock runs a loop only follows the protocol, in bulk: it counts NULs, cuts out ack ids and
+keeps the received bytes. They are verified after its clock has stopped. The processor time that a
+loop used is reported, so that anybody can see whether the generator was the bottleneck.
 """
 
 import os
@@ -27,7 +26,7 @@ _MEETING_S: Final = 600.0
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What one worker has to do."""
+    """The job of one worker."""
 
     endpoint: Endpoint
     destination: str
@@ -42,7 +41,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one worker did: times are monotonic seconds, comparable between processes."""
+    """The result of one worker: times are monotonic seconds, comparable between processes."""
 
     started: float
     ended: float
@@ -176,7 +175,7 @@ def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
 
 
 def receive_all(wire: Wire, tally: Tally) -> list[bytes]:
-    """Acknowledge what arrives until the tally is complete; return the blocks as they came."""
+    """Acknowledge messages until the tally is complete; return the received blocks."""
     blocks: list[bytes] = []
     left = tally.left()
 
@@ -198,7 +197,7 @@ def receive_all(wire: Wire, tally: Tally) -> list[bytes]:
 def ack_ids(block: bytes) -> list[bytes]:
     """Return the value of every `ack` header in a block of MESSAGE frames, still escaped.
 
-    An ACK frame repeats the escaped text, so nothing has to be unescaped.
+    An ACK frame repeats the escaped text, so unescaping is not needed.
     """
     parts = block.split(b"\nack:")
     del parts[0]
@@ -267,13 +266,13 @@ def check_empty(endpoint: Endpoint, destination: str, stall_s: float) -> None:
 def run_worker(
     work: Callable[[Task, Callable[[], None]], Outcome], task: Task, channel: Connection
 ) -> None:
-    """Run one loop in this process and report its outcome, or what went wrong.
+    """Run one loop in this process and report its outcome, or the error.
 
     The loop calls `meet` twice, to wait for all the others: before its clock starts, and before
-    it verifies, so that nobody verifies while another one is still being timed.
+    it verifies, so that no loop verifies while another one is still being timed.
     """
 
-    # The parent decides what an interrupt means, and ends its workers itself.
+    # The parent handles interrupts, and ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

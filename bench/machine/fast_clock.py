@@ -1,7 +1,7 @@
 """A wall clock that runs faster, for the processes of a broker: a library below them.
 
-Monotonic clocks stay as they are, so sleeps and timeouts take as long as ever; what goes by the
-time of day (retention, expiry, the times of events) sees days pass in minutes.
+Monotonic clocks stay as they are, so sleeps and timeouts take as long as ever; work by the time of
+day (retention, expiry, the times of events) sees days pass in minutes.
 """
 
 import os
@@ -16,7 +16,7 @@ HOUR_US: Final = 3_600_000_000
 
 
 class FastClock(msgspec.Struct, frozen=True):
-    """The time that a broker with `environment` sees: `speed` times what passed since `origin_ns`.
+    """The time that a broker with `environment` sees: `speed` times the time since `origin_ns`.
 
     `origin_ns` is nanoseconds since 1970 UTC.
     """
@@ -33,7 +33,7 @@ class FastClock(msgspec.Struct, frozen=True):
         return (self.now_us() - self.origin_ns // 1000) / HOUR_US
 
     def environment(self, library: Path) -> dict[str, str]:
-        """What a process needs in its environment to see this time."""
+        """The environment of a process that sees this time."""
         before = os.environ.get("LD_PRELOAD", "")
         return {
             "LD_PRELOAD": f"{before}:{library}" if before else str(library),

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Interrupted(Exception):
-    """Somebody wants the benchmark to end; what it has measured so far is still reported."""
+    """The user wants the benchmark to end; its measurements so far are still reported."""
 
 
 class Interrupts:
@@ -37,7 +37,7 @@ class Interrupts:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Let the block end first; raise afterwards what came meanwhile."""
+        """Let the block end first; raise an interrupt that came meanwhile afterwards."""
         self._shielded = True
         already = self._pending
         try:

@@ -81,7 +81,7 @@ def _cpu_s(process: BaseProcess) -> float:
 
 def _spin(parent: int, niceness: int, ready: Connection) -> None:
     """Use a core until somebody ends this process."""
-    # The parent decides what an interrupt means, and ends its neighbours itself.
+    # The parent handles interrupts, and ends its neighbours itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if not end_with(parent):

@@ -1,6 +1,6 @@
-"""What the measurements say: medians, spreads, ratios, and the machine they were taken on.
+"""The summary of measurements: medians, spreads, ratios, and the machine they were taken on.
 
-Ratios compare only what ran beside equally many busy neighbours.
+Ratios compare only measurements beside equally many busy neighbours.
 
 This module must never know how a figure was measured.
 """
@@ -43,7 +43,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and when the figures were taken."""
+    """The place and time of the figures."""
 
     date: str
     cores: int

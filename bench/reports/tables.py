@@ -101,7 +101,7 @@ def _trip_table(summaries: Sequence[Summary]) -> Table:
 
 
 def _cpu_table(summaries: Sequence[Summary]) -> Table:
-    """Show processor time for each message, and who else had the cores."""
+    """Show processor time for each message, and the other users of the cores."""
     cpu = ("broker us", "producer us", "consumer us")
     table = markdown_table(("mode", "target", *cpu, "neighbours", "others"), left=2)
     for one in summaries:

@@ -48,7 +48,7 @@ from daybook.journal.segments.verify import Report, verify, verify_segment
 
 
 class ArchiveFault(msgspec.Struct, frozen=True):
-    """A fault in an archive: the object's URL, byte and LSN as far as known, and what is wrong."""
+    """A fault in an archive: the object's URL, byte and LSN as far as known, and the fault."""
 
     url: str
     offset: int
@@ -105,10 +105,10 @@ class Archive:
     def put(self, disk: Disk, name: str, *, now: int) -> ArchiveEntry:
         """Archive a sealed segment; when this returns, it is durable, verified and has a manifest.
 
-        `now` is microseconds since 1970 UTC. The segment is verified first. Archiving it again
-        changes nothing, except that it repairs an object that was lost or damaged meanwhile. Raises
-        Corruption if the segment is damaged, ArchiveError if the archive cannot store it or has
-        another segment under its name, JournalError if it is not sealed or cannot be read.
+        `now` is microseconds since 1970 UTC. The segment is verified first. Archiving it again only
+        repairs an object that was lost or damaged meanwhile. Raises Corruption if the segment is
+        damaged, ArchiveError if the archive cannot store it or has another segment under its name,
+        JournalError if it is not sealed or cannot be read.
         """
         entry = _entry_of(disk, name, now)
         sizes = self._store.sizes()
@@ -133,7 +133,7 @@ class Archive:
 
     @property
     def snapshots(self) -> ArchivedSnapshots:
-        """The snapshots of the archive, for those who write them."""
+        """The snapshots of the archive, for writing."""
         return ArchivedSnapshots(self._store)
 
     def snapshot_sizes(self) -> dict[str, int]:
@@ -446,8 +446,8 @@ class Archive:
             raise ArchiveError(
                 self.url,
                 f"this is the archive of data directory {listed.owner}, and segment "
-                f"{entry.segment} comes from {entry.owner}; each data directory needs an archive "
-                "of its own, and so does a fork",
+                f"{entry.segment} comes from {entry.owner}; each data directory needs its own "
+                f"archive, and so does a fork",
             )
         if listed.as_of(0) != entry.as_of(0):
             raise ArchiveError(
@@ -488,7 +488,7 @@ class Archive:
             )
 
     def _wrong(self, entry: ArchiveEntry) -> str:
-        """Read back the object of a segment; return what is wrong with it, "" if nothing is."""
+        """Read back the object of a segment; return its fault, "" without one."""
         digest = hashlib.sha256()
         count = 0
         for piece in self._store.read(entry.segment):
@@ -502,7 +502,7 @@ class Archive:
         self._store.write(name, iter([encode_manifest(entry)]))
         if self._manifest(entry.segment) != entry:
             raise ArchiveError(
-                self._store.url_of(name), "it differs from what was written when it is read back"
+                self._store.url_of(name), "it differs from the written bytes when it is read back"
             )
 
 
@@ -585,8 +585,8 @@ def _check_target(disk: Disk) -> None:
     for name in segment_names(disk):
         if manifest_name(name) not in there:
             raise JournalError(
-                f"the target contains a journal of its own ({name} has no manifest): name an "
-                "empty directory, and copy from it what you need"
+                f"the target contains another journal ({name} has no manifest): name an empty "
+                f"directory, and copy the needed files from it"
             )
 
 

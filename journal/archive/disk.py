@@ -1,7 +1,7 @@
 """Archived segments as a Disk, so that whatever reads a journal can also read an archive.
 
 A segment is fetched whole into an unnamed temporary file when it is opened, and checked against its
-manifest meanwhile, so readers get exactly what was archived. Only the last segment is kept, so the
+manifest meanwhile, so readers get exactly the archived bytes. Only the last segment is kept, so the
 temporary folder (TMPDIR) needs room for two.
 
 Fault model: an object may be missing, changed, cut short or unreachable. That raises an
@@ -53,11 +53,11 @@ def pieces_of(store: Store, entry: ArchiveEntry) -> Iterator[bytes]:
 
 
 def difference(entry: ArchiveEntry, count: int, sha256: str) -> str:
-    """Return what is wrong with an object of this size and hash, "" if nothing is."""
+    """Return the fault of an object of this size and hash, "" without one."""
     if count != entry.bytes:
         return (
-            f"it has {count} bytes instead of {entry.bytes}, so it is not what was archived; "
-            "restore it from another copy"
+            f"it has {count} bytes instead of {entry.bytes}, so it is not the archived object; "
+            f"restore it from another copy"
         )
     if sha256 != entry.sha256:
         return (
@@ -172,7 +172,7 @@ class ArchiveDisk(ReadOnly):
         return self._spool.open(name, lambda into: self._fetch(entry, into))
 
     def _fetch(self, entry: ArchiveEntry, into: IO[bytes]) -> None:
-        """Fetch a segment; if faults are only noted, as much of it as can be read."""
+        """Fetch a segment; if faults are only noted, as much of it as is readable."""
         try:
             for piece in pieces_of(self._store, entry):
                 _write(into, piece)

@@ -1,9 +1,9 @@
 """Whether an archive and a live journal are one history, and how far: one rule for all readers.
 
-The archive of a journal has its id, and what both have is the same: each segment carries the hash
-of the one before it, also where the archive ends and the live journal begins. A fork may also be
-read after the archive of its source, up to where it departs from it. Only manifests, headers and
-footers are read; a damaged one proves nothing, and readers of the blocks report it.
+The archive of a journal has its id, and their common segments are equal: each segment carries the
+hash of the one before it, also where the archive ends and the live journal begins. A fork may also
+be read after the archive of its source, up to where it departs from it. Only manifests, headers and
+footers are read; a damaged one is no proof, and readers of the blocks report it.
 
 Must never know: what a column means, where archives are.
 """
@@ -35,7 +35,7 @@ WHOLE_COPY: Final = (
 class Joint(msgspec.Struct, frozen=True):
     """Which archived segments belong to the history of a live journal.
 
-    A fork departs from the history of its source at event `departs`, 0 if nothing does. `wrong`
+    A fork departs from the history of its source at event `departs`, 0 without a fork. `wrong`
     says why archive and journal cannot be read as one, "" if they can; `is_foreign` is set if the
     archive is that of another data directory.
     """
@@ -82,7 +82,7 @@ def misfit(one: ArchiveEntry, other: ArchiveEntry) -> str:
 
 
 class _Live:
-    """What the headers and footers of a live journal say; `headers` are those that are sound."""
+    """The headers and footers of a live journal; `headers` has only sound ones."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
@@ -113,7 +113,7 @@ class _Live:
 
     def departure(self, entries: Sequence[ArchiveEntry], owner: str) -> int:
         """Return the first event of a fork that its source, the owner of an archive, does not have;
-        0 if nothing shows that the owner is the source."""
+        0 without proof that the owner is the source."""
         shared = [lsn for lsn, header in self.headers.items() if header.data_id.hex() == owner]
         if shared:
             return next((lsn for lsn in self._firsts if lsn > max(shared)), 0)
@@ -147,7 +147,7 @@ class _Live:
         if header is not None and (header.data_id.hex(), header.previous_hash.hex()) != said:
             return False
         if follows in self.headers and entry.last_lsn + 1 == follows:
-            # What follows carries its hash.
+            # The next segment carries its hash.
             return True
         footer = self._footer(entry.first_lsn)
         ends = (entry.last_lsn, entry.last_hash)
@@ -184,7 +184,7 @@ class _Live:
 
 def _differs(entry: ArchiveEntry) -> str:
     return (
-        f"its segment {entry.segment}, events {entry.first_lsn} to {entry.last_lsn}, is not what "
-        "the live journal has or continues: that is so if a broker ran on an older copy of the "
-        f"data directory, or if a segment was replaced. {WHOLE_COPY}"
+        f"its segment {entry.segment}, events {entry.first_lsn} to {entry.last_lsn}, is not a "
+        f"part of the live journal's history: either a broker ran on an older copy of the data "
+        f"directory, or a segment was replaced. {WHOLE_COPY}"
     )

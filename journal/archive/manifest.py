@@ -1,4 +1,4 @@
-"""Manifests: the small JSON object beside each archived segment that says what the segment is.
+"""Manifests: the small JSON object beside each archived segment that describes it.
 
 docs/journal-format.md describes the fields for authors of other readers. Must never know: where
 archives are, what time it is.

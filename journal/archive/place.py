@@ -4,7 +4,7 @@ If the archive were the folder of the segments, a segment would be "archived" on
 removed; an archive that contains the data directory would mix its objects with other files. Folders
 are compared by identity, not by name, so symbolic links, `..` and mounts do not hide an overlap.
 
-Must never know what an archive contains.
+Must never know the content of an archive.
 """
 
 import os
@@ -30,7 +30,7 @@ def local_folder(url: str) -> Path | None:
 def overlap(url: str, data: Path) -> str:
     """Return an error text if the archive at a URL and a data directory overlap, else "".
 
-    Neither needs to exist. The text says what to do.
+    Neither needs to exist. The text gives the remedy.
     """
     folder = local_folder(url) if url else None
     if folder is None:

@@ -2,7 +2,7 @@
 
 For readers that need only footers and some ranges of blocks. Blocks and footers are checked by
 their own crcs when they are read; only `Archive.verify`, and `ArchiveDisk`, which fetches whole
-objects, check that the whole object is what was archived.
+objects, check that the whole object is unchanged.
 
 Fault model: as `journal.archive.store`; an object that is shorter than its manifest says looks like
 a file that is cut short, which readers of segments report. Must never know: what a column means.
@@ -60,7 +60,7 @@ class RangedFile:
         return 1
 
     def close(self) -> None:
-        """Discard what was fetched."""
+        """Discard the fetched parts."""
         self._piece = b""
 
     def pwrite(self, data: bytes, offset: int) -> int:
@@ -68,7 +68,7 @@ class RangedFile:
         refuse(self._name)
 
     def fdatasync(self) -> None:
-        """Nothing to do: nothing is written."""
+        """Nothing to do: the disk is read-only."""
 
     def truncate(self, size: int) -> None:
         """Archives are written by `Archive.put` alone."""

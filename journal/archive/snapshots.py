@@ -3,7 +3,7 @@
 Data flow: which snapshots are due is computed from a listing; a copy is compressed into an object,
 which is read back and compared; then the manifest is written. Fault model: as `archive`; an object
 without a manifest does not count. Everything here is derived, and only saves time. Must never know
-what the tables mean, or what time it is.
+the meaning of the tables, or the time.
 """
 
 import hashlib
@@ -136,7 +136,7 @@ def due(
 
 
 class ArchivedSnapshots:
-    """The snapshots in a store, for those who write them. Methods raise ArchiveError."""
+    """The snapshots in a store, for writing. Methods raise ArchiveError."""
 
     def __init__(self, store: Store) -> None:
         self._store: Final = store
@@ -154,7 +154,7 @@ class ArchivedSnapshots:
         """Archive tables, which come in pieces; it is durable and compared when this returns.
 
         The size and the hash of the object in `entry` are ignored; the entry returned has them.
-        `tick` is called after each piece of work. What `pieces` raises leaves no manifest.
+        `tick` is called after each piece of work. An error raised by `pieces` leaves no manifest.
         """
         digest = hashlib.sha256()
         count = 0
@@ -179,7 +179,7 @@ class ArchivedSnapshots:
         return entry
 
     def _compare(self, entry: SnapshotEntry, tick: Callable[[], object]) -> None:
-        """Read an object back and compare it with what was written."""
+        """Read an object back and compare it with the written bytes."""
         digest = hashlib.sha256()
         count = 0
         for piece in self._store.read(entry.snapshot):
@@ -188,8 +188,8 @@ class ArchivedSnapshots:
             tick()
         if (count, digest.hexdigest()) != (entry.bytes, entry.sha256):
             raise ArchiveError(
-                self._store.url_of(entry.snapshot), "it differs from what was written when it is "
-                "read back",
+                self._store.url_of(entry.snapshot), "it differs from the written bytes when it "
+                    "is read back",
             )  # fmt: skip
 
 

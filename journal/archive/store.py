@@ -6,10 +6,9 @@ it accepts whole objects, and `Archive` proves that one was stored by reading it
 
 Fault model: every error of the packages behind fsspec (missing objects, refused access, networks
 that are down, a package that is not installed) becomes an ArchiveError with the object's URL. An
-interrupted upload may leave part of an object or nothing. Listings may be outdated, so none is
-cached.
+interrupted upload may leave part of an object or none. Listings may be outdated, so none is cached.
 
-Must never know: what an object means.
+Must never know the meaning of an object.
 """
 
 from collections.abc import Iterator, Sequence
@@ -258,7 +257,7 @@ class ObjectStore:
                 yield name, self._content(name, found.get(paths[name], FileNotFoundError()))
 
     def _content(self, name: str, found: bytes | Exception) -> Content:
-        """Return what `cat` found, with its error as an ArchiveError."""
+        """Return the result of `cat`, with its error as an ArchiveError."""
         try:
             with _reporting(self.url_of(name), Exception):
                 if isinstance(found, Exception):

@@ -1,7 +1,7 @@
 """A batch: the rows that become one block, and the byte strings that belong to them.
 
-Must never know what a row means. The broker has its own class with the same attributes; the journal
-reads no others.
+Must never know the meaning of a row. The broker has its own class with the same attributes; the
+journal reads no others.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """A block: the rows and byte strings of one batch, as two compressed frames behind a header.
 
 Rows are stored column by column, transposed once when the block is encoded. Decoding is lazy:
-nothing is decompressed before it is needed, and a scan of columns never reads the heap.
+frames are decompressed only when needed, and a scan of columns never reads the heap.
 
 Must never know: files, and what a column means beyond the summaries that the layout names.
 """
@@ -114,7 +114,7 @@ def _form(layout: RowLayout) -> Form:
 class BlockCodec:
     """Encodes and decodes blocks of one layout; threads may share one for decoding.
 
-    `level` is that of the segment which is read.
+    `level` is that of the segment being read.
     """
 
     def __init__(self, layout: RowLayout, data_id: bytes, level: int = LEVEL_MIN) -> None:

@@ -50,7 +50,7 @@ from here on (ADR 67)."""
 FLAG_MARK: Final = 1
 """Flag of a block without events."""
 FLAG_NARROW_FIRST: Final = 2
-"""Flag of a block whose rows frame begins with what questions are asked of most."""
+"""Flag of a block whose rows frame begins with the columns that most queries need."""
 FLAG_WIDE: Final = 4
 """Flag of a block, beside the one before, whose columns of four bytes have eight (ADR 36)."""
 BLOCK_FLAGS: Final = (0, FLAG_MARK, FLAG_NARROW_FIRST, FLAG_NARROW_FIRST | FLAG_WIDE)
@@ -313,7 +313,7 @@ def segment_header_bytes(layout_bytes: int, level: int) -> int:
 
 
 def _pack_needs(level: int) -> bytes:
-    """Return what a header says, behind the layout, to releases that do not know its level."""
+    """Return the text of a header, behind the layout, for releases that do not know its level."""
     if level == LEVEL_MIN:
         return b""
     needs = Needs(release_of(level), names_of(level)[:NEEDS_NAMED_MAX])
@@ -321,7 +321,7 @@ def _pack_needs(level: int) -> bytes:
 
 
 def _unpack_needs(text: bytes) -> str:
-    """Return in words what `_pack_needs` of a later release has said; "" if it cannot be read."""
+    """Return the text from `_pack_needs` of a later release; "" if it cannot be read."""
     try:
         needs = msgspec.json.decode(text.rstrip(b"\0"), type=Needs)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -374,7 +374,7 @@ def unpack_segment_header(packed: bytes) -> SegmentHeader:
     """Read a whole segment header; raises Damage or UnknownVersion.
 
     The place of the crc, the bytes that it covers, and the place of what a version needs are the
-    same in every version, for ever.
+    same in every version.
     """
     size = peek_segment_header_bytes(packed)
     if len(packed) != size:

@@ -1,4 +1,4 @@
-"""The layout of a row: all that the journal knows about what it stores.
+"""The layout of a row: the journal's whole knowledge of its content.
 
 The layout is written into the header of every segment, so segments can be read without other
 knowledge. This module must never know what a column means; the layout names the columns that
@@ -17,7 +17,7 @@ LENGTH_CODE: Final = "I"
 """Code of the length columns, one for each heap."""
 
 WIDENED: Final = {"I": "Q"}
-"""What the codes of columns, but not of lengths, become in a wide block."""
+"""The codes of columns, but not of lengths, in a wide block."""
 UPPER_CODE: Final = "H"
 """Code of the upper bits of a column in the row."""
 
@@ -33,7 +33,7 @@ class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     time and non-zero messages by lowest and highest, queues as a 64-bit bloom filter.
 
     `upper` says where a row in memory has the upper bits of columns of code `I`, in the same form
-    as `columns`. Only who writes needs it, and no segment has it.
+    as `columns`. Only writers need it, and no segment has it.
     """
 
     columns: tuple[tuple[str, str, int], ...]
@@ -63,11 +63,11 @@ class RowLayout(msgspec.Struct, frozen=True, omit_defaults=True):
         return [name for name, _, _ in self.columns].index(column)
 
     def on_disk(self) -> "RowLayout":
-        """The layout without what segments say nothing of."""
+        """The layout without the parts that segments do not record."""
         return msgspec.structs.replace(self, upper=())
 
     def widened(self) -> "RowLayout":
-        """The layout by which a wide block stores its columns; its offsets mean nothing."""
+        """The layout by which a wide block stores its columns; its offsets are meaningless."""
         columns = tuple(
             (name, WIDENED.get(code, code), offset) for name, code, offset in self.columns
         )

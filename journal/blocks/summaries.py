@@ -2,7 +2,7 @@
 numpy.
 
 A writer's blocks are often small, where plain Python is quicker; a check of a journal has thousands
-of events in each. Must never know what a column means beyond what the layout names.
+of events in each. Must never know the meaning of a column beyond the names in the layout.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The limit on what a block from an untrusted source may decompress to.
+"""The limit on the decompressed size of a block from an untrusted source.
 
 A broker reads only what it wrote itself. The tools also read files from others: a copy of a data
 directory, an archive, Parquet files. There a few kilobytes may decompress to gigabytes, so the

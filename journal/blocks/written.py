@@ -1,6 +1,6 @@
-"""What one process wrote to the journal, for the copy of the journal in another process (ADR 41).
+"""Writes of one process to the journal, for the copy of the journal in another process (ADR 41).
 
-Must never know who writes next.
+Must never know which process writes next.
 """
 
 from struct import Struct
@@ -35,7 +35,7 @@ def pack_written(written: Written) -> bytes:
 
 
 def unpack_written(packed: bytes) -> Written:
-    """Read what the other process wrote."""
+    """Read the writes of the other process."""
     entries = packed[_FIXED.size :]
     assert len(entries) % FOOTER_ENTRY_BYTES == 0, "only whole entries are sent"
     fixed = _FIXED.unpack_from(packed)

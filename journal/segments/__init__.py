@@ -1,6 +1,6 @@
 """Segments: files of blocks that follow each other; reading, checking and repairing them.
 
-It must never know who writes. Begin with `segment`, then `reader`.
+It must never know the writer. Begin with `segment`, then `reader`.
 
 Modules:
 

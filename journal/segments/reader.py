@@ -1,7 +1,7 @@
 """Reading blocks from any LSN on, also while another process appends.
 
 Fault model: the newest segment may end in a block that is just being written, or torn. A reader
-stops before it and changes nothing. Damage that is followed by a sound block or footer is
+stops before it without repairing it. Damage that is followed by a sound block or footer is
 Corruption.
 
 The file is read in chunks, so memory does not grow with the journal. Must never know: what a column
@@ -171,7 +171,7 @@ class _Reader:
         self._go(segment, entry.first_lsn, entry.offset, from_lsn)
 
     def _go(self, segment: Segment, first_lsn: int, offset: int, from_lsn: int) -> None:
-        """Go to a block before the LSN, if it is where it is said to be."""
+        """Go to a block before the LSN, if it is at the given place."""
         try:
             packed = segment.window.take(BLOCK_HEADER_BYTES, offset)
             header = unpack_block_header(packed, segment.salt)
@@ -274,7 +274,7 @@ class _Reader:
         return True
 
     def _is_replaced(self, segment: Segment, names: list[str]) -> bool:
-        """Return whether another segment has replaced this one, of which nothing was read.
+        """Return whether another segment has replaced this one, which was not read yet.
 
         A writer does that if the first block does not fit into an empty segment.
         """

@@ -1,9 +1,9 @@
 """Judging the newest segment at open: where the journal ends, and whether a tail was torn.
 
 Fault model: the process or the machine may have died at any moment. One block is in flight at a
-time, so only the last block can be torn. Damage is a torn tail only if nothing proves that it was
-once durable: no sound block or footer follows it, and no checkpoint knows an LSN in it. A torn tail
-is cut. Any other damage is Corruption, and nothing is changed.
+time, so only the last block can be torn. Damage is a torn tail only without proof that it was once
+durable: no sound block or footer follows it, and no checkpoint knows an LSN in it. A torn tail is
+cut. Any other damage is Corruption, and the files stay unchanged.
 
 Must never know: what a column means.
 """
@@ -31,12 +31,12 @@ def cut_short(segment: Segment) -> str:
     """Return the error text for a segment that is shorter than its reserved size."""
     return (
         f"the file ends here, but {segment.header.segment_bytes} bytes were reserved for it: it "
-        "was truncated, and what followed is unknown"
+        f"was truncated, and its later blocks are unknown"
     )
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """What opening repaired in the newest segment. `cut_bytes` is 0 if nothing was cut."""
+    """The repairs of opening in the newest segment. `cut_bytes` is 0 without a cut."""
 
     segment: str
     cut_offset: int = 0
@@ -165,7 +165,7 @@ def _cut(segment: Segment, offset: int, lsn: int, known_durable_lsn: int, reason
     """Overwrite a torn tail with zeros, or raise Corruption if the damage is not a torn tail."""
     behind = look_behind(segment, offset, lsn)
     if behind.evidence_offset:
-        what = f"{reason}, although what follows at offset {behind.evidence_offset} is sound"
+        what = f"{reason}, although the data at offset {behind.evidence_offset} behind it is sound"
         raise Corruption(segment.name, offset, lsn, what)
     if lsn - 1 < known_durable_lsn:
         raise Corruption(segment.name, offset, lsn, _missing(known_durable_lsn))

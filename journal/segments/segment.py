@@ -1,7 +1,7 @@
 """Segments: opening, reading and checking them.
 
 Fault model: a file may contain anything. Structures that fail a check raise Damage; `look_behind`
-decides from what follows whether the place is unfinished, torn or corrupt.
+decides from the later bytes whether the place is unfinished, torn or corrupt.
 
 Must never know: what a column means; when to append (`journal.journal` does that).
 """
@@ -275,7 +275,7 @@ def check_segment(file: File, name: str, layout: RowLayout | None = None) -> Seg
 
 
 class Behind(NamedTuple):
-    """What follows a damaged place.
+    """The bytes behind a damaged place.
 
     `evidence_offset` is the offset of a sound later block or footer, 0 for none; `end` is the end
     of the last byte that is not zero.

@@ -1,8 +1,8 @@
 """Checks one segment by itself: crcs, the hash chain in it, LSNs, its footer against its blocks.
 
-What the segment before it must have ended with is in the result, for `journal.segments.verify` to
-compare: so segments can be checked in any order, by several processes, and an unchanged one need
-not be checked again. It continues after damage as far as possible.
+The result has the expected end of the segment before it, for `journal.segments.verify` to compare:
+so segments can be checked in any order, by several processes, and an unchanged one need not be
+checked again. It continues after damage as far as possible.
 
 Must never know: what a column means.
 """
@@ -52,12 +52,13 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class SegmentCheck(msgspec.Struct):
-    """What the check of one segment found, and what joins it to its neighbours.
+    """The result of the check of one segment, and the values that join it to its neighbours.
 
-    `carried_hash` is what the block before the segment must have as its hash, "" if that is not
-    known; it is written at `carried_at`. The first `header_faults` are about the header. `next_lsn`
-    and `end_hash` are what must follow: 0 and "" if damage hides that. `data_id` is the same in all
-    segments but those before one that `is_fork`. Hashes and ids are hexadecimal.
+    `carried_hash` is the required hash of the block before the segment, "" if it is not known; it
+    is written at `carried_at`. The first `header_faults` are about the header. `next_lsn` and
+    `end_hash` are the required beginning of the next segment: 0 and "" if damage hides them.
+    `data_id` is the same in all segments but those before one that `is_fork`. Hashes and ids are
+    hexadecimal.
     """
 
     segment: str
@@ -222,7 +223,7 @@ class _Checker:
             self._check_footer(footer, entries)
 
     def _check_newest(self, segment: Segment, end: int) -> None:
-        """Check that nothing is missing at the end; a broker may be sealing the segment now."""
+        """Check that the end is complete; a broker may be sealing the segment now."""
         is_short = segment.is_cut_short
         segment.window.refresh()
         footer, _ = _footer_of(segment)
@@ -246,7 +247,7 @@ class _Checker:
         """Check that a block whose crcs match belongs here and can be decoded."""
         header = raw.header
         if not self._last_hash and raw.offset == self._first_offset:
-            # The segment's own header is damaged; this is where it begins all the same.
+            # The segment's own header is damaged; the segment still begins here.
             self.report.carried_hash = header.previous_hash.hex()
             self.report.carried_at = raw.offset
         block = Block(codec, raw, self._name)

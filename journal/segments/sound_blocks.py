@@ -1,8 +1,8 @@
-"""Everything sound in a damaged journal: blocks in the order of their events, and what is missing.
+"""Everything sound in a damaged journal: blocks in the order of their events, and the gaps.
 
 Fault model: any segment may be missing, cut short, or contain anything anywhere, and may refuse to
 be read. A block is sound if the crcs of its header (which begin with the data id) and of both its
-frames match, and if it can be decoded. What cannot be found that way is a gap. Changes nothing.
+frames match, and if it can be decoded. All other events are gaps. Only reads.
 Must never know what a column means.
 """
 
@@ -72,7 +72,7 @@ def pieces(
     """
     names = segment_names(disk)
     if not names:
-        raise NoJournal("there are no segments: nothing can be salvaged from the journal")
+        raise NoJournal("there are no segments: the journal cannot be salvaged")
     walk = _Walk(disk, names, data_id, progress)
     for name in names:
         yield from walk.segment(name)
@@ -95,8 +95,8 @@ class _Walk:
         known = [header for header in self._headers.values() if header is not None]
         if not known and not data_id:
             raise NoJournal(
-                "no segment has a sound header, and the file 'data-id' does not say which journal "
-                "this is: nothing there can be distinguished from damage"
+                "no segment has a sound header, and the file 'data-id' does not identify the "
+                "journal: its content cannot be distinguished from damage"
             )
         self._reference = known[0] if known else None
         self._data_id = data_id
@@ -142,7 +142,7 @@ class _Walk:
             self._why = (first[0], first[1], first[2] + size, first[3])
 
     def segment(self, name: str) -> Iterator[Piece]:
-        """Yield what is sound in one segment."""
+        """Yield the sound blocks of one segment."""
         self._sealed_at = 0
         header = self._header_of(name)
         if header is None:
@@ -214,8 +214,9 @@ class _Walk:
         self._blocks.clear()
 
     def end(self) -> Iterator[Piece]:
-        """Yield nothing but a gap of unknown length, if damage is the last thing in the journal, or
-        a segment that had a successor."""
+        """Yield a gap of unknown length if the journal ends with damage, or with a segment that had
+        a successor.
+        """
         if self._sealed_at:
             what = "this segment is sealed, so another one followed it, which is missing"
             self._note(self._newest, self._sealed_at, 0, what)
@@ -224,7 +225,7 @@ class _Walk:
             yield Gap(self._lsn, self._lsn - 1, name, offset, size, what)
 
     def _behind(self, segment: Segment, footer: Footer | None, offset: int) -> int:
-        """Return where to continue behind damage, 0 if nothing sound follows in this segment."""
+        """Return where to continue behind damage, 0 if no sound block follows in this segment."""
         segment.window.refresh()
         if footer is not None:
             entries = [entry for entry in footer.entries() if entry.offset >= offset]
@@ -266,7 +267,7 @@ def _size(segment: Segment) -> int:
 
 
 def _is_empty(segment: Segment, offset: int) -> bool:
-    """Whether nothing but zeros follows: room that was never used."""
+    """Whether only zeros follow: room that was never used."""
     try:
         return look_behind(segment, offset, 1).end <= offset or _begins_footer(segment, offset)
     except OSError:

@@ -1,6 +1,6 @@
 """Writing: blocks become durable, in this process or in another one.
 
-It must never know what a block contains. Begin with `writer`, then `commit_writer`.
+It must never know the content of a block. Begin with `writer`, then `commit_writer`.
 
 Modules:
 

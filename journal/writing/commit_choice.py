@@ -1,10 +1,9 @@
 """Chooses where each block is written: in the broker's own process, or by the writer's (ADR 41).
 
 A commit near by saves two hops to another process, but the event loop waits for it, so it is for
-small blocks on a disk that answers soon, when nothing else is under way. To change to it takes a
+small blocks on a fast disk, when no other commit is under way. To change to it takes a
 row of small blocks and quick syncs, to change back a large block or clearly slower syncs, so the
-way does not change from block to block. Must never know how a block is written, nor what time it
-is.
+way does not change from block to block. Must never know how a block is written, nor the time.
 """
 
 from typing import Final, Protocol
@@ -23,7 +22,7 @@ _WEIGHT: Final = 1 / 16
 
 
 class Choice(Protocol):
-    """What a writer asks for each block."""
+    """The choice that a writer makes for each block."""
 
     def choose(self, raw_bytes: int, *, is_alone: bool) -> bool:
         """Return whether to commit a block near by; `is_alone` if nothing else is under way."""

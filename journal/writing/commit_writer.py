@@ -1,14 +1,14 @@
 """Commits each block where it is cheapest: in the broker's own process, or in the writer's.
 
 Both have a copy of the journal (ADR 41). Invariants: a block is written here only while the
-writer's process owes no answer, and nothing is sent to that process while a block is being written
-here; so one of them at a time writes, and each learns what the other wrote before it writes itself.
+writer's process owes no answer, and this process sends it no message while a block is being written
+here; so one of them at a time writes, and each learns the other's writes before it writes itself.
 Blocks keep their order.
 
 Fault model: that of `journal.writing.process_writer` and `journal.writing.near_writer`. An error
 has the same text and meaning by either way. A disk that hangs holds up the caller of `submit` for
-`WAIT_SECONDS` at most. The process learns late of what was written here; if the broker dies before,
-it writes nothing any more.
+`WAIT_SECONDS` at most. The process learns late of the writes here; if the broker dies before, it
+does not write any more.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from daybook.journal.writing.writer import RETRY_SECONDS, reason
 WAIT_SECONDS: Final = 0.005
 """How long the event loop waits for a commit near by."""
 UNSHARED_BYTES_MAX: Final = 1024 * FOOTER_ENTRY_BYTES
-"""From here on the process learns what was written here, although nothing is asked of it."""
+"""From here on the process learns the writes here, without a request."""
 
 
 class CommitWriter(ProcessWriter):
@@ -52,7 +52,7 @@ class CommitWriter(ProcessWriter):
         super().__init__(journal, retry_seconds=retry_seconds)
 
     def set_wake(self, wake: Callable[[], None]) -> None:
-        """Set what to call, in another thread, when `look` has something to see."""
+        """Set the function to call, in another thread, when `look` has news."""
         self._near.wake = wake
 
     def submit(self, batch: BatchLike) -> None:
@@ -109,7 +109,7 @@ class CommitWriter(ProcessWriter):
 
     def mark(self, time: int) -> None:
         """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""
-        assert not self._finished, "nothing may be submitted to a closed writer"
+        assert not self._finished, "a closed writer does not accept batches"
         if self._near.is_busy:
             self._held.append(time)
         else:
@@ -124,7 +124,7 @@ class CommitWriter(ProcessWriter):
         super()._send_mark(time)
 
     def _share(self) -> None:
-        """Send the process what was written here."""
+        """Send the process the writes here."""
         journal = self._near.journal
         if journal.unshared_bytes:
             self._send_written(journal.take_written())

@@ -1,7 +1,7 @@
 """Makes a child process end with its parent, and keeps signals away from threads.
 
 Fault model: the parent may be killed at any moment, also before the child asks for the signal. Must
-never know what the process, or the thread, does.
+never know the work of the process or the thread.
 """
 
 import ctypes

@@ -32,7 +32,7 @@ class NearWriter:
         self._block: EncodedBlock | None = None
         self._entry = b""
         self._error: Exception | None = None
-        # What the owner found while the thread was writing.
+        # The owner's findings while the thread was writing.
         self._gone: OSError | None = None
         self._is_late = False
         self._worker: Thread | None = None
@@ -109,7 +109,7 @@ class NearWriter:
         self.journal.close()
 
     def _run(self) -> None:
-        """Write what is wanted, until nothing is: in the thread."""
+        """Write requests until there are none: in the thread."""
         while True:
             self._wanted.acquire()
             block = self._block

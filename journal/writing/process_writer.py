@@ -3,16 +3,16 @@
 A writer thread would have to wait for the interpreter after each compression, hash and write, and a
 busy event loop releases it late; a separate process does not. The process is forked as soon as the
 journal is open, before anything else is in memory and before there are threads. It inherits the
-journal's files and the lock of the directory. It receives batches over a socket and reports what is
-durable. It writes one block after the other, so only one block is in flight on the disk, however
+journal's files and the lock of the directory. It receives batches over a socket and reports durable
+events. It writes one block after the other, so only one block is in flight on the disk, however
 many wait in the socket.
 
-Fault model: an error of the disk is fatal and reported once. If the writer's process dies, nothing
-more becomes durable, and `on_failure` is called. If the broker's process dies, the kernel kills the
-writer's; the block that it was writing is a torn tail. The lock is held until both have ended. The
-writer's process may hang: the broker keeps what the socket does not accept, and waits only in
-`close`, for a limited time. A full disk is not an error: the batch is kept and retried until the
-broker closes.
+Fault model: an error of the disk is fatal and reported once. If the writer's process dies, no more
+events become durable, and `on_failure` is called. If the broker's process dies, the kernel kills
+the writer's; the block that it was writing is a torn tail. The lock is held until both have ended.
+The writer's process may hang: the broker keeps bytes that the socket does not accept, and waits
+only in `close`, for a limited time. A full disk is not an error: the batch is kept and retried
+until the broker closes.
 
 Must never know: what is in a batch, what time it is (durations come from the journal's clock).
 """
@@ -72,7 +72,7 @@ _SPARE_DESCRIPTORS: Final = 4
 """With these the next segment can be opened when the machine has no descriptors left."""
 
 LOST: Final = "events that were not durable are lost; none of them was confirmed to a client"
-"""What a writer that is given up means."""
+"""The consequence of giving up a writer."""
 
 
 class ProcessWriter:
@@ -152,7 +152,7 @@ class ProcessWriter:
 
     def _count(self, batch: BatchLike) -> None:
         """Count a batch as one that is not durable yet."""
-        assert not self._finished, "nothing may be submitted to a closed writer"
+        assert not self._finished, "a closed writer does not accept batches"
         assert batch.rows, "a batch without events is a mark"
         raw_bytes = batch.raw_bytes
         self._pending_bytes += raw_bytes
@@ -160,7 +160,7 @@ class ProcessWriter:
 
     def mark(self, time: int) -> None:
         """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""
-        assert not self._finished, "nothing may be submitted to a closed writer"
+        assert not self._finished, "a closed writer does not accept batches"
         self._send_mark(time)
 
     def _send_batch(self, batch: BatchLike) -> None:
@@ -176,7 +176,7 @@ class ProcessWriter:
         self._send([self._request.pack(_MARK, 0, 0, time, 0, *self._nothing)])
 
     def _send_written(self, written: Written) -> None:
-        """Tell the writer what this process has written; there is no answer."""
+        """Tell the writer the writes of this process; there is no answer."""
         packed = pack_written(written)
         head = self._request.pack(_WRITTEN, 0, written.next_lsn, 0, len(packed), *self._nothing)
         self._send([head, packed])
@@ -265,7 +265,7 @@ class ProcessWriter:
         self._figures.note(events, seconds)
 
     def _follow(self, written: Written) -> None:
-        """What the writer has written; a writer that also writes here needs it."""
+        """The writes of the writer; a writer that also writes here needs them."""
 
     def _become_durable(self, lsn: int) -> None:
         while self._submitted and self._submitted[0][0] <= lsn:
@@ -280,7 +280,7 @@ class ProcessWriter:
         how = self._await_end()
         if not self._farewell:
             self._fail(
-                f"{self.what} {how}: nothing more can become durable. "
+                f"{self.what} {how}: no more events can become durable. "
                 "Start the broker again: everything that it confirmed is in the journal."
             )
 
@@ -370,7 +370,7 @@ def _request_header(journal: Journal) -> Struct:
     """The head of a request to the writer: kind, feature level, first LSN, time, bytes of the rows,
     of each heap.
 
-    The bytes follow; a mark has none, and what was written here has the place of the rows.
+    The bytes follow; a mark has none, and writes here take the place of the rows.
     """
     return Struct(f"<BxxxIQq{1 + len(journal.layout.heaps)}Q")
 
@@ -378,7 +378,7 @@ def _request_header(journal: Journal) -> Struct:
 @contextmanager
 def connecting() -> Iterator[list[socket.socket]]:
     """The ends of two connections to a writer: ours and theirs; ours and theirs of the second one,
-    which says only that it is open. What fails with an OSError is a JournalFailed.
+    which says only that it is open. An OSError becomes a JournalFailed.
     """
     ends: list[socket.socket] = []
     try:

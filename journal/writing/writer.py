@@ -1,11 +1,11 @@
 """The common core of journal writers, and a writer that writes synchronously.
 
-Fault model: an error of the disk is fatal and reported once, after which nothing is written; an
-fdatasync is never retried. A full disk is not an error: the batch is kept and retried.
+Fault model: an error of the disk is fatal and reported once, after which the writer does not write;
+an fdatasync is never retried. A full disk is not an error: the batch is kept and retried.
 
 Callbacks: `on_durable(last_lsn)` when everything up to the LSN survives a power cut;
 `on_failure(error)`, once, when nothing more will be written; `on_disk_full(full)` when no segment
-can be reserved ahead (accept no more messages; acknowledgements use the space that is left) and
+can be reserved ahead (accept no more messages; acknowledgements use the remaining space) and
 `on_disk_free()` when that is over.
 
 Must never know: what is in a batch, what time it is
@@ -116,7 +116,7 @@ def ignore_disk_free() -> None:
 
 
 class WriterCore:
-    """What all writers do with one batch or mark."""
+    """The common steps of all writers for one batch or mark."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class WriterCore:
             self.on_disk_free()
 
     def fail(self, error: Exception) -> None:
-        """Report, once, that nothing more will be written."""
+        """Report, once, that the writer has failed."""
         if not self.failed:
             self.failed = True
             self.on_failure(error)
@@ -181,7 +181,7 @@ def reason(error: Exception) -> str:
         )
     if isinstance(error, JournalError):
         return str(error)
-    # Writing may have failed in another process or thread, whose traceback nobody sees.
+    # Writing may have failed in another process or thread, whose traceback is not visible.
     where = extract_tb(error.__traceback__)[-1]
     return (
         f"a bug of Daybook while writing the journal: {error!r} at {where.filename}:{where.lineno}"

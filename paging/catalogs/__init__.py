@@ -1,6 +1,6 @@
 """Catalogs: files that say where in a run of blocks something is (ADR 64).
 
-It must never know what is asked for, or why. Begin with `catalog_file`.
+It must never know the queries. Begin with `catalog_file`.
 
 Modules:
 

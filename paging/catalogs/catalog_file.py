@@ -3,8 +3,8 @@
 
 Pairs are stored in groups, each compressed and with a crc of its own, and behind them is a fence:
 the first key of each group, and where the group is. So a question reads a group or two. Fault
-model: the file may be missing, torn, or damaged anywhere; that raises Damage, and nothing is
-believed that does not match its crc. Must never know what a key means.
+model: the file may be missing, torn, or damaged anywhere; that raises Damage, and data that does
+not match its crc is never used. Must never know the meaning of a key.
 """
 
 import os
@@ -46,7 +46,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Description(msgspec.Struct, frozen=True, array_like=True):
-    """What a catalog covers, and where its tables are.
+    """The range of a catalog, and the places of its tables.
 
     The blocks lie in one segment from offset `begin` to `end`. `previous_hash` is the hash of the
     block before the first, `last_hash` that of the last one. `all_headers`: a header that is not in
@@ -130,7 +130,7 @@ class CatalogFile:
             raise Damage("it is too short")
         magic, version, size, crc = _HEAD.unpack_from(head)
         if magic != MAGIC or version != VERSION or size > DESCRIPTION_MAX:
-            raise Damage("it is no catalog of this version")
+            raise Damage("it is not a catalog of this version")
         self._start: Final[int] = _HEAD.size + size
         packed = head[_HEAD.size : self._start]
         if self._start > len(head):
@@ -222,7 +222,7 @@ class CatalogFile:
 
     @property
     def end(self) -> int:
-        """The bytes that the file has if nothing of it is missing."""
+        """The bytes of a complete file."""
         told = self.told
         tables = (*told.tables.values(), *told.headers.values())
         ends = (each.offset + each.bytes + each.groups * _FENCE_BYTES for each in tables)

@@ -2,9 +2,9 @@
 64).
 
 It works in slices of some milliseconds between two requests for commits, and rests many times as
-long, so that nobody waits for it. Fault model: segments may be damaged, the disk may be full, the
-process may be killed; what cannot be made is left out, and `trouble` says why. Must never know
-what a catalog is asked.
+long, so that commits do not wait for it. Fault model: segments may be damaged, the disk may be
+full, the process may be killed; catalogs that cannot be made are left out, and `trouble` says why.
+Must never know the queries.
 """
 
 import shutil
@@ -42,7 +42,7 @@ Making = Generator[None, None, bytes]
 
 
 class CatalogKeeper:
-    """What is missing, and what is being made. `trouble` says why the last one failed."""
+    """The missing catalogs, and the one being made. `trouble` says why the last one failed."""
 
     def __init__(self, directory: Path, disk: Disk, data_id: bytes) -> None:
         self._directory: Final = directory
@@ -52,7 +52,7 @@ class CatalogKeeper:
         self._making: tuple[Job, Making] | None = None
         self._newest: Block | None = None
         self._piece_end = 0
-        # What is before this segment has its catalog, or cannot be read.
+        # Earlier segments have their catalogs, or cannot be read.
         self._looked_until = ""
         self._waiting: list[Job] = []
         self._resume_at = 0.0
@@ -135,7 +135,7 @@ class CatalogKeeper:
             remove_others(self._directory, self._disk)
 
     def _next_job(self) -> Job | None:
-        """Return what is most useful: a piece of the newest segment, or the newest sealed one."""
+        """Return the most useful job: a piece of the newest segment, or the newest sealed one."""
         assert self._newest is not None
         if self._newest.segment != self._looked_until:
             self._look()
@@ -151,7 +151,7 @@ class CatalogKeeper:
         return self._waiting.pop(0) if self._waiting else None
 
     def _look(self) -> None:
-        """Find out what is missing, now that the newest block is in another segment."""
+        """Find missing catalogs, now that the newest block is in another segment."""
         assert self._newest is not None
         with suppress(OSError):
             remove_work(self._directory)

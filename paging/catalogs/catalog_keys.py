@@ -1,7 +1,7 @@
-"""The keys of catalogs: what is looked up instead of headers, bodies and ids (ADR 64).
+"""The keys of catalogs, which stand for headers, bodies and ids (ADR 64).
 
 Keys are short, so different things may share one; the events decide. Readers that compare events
-with a question use the same functions, so what a catalog has and what reading finds is the same.
+with a question use the same functions, so a catalog and a scan give the same result.
 Must never know how a catalog is stored.
 """
 

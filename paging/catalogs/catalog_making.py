@@ -1,8 +1,8 @@
-"""Making catalogs: reads blocks, and collects what a catalog says of them (ADR 64).
+"""Making catalogs: reads blocks, and collects their keys (ADR 64).
 
-All of it is done in steps of some milliseconds, between which a caller may do something else.
+All of it is done in steps of some milliseconds, between which a caller may do other work.
 Fault model: the journal may be damaged or leave meanwhile, the disk may be full; the caller gets
-the error, and nothing half-written has a catalog's name. Must never know what is asked later.
+the error, and an incomplete file never has a catalog's name. Must never know later queries.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ PIECE_BYTES: Final = 4 * 1024 * 1024
 HEADER_SHARE: Final = 10
 """The tables of headers take one byte for so many of the journal, at most."""
 PAIR_BYTES: Final = 5
-"""What a pair of the table of a header takes, approximately."""
+"""The approximate size of a pair of the table of a header."""
 NAMES_MAX: Final = 256
 """How many names of headers one catalog has tables for."""
 NAME_BYTES_MAX: Final = 200
@@ -67,7 +67,7 @@ class HeaderChoice:
     """Which headers are catalogued: those of the names in a list, or all."""
 
     def __init__(self, words: str) -> None:
-        """`words` are names, separated by commas; `*` for all, nothing for none."""
+        """`words` are names, separated by commas; `*` for all, "" for none."""
         names = {word.strip() for word in words.split(",")} - {""}
         self.words: Final = words
         self.all: Final = ALL in names
@@ -119,7 +119,7 @@ class _Headers:
             try:
                 name = raw.decode()
             except UnicodeDecodeError:
-                # Nobody can ask for it.
+                # No query can ask for it.
                 continue
             if len(pairs) <= room:
                 room -= len(pairs)
@@ -130,7 +130,7 @@ class _Headers:
 
 
 class Builder:
-    """Collects what a catalog says, block by block."""
+    """Collects the keys of a catalog, block by block."""
 
     def __init__(self, disk: Disk, data_id: bytes, choice: HeaderChoice) -> None:
         self._data_id: Final = data_id
@@ -308,7 +308,7 @@ class Job(NamedTuple):
 def catalogued(
     disk: Disk, data_id: bytes, choice: HeaderChoice, job: Job
 ) -> Generator[None, None, bytes]:
-    """Return the catalog for a job, in steps; b"" if there is nothing to say yet.
+    """Return the catalog for a job, in steps; b"" if there is no block yet.
 
     Raises JournalError, Damage and OSError.
     """
@@ -328,7 +328,7 @@ def catalogued(
 def missing_catalogs(
     disk: Disk, data_id: bytes, directory: Path, from_name: str = ""
 ) -> Iterator[Job]:
-    """Yield what is missing of sealed segments, the newest first, down to one of them."""
+    """Yield the missing catalogs of sealed segments, the newest first, down to one of them."""
     names = segment_names(disk)
     for position in range(len(names) - 2, -1, -1):
         if names[position] < from_name:
@@ -347,7 +347,7 @@ def all_sealed(disk: Disk) -> Iterator[Job]:
 
 
 def next_piece(disk: Disk, data_id: bytes, directory: Path, until: int, bytes_min: int) -> Job:
-    """Return the next piece of the newest segment, of which nothing is said behind `until`."""
+    """Return the next piece of the newest segment, which has no catalog behind `until`."""
     name = segment_names(disk)[-1]
     position = segment_first_lsn(name) or 1
     offset = 0
@@ -368,7 +368,7 @@ def description(directory: Path, data_id: bytes, first_lsn: int) -> Description 
 
 
 def write_catalog(directory: Path, first_lsn: int, content: bytes) -> None:
-    """Write a catalog under its name. Raises OSError, and then leaves nothing behind."""
+    """Write a catalog under its name. Raises OSError, and then removes its partial file."""
     directory.mkdir(mode=0o700, exist_ok=True)
     work = directory / f"{WORK}{os.getpid()}-{first_lsn}"
     try:
@@ -383,7 +383,7 @@ def write_catalog(directory: Path, first_lsn: int, content: bytes) -> None:
 
 
 def remove_work(directory: Path) -> None:
-    """Remove what killed processes left."""
+    """Remove leftovers of killed processes."""
     for path in directory.glob(WORK + "*"):
         process = path.name.removeprefix(WORK).partition("-")[0]
         if not Path("/proc", process).exists():

@@ -1,8 +1,8 @@
 """Comparing an index with the result of folding the journal up to the same event.
 
-The digest shows whether they are the same state. Tables that are no part of the state must be equal
-row by row: where content and chunks are, where blocks are, what expires, what is in flight. The
-content of clusters must be that of the journal. Changes nothing. Must never know the caller.
+The digest shows whether they are the same state. Tables outside the state must be equal row by row:
+the places of content, chunks and blocks, expiries, entries in flight. The content of clusters must
+be that of the journal. Only reads. Must never know the caller.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Run with the words DIRECTORY and JOURNAL (which may be left out) by `paging.checks.usability`, in a
 process of its own, because damage of the structure may end the process. Exit codes: 0 sound, 3
-damaged, 1 not readable now; the error output says what is wrong. Changes nothing.
+damaged, 1 not readable now; the error output names the fault. Only reads.
 """
 
 import sys
@@ -54,7 +54,7 @@ def check(path: Path, *, clusters: bool = True, journal: Disk | None = None) -> 
     """Read everything; return the indexed LSN. Raises IndexDamaged with the first contradiction.
 
     Without `clusters` their files are not checked: a base has none. With `journal`, the journal
-    must contain what the tables refer to.
+    must contain the events that the tables refer to.
     """
     check_structure(path)
     tables = open_for_reading(path)
@@ -132,7 +132,7 @@ def _last_values(tables: Tables, txn: Transaction, state: State) -> Iterator[str
 
 
 def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:
-    """Pages are sound and in order, and contain what the queues count."""
+    """Check that pages are sound and in order, and match the counts of the queues."""
     levels = Levels(tables)
     timers = 0
     for queue_id, priority, rows in _each_page(tables, txn):

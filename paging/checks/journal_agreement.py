@@ -1,7 +1,8 @@
-"""Checks that the journal contains what the tables refer to: carried content, and chunks of bodies.
+"""Checks that the journal contains the events that the tables refer to: carried content, and chunks
+of bodies.
 
 Does not compare with the state of a fold (`history.verification.verification`).
-Costs a read of each event that is named. Changes nothing. Must never know how the answer is used.
+Costs a read of each event that is named. Only reads. Must never know how the answer is used.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ def check_against(tables: Tables, txn: Transaction, disk: Disk) -> None:
     """Raise IndexDamaged with the first thing that the journal contradicts.
 
     Events that have left the journal are not checked. Damage of the journal is not searched for,
-    and proves nothing about the tables; raises OSError.
+    and does not count against the tables; raises OSError.
     """
     first = first_lsn_of(disk)
     reader = ContentReader(disk, LAYOUT)

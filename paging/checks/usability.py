@@ -1,6 +1,6 @@
 """Deciding whether an index can be used for a journal, with the reason if not (ADR 8).
 
-Reads and changes nothing. Fault model: the files of the index may contain anything; checks that
+Only reads. Fault model: the files of the index may contain anything; checks that
 could end the process run in another one. Must never know how the answer is used.
 """
 
@@ -84,12 +84,12 @@ def older_format(path: Path) -> int:
 
 
 def check_apart(path: Path, journal: Path | None = None) -> str:
-    """Let another process read the whole index; return what is wrong with it, empty if nothing.
+    """Let another process read the whole index; return its fault, empty without one.
 
-    With `journal`, a directory, that must also contain what the index refers to.
+    With `journal`, a directory, that must also contain the events that the index refers to.
 
     Only errors found by reading, or a signal that ended that process, count as wrong. Raises
-    IndexUnwritable if it could not read, which says nothing about the index.
+    IndexUnwritable if it could not read, which does not mean that the index is damaged.
     """
     words = [str(each.absolute()) for each in (path, journal) if each is not None]
     command = child_command("daybook.paging.checks.index_check", *words)

@@ -3,7 +3,7 @@
 `paging.tables.plain_events` decides what is plain in a batch; this module looks at the entries that
 stay, and leaves to the journal what could be read from there as fast. Fault model: if a file cannot
 be written there is no cluster, and no failure; a file that the table does not name is a leftover.
-Must never know what becomes of messages.
+Must never know the fate of messages.
 """
 
 from collections.abc import Iterator
@@ -156,7 +156,7 @@ class Clustering:
             self._disk.create()
             known = write_cluster(self._disk, self._data_id, self._end + 1, last, content)
         except OSError:
-            # The journal has everything, and the commit itself reports what is wrong with the disk.
+            # The journal has everything, and the commit itself reports faults of the disk.
             return
         self._written.add(known.name)
         self._known.append(Known(known, 0))
@@ -215,7 +215,7 @@ class Clustering:
                 self._disk, self._data_id, files, parts[0].range.first, parts[-1].range.last
             )
         except (Damage, OSError):
-            # They stay as they are; their readers report what is wrong.
+            # They stay as they are; their readers report faults.
             self._merges = False
             return
         self._written.add(merged.name)

@@ -29,11 +29,11 @@ MAGIC: Final = b"DAYBKCLU"
 SUFFIX: Final = ".cluster"
 
 UNIT_BYTES: Final = 32 * 1024
-"""Approximate content of a unit: what is decompressed to read its first message."""
+"""Approximate content of a unit, which is decompressed to read its first message."""
 OPEN_MAX: Final = 256
 """How many clusters a reader keeps open."""
 ENTRY_BYTES: Final = 150
-"""What an entry of a decoded unit takes in memory in addition to its content, approximately."""
+"""The approximate memory of an entry of a decoded unit in addition to its content."""
 COMPRESSION_LEVEL: Final = 1
 
 HEADER: Final = Struct("<8sI16sQQ")
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """What a message takes in a unit in addition to its content."""
+        """The bytes of a message in a unit in addition to its content."""
         return sum(np.dtype(code).itemsize for code in self.columns)
 
 
@@ -146,7 +146,7 @@ def merge_clusters(disk: Disk, data_id: bytes, parts: list[Range], first: int, l
 
 
 def remove_cluster(disk: Disk, name: str) -> None:
-    """Remove a file that nothing names any more; a file that remains does no harm."""
+    """Remove a file that is no longer named; a file that remains does no harm."""
     try:
         disk.remove(name)
     except OSError:
@@ -378,7 +378,7 @@ class ClusterReader:
         self._firsts = [known.first for known in ranges]
 
     def take_notes(self) -> list[str]:
-        """Return what was found wrong with clusters since the last call, in sentences."""
+        """Return the faults of clusters found since the last call, in sentences."""
         notes, self._notes = self._notes, []
         return notes
 

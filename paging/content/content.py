@@ -6,9 +6,9 @@ cached, bounded in bytes.
 
 Fault model: the files may contain anything, segments may be missing, and the LSN may come from a
 damaged index. So an event is returned only after a check that it is the right one: it has the
-content of this message, or is this chunk after that one. Everything that fails a check is a
-StoreError that says what to do, and never a wrong body: StoreDamaged if the index named the wrong
-event, ContentError if the journal cannot return it. Must never know: queues.
+content of this message, or is this chunk after that one. Every failed check is a StoreError with
+the remedy, and never a wrong body: StoreDamaged if the index named the wrong event, ContentError if
+the journal cannot return it. Must never know: queues.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -44,14 +44,15 @@ CACHE_BYTES: Final = 16 * 1024 * 1024
 FILES_MAX: Final = 16
 """How many segments are kept open."""
 AWAKE_MAX: Final = 2
-"""How many of the open segments keep their footer, which has 80 bytes for each block, and what was
-read ahead of them."""
+"""How many of the open segments keep their footer, which has 80 bytes for each block, and their
+read-ahead.
+"""
 PLACE_SPACING_BYTES: Final = 16 * 1024
 """The least distance between remembered places of blocks where there is no footer."""
 AHEAD_BYTES: Final = 256 * 1024
 """How much is read at once where consecutive blocks are read."""
 BLOCK_OVERHEAD_BYTES: Final = 1024
-"""What a decoded block weighs in memory in addition to its strings and their ends."""
+"""The memory of a decoded block in addition to its strings and their ends."""
 
 _MISPLACED: Final = (
     "event {lsn} of the journal is not {what}, although the index says so: the index is "
@@ -159,7 +160,7 @@ class DecodedBlock:
     def chunks(self, lsns: Sequence[int], before: int) -> list[bytes]:
         """Bodies of chunks that follow each other, the first one after chunk `before` (0: none).
 
-        Raises StoreError if one is no chunk, or follows another.
+        Raises StoreError if one is not a chunk, or follows another.
         """
         columns = self._codec.columns(self._header, self._rows)
         for lsn in lsns:
@@ -221,7 +222,7 @@ class _OpenSegment:
         self._segment.close()
 
     def rest(self) -> None:
-        """Drop what can be read again: the footer, and the bytes that were read ahead."""
+        """Drop data that can be read again: the footer, and the read-ahead."""
         self._footer = None
         self._ahead = b""
         self._segment.window.refresh()
@@ -244,7 +245,7 @@ class _OpenSegment:
         try:
             if self._footer is None:
                 self._footer = self._segment.footer()
-                # The footer has all that was read.
+                # The footer has the places of all blocks read.
                 self._segment.window.refresh()
         except Damage:
             return None
@@ -326,7 +327,7 @@ class _OpenSegment:
     def _take(self, count: int, offset: int) -> bytes:
         """Up to `count` bytes at an offset; reads ahead if that is where the last block ended.
 
-        Elsewhere it reads no more than is asked for: when blocks are far apart, the bytes in
+        Elsewhere it reads only the requested bytes: when blocks are far apart, the bytes in
         between are not needed.
         """
         start = offset - self._ahead_offset
@@ -440,7 +441,7 @@ class ContentReader:
         """Consecutive pieces of the body of a large message; their LSNs are sorted.
 
         `before` is the chunk before the first of them, 0 if there is none. Raises StoreError, also
-        if one is no chunk, or not the next one.
+        if one is not a chunk, or not the next one.
         """
         found: list[bytes] = []
         position = 0
@@ -551,7 +552,9 @@ class ContentReader:
         return self._has_fork
 
     def _let_others_rest(self) -> None:
-        """Bound the memory of open segments: only those that were used last need what they read."""
+        """Bound the memory of open segments: only the most recently used ones keep their
+        read-ahead.
+        """
         for segment in islice(reversed(self._open.values()), AWAKE_MAX, None):
             segment.rest()
 

@@ -4,8 +4,8 @@ Each answer reads its own view of the last commit, so that no view is held betwe
 indexer may reuse pages. A view may be later than `indexed_lsn`, never earlier: the asking queue
 knows which entries left or came meanwhile.
 
-Fault model: index and journal may be damaged or missing. Whatever fails a check is a StoreError
-that says what to do. Must never know who writes the index, or when entries leave memory.
+Fault model: index and journal may be damaged or missing. Every failed check is a StoreError with
+the remedy. Must never know the writer of the index, or when entries leave memory.
 """
 
 import struct
@@ -77,9 +77,9 @@ from daybook.paging.tables.tables import (
 MAP_BYTES: Final = 48 * 1024 * 1024
 """How many bytes of the mapped file may be read before it is mapped again, by default."""
 PAGE_TOUCH_BYTES: Final = 4096
-"""What reading the next page adds to the memory of the process."""
+"""The memory that reading the next page adds to the process."""
 SEEK_TOUCH_BYTES: Final = 64 * 1024
-"""What a seek adds: the kernel also maps the surrounding pages."""
+"""The memory that a seek adds: the kernel also maps the surrounding pages."""
 SUM_PAGES: Final = 256
 """How many pages are summed in one view."""
 DUE_PER_PAGE: Final = 64
@@ -229,7 +229,7 @@ class IndexStore:
             message.resident = True
 
     def origin(self, message: Message) -> Origin | None:
-        """Return where a message was before, None if it is no copy; raises StoreError."""
+        """Return where a message was before, None if it is not a copy; raises StoreError."""
         lsn = self.where([message.id])[0]
         detail = self._detail(lsn, message)
         if detail is not None and detail.origin is not None:

@@ -20,8 +20,8 @@ def batches(
 ) -> Iterator[list[Block]]:
     """The blocks after `after_lsn`, up to the one that contains `last_lsn`, in batches.
 
-    A batch also ends with each event of `ends` that is the last of a block. Raises what
-    `read_blocks` raises.
+    A batch also ends with each event of `ends` that is the last of a block. Raises the errors of
+    `read_blocks`.
     """
     batch: list[Block] = []
     size = 0

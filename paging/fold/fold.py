@@ -123,7 +123,7 @@ class Fold:
         self._last_values: Final = LastValues(tables, self.levels)
 
     def take_appended(self) -> Placed:
-        """Return what plain events appended to pages since the last call."""
+        """Return the entries that plain events appended to pages since the last call."""
         appended, self._appended = self._appended, []
         return join_placed(appended)
 

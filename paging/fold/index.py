@@ -1,8 +1,8 @@
 """The index: tables with the state at some LSN of the journal, advanced batch by batch.
 
 One batch of blocks is one synchronous commit, complete or absent. Fault model: after any exception
-the tables are what they were at the last commit, and the next call reads them again. Must never
-know its readers.
+the tables are those of the last commit, and the next call reads them again. Must never know its
+readers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class Index:
         self.lsn = 0
         """The indexed LSN."""
         self.last_hash = b""
-        """Hash of the block that ends there, 16 bytes; zero if nothing is indexed."""
+        """Hash of the block that ends there, 16 bytes; zero if the index is empty."""
         self._open()
 
     @property
@@ -91,7 +91,7 @@ class Index:
         """Fold blocks, the first of which follows the indexed LSN; return the new indexed LSN.
 
         Marks are skipped. One commit; if it raises IndexDamaged, IndexUnwritable or Corruption (of
-        the journal), nothing is changed.
+        the journal), the tables stay unchanged.
         """
         filled = [block for block in blocks if block.count]
         if not filled:

@@ -5,7 +5,7 @@ In format 1 only some tables had crcs, for their values alone: the value of such
 one. In format 2 every row has the crc of the current format. In both the keys have four bytes for
 an id of a queue or address, not eight. Crcs are checked once more here; otherwise the rows are
 trusted, because a base is read only after a check of its SHA-256. Changes a copy, in place. Must
-never know what the values of rows mean.
+never know the meaning of the values of rows.
 """
 
 import shutil

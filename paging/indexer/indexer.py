@@ -2,11 +2,11 @@
 
 A process of its own, run by `paging.indexer.process` with the words FD DATA BROKER, the last of
 which is the broker's process id; or a thread of the broker, run by `paging.indexer.thread` (ADR
-42). Data flow: the broker asks for commits, and decides when (`server.hub.index_pacing`): what it
-reports as durable is read, folded in batches, each with one commit, and every commit is reported.
-Between requests it sleeps. Fault model: it may be killed at any moment (a commit is complete or
-absent), the disk may be full (it reports that and tries again), tables and journal may be damaged
-(it reports which and ends). It ends when the broker does.
+42). Data flow: the broker asks for commits, and decides when (`server.hub.index_pacing`): the
+events that it reports as durable are read, folded in batches, each with one commit, and every
+commit is reported. Between requests it sleeps. Fault model: it may be killed at any moment (a
+commit is complete or absent), the disk may be full (it reports that and tries again), tables and
+journal may be damaged (it reports which and ends). It ends when the broker does.
 """
 
 import contextlib
@@ -43,13 +43,13 @@ MAPPED_BYTES_MAX: Final = 64 * 1024 * 1024
 then, mapped pages that were read count as its memory."""
 TRIM_SECONDS: Final = 60.0
 """How often memory that commits left behind is given back to the system: LMDB takes and frees many
-pages for each, and what is between those that stay would add up."""
+pages for each, and the gaps between those that stay would add up."""
 NICENESS: Final = 5
 """The broker has priority: the indexer may lag, and reports by how much."""
 
 
 class Indexer:
-    """One run: which blocks were read, and what was requested."""
+    """One run: the blocks read, and the requests."""
 
     def __init__(
         self,
@@ -79,8 +79,10 @@ class Indexer:
         self._trim_at = 0.0
 
     def run(self) -> None:
-        """Follow the journal until the broker closes the connection. Raises Ended and what reading
-        raises."""
+        """Follow the journal until the broker closes the connection.
+
+        Raises Ended and the errors of reading.
+        """
         self._tell()
         self._await_request(self._index.lsn + 1)
         blocks = read_blocks(self._disk, LAYOUT, from_lsn=self._index.lsn + 1, follow=self._wait)
@@ -108,7 +110,7 @@ class Indexer:
         while self._durable_lsn < lsn:
             if self._digest and self._durable_lsn <= self._index.lsn:
                 self._tell()
-            # In the time in which there is nothing else to do.
+            # In idle time.
             self._listen(self._catalogs.work())
         self._begun = time.monotonic()
 
@@ -127,7 +129,7 @@ class Indexer:
             self._catalog_headers = message.catalog_headers
 
     def _commit(self) -> None:
-        """Fold what was read, and report the commit."""
+        """Fold the blocks read, and report the commit."""
         self._listen(0.0)
         if not self._blocks:
             return

@@ -15,9 +15,9 @@ from daybook.paging.tables.tables import Tables, open_for_reading, open_for_writ
 
 
 class Indexers(Protocol):
-    """Starts the indexers of a data directory, one after the other, and opens what they write.
+    """Starts the indexers of a data directory, one after the other, and opens their files.
 
-    `snapshot_every` is how many bytes are to be between two snapshots while an indexer catches up
+    `snapshot_every` is the number of bytes between two snapshots while an indexer catches up
     (ADR 63), 0 for none.
     """
 
@@ -38,7 +38,7 @@ class Indexers(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what was opened here, after all indexers and stores were closed."""
+        """Close the files opened here, after all indexers and stores were closed."""
         ...
 
 
@@ -61,7 +61,7 @@ class ProcessIndexers:
         return IndexStore(open_for_reading(data / INDEX, data_id), disk)
 
     def close(self) -> None:
-        """Do nothing: stores close what they opened."""
+        """Do nothing: stores close their own files."""
 
 
 class ThreadIndexers:

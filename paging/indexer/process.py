@@ -24,7 +24,7 @@ USER_TIME: Final = 11
 SYSTEM_TIME: Final = 12
 """Places in /proc/PID/stat, behind the name."""
 SILENT_SECONDS: Final = 60.0
-"""How long a start waits for an indexer that sends nothing."""
+"""How long a start waits for a silent indexer."""
 
 
 class IndexerFailed(DaybookError):
@@ -56,19 +56,21 @@ class IndexerHandle:
 
     @property
     def name(self) -> str:
-        """What it is, for the log."""
+        """Its name in the log."""
         raise NotImplementedError
 
     def kill(self) -> None:
-        """End it if that is possible, and do not wait for its end: the next one folds what is not
-        committed. What waits for a disk ends when the disk answers."""
+        """End it if that is possible, and do not wait for its end: the next one folds uncommitted
+        events. An indexer that waits for a disk ends when the disk answers.
+        """
         raise NotImplementedError
 
     def processor_seconds(self) -> float:
         """Return how much processor time it has used, 0 if that is unknown.
 
         It answers after a commit, and a large one may take minutes on a machine that is busy with
-        other work: what gets on uses the processor, what is stopped or waits for a disk does not.
+        other work: one that makes progress uses the processor, one that is stopped or waits for a
+        disk does not.
         """
         raise NotImplementedError
 
@@ -92,7 +94,7 @@ class IndexerHandle:
         self._line.offer(Durable(lsn, digest, snapshot_every, catalog_headers))
 
     def flush(self) -> None:
-        """Send what it had no room for."""
+        """Send the messages that did not fit before."""
         self._line.flush()
 
     def hear(self, timeout_seconds: float | None = 0.0) -> list[Indexed | Trouble]:
@@ -181,11 +183,11 @@ class IndexerProcess(IndexerHandle):
 
     @property
     def name(self) -> str:
-        """What it is, for the log."""
+        """Its name in the log."""
         return f"the indexer (process {self.pid})"
 
     def processor_seconds(self) -> float:
-        """Return what the kernel counted for the process."""
+        """Return the kernel's counters for the process."""
         return used_seconds(Path(f"/proc/{self.pid}/stat"))
 
     def kill(self) -> None:

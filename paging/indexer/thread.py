@@ -41,11 +41,11 @@ class IndexerThread(IndexerHandle):
 
     @property
     def name(self) -> str:
-        """What it is, for the log."""
+        """Its name in the log."""
         return "the indexer (a thread of the broker)"
 
     def processor_seconds(self) -> float:
-        """Return what the kernel counted for the thread."""
+        """Return the kernel's counters for the thread."""
         return used_seconds(Path(f"/proc/self/task/{self._thread.native_id}/stat"))
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Retention: what has to be carried or archived before segments leave.
+"""Retention: the messages to carry and the segments to archive before segments leave.
 
 It must never know when a round is due. Begin with `retention_round`.
 

@@ -1,17 +1,17 @@
 """A round of retention as a sequence of steps, independent of how they are performed.
 
-`Rounds.round` is a generator. Each step that it yields is an object that says what to do; the
-driver does it, stores the answer in the step's last attribute, and asks for the next step:
+`Rounds.round` is a generator. Each step that it yields is an object that describes work; the driver
+does it, stores the answer in the step's last attribute, and asks for the next step:
 
     for step in rounds.round(limits, archive):
         perform(step)
 
 The order is essential (ADR 13): choose; carry forward; wait until that is indexed; only then give
 messages in memory their new chunks, because until then the index brings messages into memory with
-the old ones; wait until everything decided so far is indexed; prove that nothing is left; ask again
-for bodies in transfer; remove; record the removal. Steps may take any time, and anything may happen
-in between. An error that `perform` raises ends the round: nothing has left then, and the next round
-repeats what was not finished.
+the old ones; wait until everything decided so far is indexed; prove that no content is left; ask
+again for bodies in transfer; remove; record the removal. Steps may take any time, and anything may
+happen in between. An error that `perform` raises ends the round: no segment has left then, and the
+next round repeats the unfinished work.
 
 The server performs the steps with processes and pauses, tests and the simulation perform them
 directly. Must never know files, processes, clocks or the event loop.
@@ -36,7 +36,8 @@ ROUND_SEGMENTS: Final = 16
 SEEN_MAX: Final = 100_000
 """How many carried messages are remembered, for messages in several queues."""
 MOSTLY_QUEUED: Final = (
-    "most of what would leave is queued, and would have to be written again; consume it, purge it, "
+    "most of the leaving messages are queued, and would have to be written again; consume it, "
+    "purge it, "
     "or raise retention-max-bytes"
 )
 NO_CHUNK: Final = 1 << 63
@@ -59,7 +60,7 @@ class Situation:
 
 
 class Look:
-    """Return what must stay: see `Situation`."""
+    """Return the content that must stay: see `Situation`."""
 
     def __init__(self) -> None:
         self.situation = Situation()
@@ -155,7 +156,7 @@ class FindResident:
 
 
 class Retire:
-    """Prove in one view of the index that nothing is left, then archive, then advance the base.
+    """Prove in one view of the index that no content is left, then archive, then advance the base.
 
     `paging.retention.retirement.retire` does all three; `left` is how many places were found, and 0
     is the proof.
@@ -216,10 +217,10 @@ Steps: TypeAlias = Generator[Step, None, None]
 class Rounds:
     """Rounds of retention, one at a time, and the reports about them.
 
-    `doing` is what the round is doing, and `held_back` why segments stay that exceed the limits;
-    both are sentences, or empty. `is_mostly_queued` says that operators must do something about it.
-    `clock_note` names a segment whose own events do not show its age. `more` says whether another
-    round should follow at once.
+    `doing` is the current work of the round, and `held_back` why segments stay that exceed the
+    limits; both are sentences, or empty. `is_mostly_queued` says that operators must do something
+    about it. `clock_note` names a segment whose own events do not show its age. `more` says whether
+    another round should follow at once.
     """
 
     def __init__(self) -> None:
@@ -241,7 +242,7 @@ class Rounds:
             self.doing = ""
             return
         last_lsn = leaving[-1].last_lsn
-        self.doing = f"carrying forward what is queued up to event {last_lsn}"
+        self.doing = f"carrying forward queued messages up to event {last_lsn}"
         yield from self._carry(last_lsn, chosen.first_lsn)
         indexed_lsn = yield from self._await_index()
         yield from self._locate_chunks(last_lsn, indexed_lsn)
@@ -260,7 +261,7 @@ class Rounds:
     # ---- choosing
 
     def _choose(self, limits: Limits) -> Generator[Step, None, ChooseSegments]:
-        """Choose the segments that exceed limits and that nothing holds."""
+        """Choose the segments that exceed limits and are not held."""
         look = Look()
         yield look
         seen = look.situation
@@ -287,7 +288,7 @@ class Rounds:
     def _worth_leaving(
         self, chosen: ChooseSegments
     ) -> Generator[Step, None, tuple[SealedSegment, ...]]:
-        """Return the segments that may leave without the same messages being carried for ever."""
+        """Return the segments that may leave without carrying the same messages again and again."""
         choice = chosen.choice
         if not choice.leaving:
             return ()
@@ -302,7 +303,7 @@ class Rounds:
         if too_old.last_lsn == choice.last_lsn:
             self.held_back = ""
             return choice.leaving[:ROUND_SEGMENTS]
-        self.doing = "weighing what is queued"
+        self.doing = "weighing queued messages"
         weigh = Weigh(choice.last_lsn)
         yield weigh
         leaving = worth_leaving(choice.leaving, len(too_old.leaving), weigh.weights)
@@ -433,8 +434,9 @@ def worth_leaving(
     """Return how many of the segments may leave, with their queued messages carried forward.
 
     The first `by_age` are too old and leave in any case; `weights` are those of all. If only the
-    size requires it, no more than half of what leaves may be written again: otherwise the same
-    messages would be carried for ever. At most ROUND_SEGMENTS leave, or as few more as necessary.
+    size requires it, at most half of the leaving bytes may be written again: otherwise the same
+    messages would be carried again and again. At most ROUND_SEGMENTS leave, or as few more as
+    necessary.
     """
     by_first = {weight.first_lsn: weight for weight in weights}
     queued = total = found = 0

@@ -3,10 +3,11 @@
 Run by the broker in a process with the words WORK DATA LAST_LSN BROKER, because each kind of work
 may take minutes, and memory that the broker must not use. WORK is `find` (each line of output is a
 list of places), `weigh` (a list of weights), or `retire`, which reads an `Order` from its input,
-because URLs of archives must not be visible in a command line, and reports how much was left to be
-carried: it archives nothing unless that is 0. It removes nothing. Fault model: it may be killed at
-any moment and be run again; an error is one sentence on the error output and exit code 1. Snapshots
-are archived last, and what goes wrong there, even a store that hangs, is a sentence and no error.
+because URLs of archives must not be visible in a command line, and reports the number of messages
+still to be carried: it archives only if that is 0. It does not remove segments. Fault model: it may
+be killed at any moment and be run again; an error is one sentence on the error output and exit code
+1. Snapshots are archived last, and failures there, even a store that hangs, are reported in a
+sentence and are not errors.
 """
 
 import os
@@ -41,8 +42,7 @@ RETIRE: Final = "retire"
 BATCH_MESSAGES: Final = 200
 """How many places a line has, approximately."""
 IDLE_SECONDS: Final = 60.0
-"""Snapshots do not wait longer for a store that does nothing: they are worth less than the room on
-the disk."""
+"""The longest wait for a hanging store: snapshots are worth less than the room on the disk."""
 POLL_SECONDS: Final = 0.05
 NICENESS: Final = 5
 """The broker has priority, as it has over the indexer."""
@@ -106,8 +106,9 @@ def keep_snapshots(
 def keep_snapshots_patiently(
     data: Path, last_lsn: int, order: Order, idle_seconds: float
 ) -> list[str] | None:
-    """Do the same in a thread; None if nothing was read or written for so long, and the thread may
-    hang for ever."""
+    """Do the same in a thread; None if the store neither reads nor writes for so long, and the
+    thread may hang.
+    """
     worked = Event()
     notes: list[str] = []
 
@@ -139,7 +140,7 @@ def keep(
 ) -> str:
     """Save the segments up to an event, in the archive first, then in the base.
 
-    `now` is microseconds since 1970. Return a sentence about a base that was rebuilt, else nothing.
+    `now` is microseconds since 1970. Return a sentence about a base that was rebuilt, else "".
     Raises as `retire`.
     """
     if archive is not None:
@@ -173,14 +174,15 @@ def _work(work: str, data: Path, last_lsn: int) -> None:
 
 
 def _keep_snapshots(data: Path, last_lsn: int, order: Order) -> None:
-    """Archive snapshots, and say what could not be; end the process if the store hangs."""
+    """Archive snapshots, and report failures; end the process if the store hangs."""
     notes = keep_snapshots_patiently(data, last_lsn, order, IDLE_SECONDS)
     for note in notes or ():
         print(" ".join(note.split()), file=sys.stderr)
     if notes is None:
         print(
             f"archiving snapshots was given up: {without_password(order.archive)} did nothing for "
-            f"{IDLE_SECONDS:.0f} seconds. Nothing is lost: questions about that time begin at an "
+            f"{IDLE_SECONDS:.0f} seconds. No events are lost: questions about that time begin "
+            f"at an "
             "earlier snapshot",
             file=sys.stderr,
         )

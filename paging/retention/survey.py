@@ -1,8 +1,8 @@
 """Finding the queued messages in segments: they must be carried forward before the segments leave.
 
-Reads the index and the journal, and changes nothing. A whole survey in one view is a proof: an id
-never returns to a queue that it left, and content that was carried stays where it is. Must never
-know who carries, or when.
+Only reads the index and the journal. A whole survey in one view is a proof: an id never returns to
+a queue that it left, and content that was carried stays where it is. Must never know when content
+is carried.
 """
 
 from array import array
@@ -76,7 +76,7 @@ class Weight(NamedTuple):
 
 
 class Survey:
-    """Finds in the index and the journal of a data directory what must be carried."""
+    """Finds the content that must be carried, in the index and the journal of a data directory."""
 
     def __init__(self, disk: Disk, tables: Tables, last_lsn: int) -> None:
         """Take tables, which `close` closes; `last_lsn` is the last event that shall leave."""
@@ -97,7 +97,7 @@ class Survey:
         self._tables.close()
 
     def batches(self, limit: int) -> Iterator[list[Place]]:
-        """Yield what must be carried, about `limit` places at a time; each batch is a view of its
+        """Yield the places to carry, about `limit` places at a time; each batch is a view of its
         own moment.
 
         A message in several queues occurs several times. Raises IndexDamaged and StoreError.
@@ -248,7 +248,7 @@ class Survey:
         event = self._content.event(lsn, message)
         detail = decode_detail(event.row[KIND], event.detail)
         if not isinstance(detail, RoutedDetail | CarriedDetail):
-            raise StoreError(f"event {lsn} is no message, and the index says that it is")
+            raise StoreError(f"event {lsn} is not a message, although the index says so")
         return detail
 
     def _queues_of(

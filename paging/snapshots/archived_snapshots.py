@@ -1,8 +1,8 @@
 """Archived snapshots, restored from the Disk that has the archived segments (ADR 70).
 
 Fault model: an object or a manifest may be missing, torn, damaged, foreign or unreachable; it is
-never used then, and the reason is returned as a sentence. Must never know what the state is for, or
-who archived it.
+never used then, and the reason is returned as a sentence. Must never know the use of the state, or
+the archiver.
 """
 
 import hashlib
@@ -55,8 +55,8 @@ def archived_entry(disk: Disk, lsn: int) -> SnapshotEntry:
 
 
 def restore_archived(disk: Disk, lsn: int, data_id: bytes, index: Path) -> str:
-    """Make an archived snapshot the tables of a new index of a data directory; return what is wrong
-    with it, empty if nothing is. The index must be deleted if anything is.
+    """Make an archived snapshot the tables of a new index of a data directory; return its fault,
+    empty without one. The index must be deleted if anything is.
 
     Raises JournalError if the archived segments cannot be read, IndexUnwritable, and OSError if the
     new index cannot be written.
@@ -87,7 +87,7 @@ def restore_archived(disk: Disk, lsn: int, data_id: bytes, index: Path) -> str:
 
 
 def _give(index: Path, owner: bytes, data_id: bytes) -> str:
-    """Make tables those of a fork of their data directory; return what is wrong with them."""
+    """Make tables those of a fork of their data directory; return their fault."""
     try:
         with closing(open_for_writing(index, owner)) as tables:
             tables.write(lambda txn: tables.set_data_id(txn, data_id))
@@ -129,7 +129,7 @@ class _Packed:
 
 
 def _unpack(disk: Disk, entry: SnapshotEntry, target: Path) -> str:
-    """Decompress an archived snapshot into a file; return what is wrong with it. Raises OSError."""
+    """Decompress an archived snapshot into a file; return its fault. Raises OSError."""
     try:
         file = disk.open(entry.snapshot)
     except OSError as error:
@@ -160,5 +160,5 @@ def _pieces(packed: _Packed) -> Iterable[bytes]:
     while piece := reader.read(_PIECE_BYTES):
         yield piece
     while packed.read():
-        # What follows the frame belongs to the object, and to its hash.
+        # The bytes after the frame belong to the object, and to its hash.
         pass

@@ -35,7 +35,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class BaseDamaged(DaybookError):
-    """The base cannot be used; the text says what is wrong and how it can be restored."""
+    """The base cannot be used; the text names the fault and the way to restore it."""
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def restore(directory: Path, data_id: bytes, index: Path, first_lsn: int) -> int
 
 
 def restore_copy(directory: Path, base: Base, index: Path) -> str:
-    """Copy the file of a description; return what is wrong with it, empty if nothing is.
+    """Copy the file of a description; return its fault, empty without one.
 
     Raises OSError.
     """
@@ -115,8 +115,9 @@ def restore_copy(directory: Path, base: Base, index: Path) -> str:
 
 
 def adopt(partial: Path, index: Path, data_id: bytes, told_lsn: int) -> str:
-    """Make a copy, which must end with an event, the tables of a new index; return what is wrong
-    with it, empty if nothing is. Raises OSError."""
+    """Make a copy, which must end with an event, the tables of a new index; return its fault, empty
+    without one. Raises OSError.
+    """
     partial.replace(index / TABLES)
     try:
         # An older release may have written it.
@@ -132,7 +133,7 @@ def advance(directory: Path, disk: Disk, data_id: bytes, last_lsn: int, index: P
 
     A damaged base is rebuilt, from the journal if that is complete, else from the index, which is
     at least as far; in that case the returned sentence says so, otherwise it is empty. Raises
-    BaseDamaged, OSError, and what folding the journal raises.
+    BaseDamaged, OSError, and the errors of folding the journal.
     """
     directory.mkdir(mode=0o700, exist_ok=True)
     with _locked(directory):
@@ -181,7 +182,7 @@ def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -
 def _copy_index(index: Path, data_id: bytes, copied: Path) -> int:
     """Copy the index as it is now; return the LSN of the copy. Raises IndexDamaged.
 
-    Nothing else will exist to compare it with, so the whole copy is read first.
+    There will be no other copy to compare it with, so the whole copy is read first.
     """
     tables = open_for_reading(index, data_id)
     try:

@@ -1,9 +1,9 @@
 """Removing derived files that are bad, when a broker starts: snapshots, catalogs and clusters.
 
 They are written without a sync, so a power cut may leave them empty or short. They only save time,
-and readers pass damaged ones over; but a check of the directory would find them for ever. What is
-removed is made again, or done without. The tables of the index are judged elsewhere
-(`recovery.checkpoint`). Fault model: files may contain anything; what cannot be removed is left.
+and readers pass damaged ones over; but every check of the directory would report them. Removed
+files are made again, or are not needed. The tables of the index are judged elsewhere
+(`recovery.checkpoint`). Fault model: files may contain anything; files that cannot be removed stay.
 """
 
 import shutil
@@ -31,13 +31,13 @@ from daybook.paging.snapshots.snapshots import Snapshot, known_snapshots, unusab
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable, open_for_reading
 
 READ_BYTES_MAX: Final = 256 * 1024 * 1024
-"""So many bytes are read whole, the newest files first; of others only what says their size."""
+"""So many bytes are read whole, the newest files first; of others only the part with their size."""
 
 Notice = Callable[[str], None]
 
 
 class _Bad(NamedTuple):
-    """A file with what is wrong, and what goes with it."""
+    """A file with its fault, and the files that belong to it."""
 
     path: Path
     wrong: str

@@ -2,7 +2,7 @@
 
 Run with the words SOURCE and TARGET to let LMDB copy an index that is being written, in a process
 of its own because damage of the structure may end the process. Exit codes are those of
-`paging.checks.index_check`. Changes nothing in the index. Must never know how the copy is used.
+`paging.checks.index_check`. Only reads the index. Must never know how the copy is used.
 """
 
 import fcntl

@@ -1,8 +1,8 @@
 """Putting the snapshots of a data directory into its archive, before their segments leave (ADR 70).
 
 Fault model: a snapshot may be damaged, and is not archived then; the store may fail, which is tried
-again, or hang, which `tick` lets the caller notice. What was not archived is said in a sentence.
-Must never know what the state is for, or when segments leave.
+again, or hang, which `tick` lets the caller notice. Snapshots that were not archived are reported
+in a sentence. Must never know the use of the state, or when segments leave.
 """
 
 import hashlib
@@ -62,8 +62,8 @@ def archive_snapshots(
 
 def _not_archived(folder: Path, lsn: int, why: str) -> str:
     return (
-        f"the snapshot at event {lsn} in {folder} was not archived: {why}. Nothing is lost: "
-        "questions about that time begin at an earlier one"
+        f"the snapshot at event {lsn} in {folder} was not archived: {why}. No events are lost: "
+        f"questions about that time begin at an earlier one"
     )
 
 

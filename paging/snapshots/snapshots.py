@@ -3,8 +3,8 @@
 
 Each is a compact copy and a description, as the base is. They are derived, written without a sync
 by the owner of the index, and may be deleted at any time. Fault model: files may be missing, torn,
-damaged, or of another journal; such a snapshot is passed over. A failure to write one leaves
-nothing behind. Must never know what the state is for.
+damaged, or of another journal; such a snapshot is passed over. A failure to write one removes its
+files. Must never know the use of the state.
 """
 
 import shutil
@@ -31,7 +31,7 @@ SHARE: Final = 10
 FREE_TIMES: Final = 10
 """A snapshot needs so many times its size of free space: the disk is for messages first."""
 EVENT_BYTES: Final = 48
-"""What an event takes in the journal, approximately: for the events before this process began."""
+"""The approximate size of an event in the journal: for the events before this process began."""
 SUFFIX: Final = ".json"
 _UNFINISHED: Final = "work-"
 
@@ -60,8 +60,8 @@ class Snapshots:
     def follow(self, index: Index, disk: Disk, journaled: int, every: int) -> bool:
         """Note so many bytes of journal that a commit indexed, and take a snapshot if one is due.
 
-        Return whether one was due. `every` is how many bytes are to be between two snapshots, 0
-        for none. Raises IndexDamaged.
+        Return whether one was due. `every` is the number of bytes between two snapshots, 0 for
+        none. Raises IndexDamaged.
         """
         if not self._is_ready:
             self._begin(index, disk)
@@ -79,7 +79,7 @@ class Snapshots:
         return True
 
     def _begin(self, index: Index, disk: Disk) -> None:
-        """Find the newest snapshot; remove what a killed process left, and what does not fit."""
+        """Find the newest snapshot; remove leftovers of a killed process, and foreign snapshots."""
         self._is_ready = True
         for left in self._directory.glob(_UNFINISHED + "*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -171,8 +171,7 @@ def restore_nearest(
 def _restored(
     directory: Path, disk: Disk, data_id: bytes, lsn: int, known: Snapshot | None, index: Path
 ) -> Iterator[tuple[str, str]]:
-    """Restore the snapshots at an event, one after the other; yield the name of each, and what is
-    wrong with it."""
+    """Restore the snapshots at an event, in order; yield the name and the fault of each."""
     if known is not None:
         wrong = _why_not_of(disk, known)
         if not wrong:

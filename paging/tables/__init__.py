@@ -1,6 +1,7 @@
 """The tables of the index, their records and pages.
 
-It must never know how far the index is, or who advances it. Begin with `tables`, then `pages`.
+It must never know the position of the index, or the process that advances it. Begin with `tables`,
+then `pages`.
 
 Modules:
 

@@ -3,7 +3,7 @@
 A message's content is at its id, unless table `carried` says otherwise; table `large` finds the
 large messages by their first chunk. Rows about removed segments are deleted after the segments have
 left; rows of `carried` are not in the order of segments, so a sweep deletes them a part at a time.
-Until then they are about messages that are in no queue. Must never know who carries, or when.
+Until then they are about messages that are in no queue. Must never know when content is carried.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,14 +36,14 @@ SWEEP_ROWS: Final = 5_000
 """How many rows are checked with one batch: about ten milliseconds."""
 
 PLACING: Final = np.zeros(256, bool)
-"""Kinds that say where content is, or that it is no longer there."""
+"""Kinds that record the place of content, or its removal."""
 PLACING[[*WITH_CHUNKS, events.SEGMENTS_REMOVED]] = True
 
 # ---- keeping the tables
 
 
 def note_places(tables: Tables, txn: Transaction, columns: Columns) -> None:
-    """Record what a batch says about where content is."""
+    """Record the places of content in a batch."""
     kinds = columns.column(KIND)
     chosen = PLACING[kinds]
     # The Routed of a message says where its content is only if the message is large.
@@ -88,7 +88,7 @@ def _forget(tables: Tables, txn: Transaction, last_lsn: int) -> None:
 
 
 def forget_lost(tables: Tables, txn: Transaction, is_lost: Callable[[int], bool]) -> None:
-    """Delete the rows about content in events that are lost: it is there no more."""
+    """Delete the rows about content in lost events."""
     carried = tables.db(CARRIED)
     lost = [key for key, value in txn.rows(carried) if is_lost(ID_KEY.unpack(value)[0])]
     large = []

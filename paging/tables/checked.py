@@ -3,7 +3,7 @@
 A row is the crc32c (u32, little endian) of the table's name, its key and the rest of the value,
 followed by that rest. It is written here and checked here, at every row that a cursor reaches, so
 no row is used that was not written like this: none whose key or value has a changed bit, and none
-that belongs to another table. Raises IndexDamaged. Must never know what rows mean.
+that belongs to another table. Raises IndexDamaged. Must never know the meaning of rows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ CRC_BYTES: Final = 4
 
 
 class IndexDamaged(DaybookError):
-    """The index cannot be trusted; the text says what is wrong and where. It must be rebuilt."""
+    """The index cannot be trusted; the text names the fault and its place. It must be rebuilt."""
 
 
 class Table:

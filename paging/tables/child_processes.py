@@ -1,11 +1,11 @@
-"""Starting child processes from the same package, and from nowhere else.
+"""Starting child processes from the same package only.
 
 `python -m` imports from the working directory first, so anybody who may write there could run code
 as the user of the broker. A child is started with -P instead, and finds the package where this
-process has it: after the standard library, so that nothing beside the package replaces that, and
+process has it: after the standard library, so that no module beside the package replaces it, and
 before installed packages. PYTHONPATH is the user's own choice, and is respected. Signals that the
-broker blocks (`server.process.guard`) are not blocked in a child. Must never know what a child
-does.
+broker blocks (`server.process.guard`) are not blocked in a child. Must never know the work of a
+child.
 """
 
 import sys

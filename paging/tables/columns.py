@@ -1,7 +1,7 @@
 """The events of several blocks as columns: one numpy array for each column, over all blocks.
 
 Rows frames are decompressed once; the heap of a block only when a detail in it is needed. Must
-never know what events mean.
+never know the meaning of events.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Finding single ready entries in the pages during a fold of a batch, and recording which.
 
-The part of an `engine.queues.queue.Store` that a fold needs. Must never know what becomes of the
-entries that it returned.
+The part of an `engine.queues.queue.Store` that a fold needs. Must never know the fate of the
+returned entries.
 """
 
 from bisect import bisect_left
@@ -91,7 +91,7 @@ class Finder:
         return page
 
     def take_adopted(self) -> Taken | None:
-        """Return what came into memory since the last call, None if nothing did."""
+        """Return the entries that came into memory since the last call, None without any."""
         adopted, self._adopted = self._adopted, []
         if not adopted:
             return None

@@ -4,7 +4,7 @@ A page has the keys of up to PAGE_KEYS consecutive numbers, and takes one page o
 of an address are read in few pieces, and a batch that adds keys changes only the last page. Page n
 has the numbers from n * PAGE_KEYS on. It lacks keys that were forgotten before it was written, but
 still has those forgotten later: the record of the address says where the keys begin. A page is the
-number of its first key (u64, little endian) and the keys. Must never know what the keys stand for.
+number of its first key (u64, little endian) and the keys. Must never know the meaning of the keys.
 """
 
 from struct import Struct

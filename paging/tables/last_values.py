@@ -4,7 +4,7 @@ A row says which message came last with a key; it may have left its queue since.
 messages are removed by sweeps: when a queue has many more rows than messages, those are deleted
 whose message left, unless an older message, which is in flight or set aside, may still return and
 must then be known to be replaced. So the rows need no care when a message leaves, and a queue has
-about as many as messages. Must never know what a key is.
+about as many as messages. Must never know the meaning of a key.
 """
 
 from typing import Final
@@ -39,7 +39,7 @@ class LastValues:
         self._most: Final[dict[int, int]] = {}
 
     def write(self, txn: Transaction, queue: Queue) -> None:
-        """Write what a queue knows of its keys, and forget it there."""
+        """Write the keys known to a queue, and clear them there."""
         latest, queue.latest = queue.latest, None
         assert latest is not None
         rows = self._rows.get(queue.id)
@@ -77,7 +77,7 @@ class LastValues:
         return count
 
     def _sweep(self, txn: Transaction, queue: Queue) -> int:
-        """Delete the rows that nobody needs; return how many are left."""
+        """Delete obsolete rows; return the number of the others."""
         # In memory are the entries in flight.
         returning = list(queue.entries)
         there = [np.array(returning, np.uint64)]

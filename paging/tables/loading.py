@@ -1,7 +1,7 @@
 """Loading the state from the tables: everything except ready entries, which stay in the tables.
 
 Costs time in proportion to queues, peers and entries in flight, not to the backlog. Must never know
-what the state is for.
+the use of the state.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The messages between broker and indexer, over a pair of connected sockets (ADR 8).
 
 Each message is its length (u32, little endian) and msgpack. The indexer waits until the broker has
-read its messages. The broker never waits: it sends later what it cannot send now, and of the
-waiting messages only the newest matters. Must never know the readers.
+read its messages. The broker never waits: messages that it cannot send now wait, and of these only
+the newest matters. Must never know the readers.
 """
 
 import socket
@@ -17,7 +17,7 @@ _READ_BYTES: Final = 64 * 1024
 
 class Durable(msgspec.Struct, tag="durable", array_like=True):
     """Broker: everything up to `lsn` is durable, and to be committed now. `digest`: also report the
-    digest. `snapshot_every` is how many bytes are to be between two snapshots, 0 for none.
+    digest. `snapshot_every` is the number of bytes between two snapshots, 0 for none.
     `catalog_headers` are the headers that are catalogued; None: no catalogs are made."""
 
     lsn: int
@@ -30,7 +30,7 @@ class Indexed(msgspec.Struct, tag="indexed", array_like=True):
     """Indexer: the tables are the state at `lsn`. `digest` if it was asked for, else empty.
 
     `processor_seconds` is the processor time of the process since its start, `map_bytes` the size
-    of the tables, `digest_seconds` how long the digest took, while nothing was indexed, and
+    of the tables, `digest_seconds` how long the digest took, during which indexing stopped, and
     `seconds` how long the commit took by the clock. `snapshot_lsn` is the newest snapshot, and
     `snapshot_trouble` says why the last one could not be written, `catalog_trouble` the same of
     catalogs.
@@ -86,7 +86,7 @@ class Line:
     def __init__(self, end: socket.socket) -> None:
         self._socket: Final = end
         self._buffer: Final = bytearray()
-        # What `offer` could not send yet: the rest of a message, and the message after it.
+        # Unsent data of `offer`: the rest of a message, and the message after it.
         self._rest = b""
         self._next: Durable | None = None
 
@@ -118,9 +118,9 @@ class Line:
         self.flush()
 
     def flush(self) -> None:
-        """Send what was offered, as far as there is room now.
+        """Send offered messages, as far as there is room now.
 
-        What the other side cannot receive any more is dropped: `hear` has its last messages, and
+        Messages to an ended process are dropped: `hear` has its last messages, and
         then raises Ended.
         """
         while self._rest or self._next is not None:
@@ -137,7 +137,7 @@ class Line:
             self._rest = self._rest[sent:]
 
     def hear(self, timeout_seconds: float | None) -> list[Said]:
-        """Return received messages; wait for the first one up to the timeout (None: for ever).
+        """Return received messages; wait for the first one up to the timeout (None: without limit).
 
         Raises Ended when there can be no more.
         """

@@ -1,6 +1,6 @@
 """The addresses and queues that a fold keeps as objects: not all that exist (ADR 38).
 
-An *idle* name is one that nothing happens to unless an event names it: its queues are durable,
+An *idle* name is one that stays unchanged unless an event names it: its queues are durable,
 empty and without consumers, and it remembers no ids. The tables have its record, and an object is
 created from that when an event names it. Some idle names, those that were named last, keep their
 objects, so that few are created again and again. So the memory of a fold, and the time it takes to
@@ -169,7 +169,7 @@ class Names:
 
 
 def is_idle(address: Address) -> bool:
-    """Whether nothing happens to an address and its queues unless an event names them."""
+    """Whether an address and its queues stay unchanged unless an event names them."""
     return address.ids is None and all(
         queue.definition.durable and not queue.message_count and not queue.is_used
         for queue in address.queues()

@@ -1,7 +1,7 @@
 """The pass before `apply`: finds messages that only arrived, or arrived and left, in a run of
 events.
 
-In a run of events without barriers it finds, by message and queue, what is *plain* (ADR 8): routed
+In a run of events without barriers it finds *plain* entries (ADR 8) by message and queue: routed
 and gone within the run, routed only, or ready before and gone. Everything else, in LSN order, is
 left to `engine.state.apply`. Must never know tables or the state: the first event of an entry in
 the run shows what it was before; only for entries that leave without another event it asks whether
@@ -44,7 +44,7 @@ DUE: Final = b"\xa3due"
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
-"""Kinds that change nothing here; `paging.fold.fold` does not pass them to `apply`."""
+"""Kinds without effect here; `paging.fold.fold` does not pass them to `apply`."""
 SILENT_KINDS[[kind for kind, function in APPLY.items() if function is nothing]] = True
 # It says where content is, and entries here have no content.
 SILENT_KINDS[events.CARRIED] = True
@@ -113,7 +113,7 @@ def everything(columns: Columns, start: int, stop: int) -> Run:
 
 
 class _Items(NamedTuple):
-    """What events say about entries, one item for each event and entry, in order.
+    """The effects of events on entries, one item for each event and entry, in order.
 
     `at` is the position in the run. `odd` events are for `apply`, with all others of the same
     entry. `spread` says for each message routed in the run, by position, whether it went to several
@@ -202,7 +202,8 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     spread = (kind == events.ROUTED) & (queue == 0)
     # The size of a large message is in its detail.
     odd |= (kind == events.ROUTED) & ((flags & events.LARGE) > 0)
-    # What enters by another kind is described by the detail, and its id is not that of the event.
+    # The detail describes entries that enter by another kind, and their id is not that of the
+    # event.
     odd |= NEW_KINDS[kind] & (kind != events.ROUTED)
     noted = _noted(columns, start, kind, (KEYED, DUE) if keyed else (DUE,))
     odd |= noted

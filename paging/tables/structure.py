@@ -9,8 +9,8 @@ not of the entries: a hundredth of the file where the values are pages, all of i
 keys.
 
 The layout is that of LMDB 0.9 (`mdb.c`: MDB_page, MDB_node, MDB_db, MDB_meta), little endian, 64
-bit. Fault model: the file may contain anything. No writer may be active. Must never know what keys
-and values mean, except how long the keys of a table are.
+bit. Fault model: the file may contain anything. No writer may be active. Must never know the
+meaning of keys and values, except how long the keys of a table are.
 """
 
 import os
@@ -63,7 +63,7 @@ KEY_BYTES: Final[dict[bytes, int]] = {
 """The length of the keys, for tables whose keys all have the same length."""
 
 META: Final = Struct("<IIQQ48s48sQQ")
-"""Magic, version, address, size of the map, databases of what is free and of names, last page, id
+"""Magic, version, address, size of the map, databases of free pages and of names, last page, id
 of the transaction. It follows the header of a page."""
 DATABASE: Final = Struct("<IHHQQQQQ")
 """Size of pages (of the first), flags, depth, pages (branch, leaf, overflow), entries, root."""
@@ -95,7 +95,7 @@ _Numbers = NDArray[np.int64]
 
 
 class _Wrong(Exception):
-    """What is wrong; the report adds the directory."""
+    """A fault; the report adds the directory."""
 
 
 class _Tree(NamedTuple):
@@ -191,7 +191,7 @@ class _File:
         for pages, nodes in self._leaves(_tree("names", self._names, 0)):
             for page, key, length, flags, size in _listed(nodes):
                 if flags != TABLE:
-                    raise _Wrong("what names its tables has something else")
+                    raise _Wrong("the database of its tables has another entry")
                 start = key + length
                 yield (
                     pages[page, key:start].tobytes(),
@@ -208,7 +208,7 @@ class _File:
                 name = int.from_bytes(pages[page, key : key + length].tobytes(), "little")
                 start = key + length
                 if name <= last:
-                    raise _Wrong("what is free is out of order")
+                    raise _Wrong("the free pages are out of order")
                 last = name
                 if flags & BIG:
                     number = int.from_bytes(pages[page, start : start + 8].tobytes(), "little")
@@ -278,7 +278,7 @@ class _File:
         return np.concatenate(below), least
 
     def _read(self, numbers: _Numbers, name: str) -> _Pages:
-        """Read pages of a tree, which nothing else may use."""
+        """Read pages of a tree, which must not be used elsewhere."""
         self._use(numbers, name)
         size = self._page_bytes
         pages = np.empty((len(numbers), size), np.uint8)
@@ -393,7 +393,7 @@ class _Leaves:
 
 
 def _windows(pages: _Pages, kind: "np.dtype[Any]") -> NDArray[Any]:
-    """What could begin at each byte of pages, read as this type."""
+    """The value that could begin at each byte of pages, read as this type."""
     count = pages.size - kind.itemsize + 1
     return np.ndarray((count,), kind, pages.reshape(-1).data, strides=(1,))
 

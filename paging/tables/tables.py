@@ -4,8 +4,8 @@ Everything in it is derived from the journal. Fault model: a commit is synchrono
 absent; a full or read-only disk makes a commit fail and leaves the one before untouched; the files
 may have been cut, overwritten or deleted while they were closed. Every row is checked where it is
 read (`paging.tables.checked`); the structure around the rows, damage of which may end the process,
-is checked before tables are opened (`paging.tables.structure`). Must never know what the values
-mean (`paging.tables.pages`, `paging.tables.records`).
+is checked before tables are opened (`paging.tables.structure`). Must never know the meaning of the
+values (`paging.tables.pages`, `paging.tables.records`).
 """
 
 import os
@@ -173,7 +173,8 @@ UNREADABLE: Final = (
     lmdb.ReadersFullError,
     lmdb.ReadonlyError,
 )
-"""Errors that say nothing about the tables; all others that LMDB raises are caused by the file."""
+"""Errors that do not mean damage of the tables; all others that LMDB raises are caused by the file.
+"""
 
 
 @contextmanager
@@ -273,7 +274,7 @@ class Tables:
         """Do work in one transaction and commit it; if the map is too small, grow it and repeat the
         work.
 
-        So `work` must be repeatable. If anything is raised, nothing is written. Raises
+        So `work` must be repeatable. If an exception is raised, no row is written. Raises
         IndexDamaged and IndexUnwritable.
         """
         self._is_writing = True
@@ -344,13 +345,13 @@ class Tables:
     def position(self, txn: Transaction) -> tuple[int, bytes, int]:
         """Indexed LSN, hash of the block that ends there, and its time in microseconds.
 
-        All zero if nothing is indexed. Raises IndexDamaged.
+        All zero if the index is empty. Raises IndexDamaged.
         """
         value = txn.get(POSITION_KEY, db=self.db(META))
         if value is None and txn.count(self.db(META)) < _META_ROWS:
             return 0, bytes(16), 0
         if value is None or len(value) != POSITION_VALUE.size:
-            raise IndexDamaged(f"the index in {self.path} is damaged: its position is no position")
+            raise IndexDamaged(f"the index in {self.path} is damaged: its position is invalid")
         lsn, block_hash, time = POSITION_VALUE.unpack(value)
         return lsn, block_hash, time
 
@@ -403,7 +404,7 @@ def open_for_reading(path: Path, data_id: bytes | None = None) -> Tables:
     if not file.exists():
         raise IndexDamaged(f"there is no index in {path}")
     if not file.is_file() or not file.stat().st_size:
-        raise IndexDamaged(f"the index in {path} is damaged: {TABLES} is no file with tables")
+        raise IndexDamaged(f"the index in {path} is damaged: {TABLES} is not a file with tables")
     with translated(path):
         tables = Tables(path, _environment(path, readonly=True), readonly=True)
     try:

@@ -1,4 +1,4 @@
-"""Making events behind a gap fit what is left of the history before it (ADR 67).
+"""Makes events behind a gap fit the remaining history before it (ADR 67).
 
 Each event is applied if it fits the state. An event that ends an entry ends it, whatever the state
 of the entry is; a message enters those of its queues that exist; a name that is taken gets a
@@ -62,7 +62,7 @@ class Wanted:
         """Events that create them, each with the first event that names the thing."""
 
     def follow(self, block: Block) -> None:
-        """Note what the events of a block name."""
+        """Note the objects that the events of a block name."""
         for lsn, row, detail, _, _ in _facts_of(block):
             if row[KIND] == events.ADDRESS_CREATED:
                 self._addresses.add(row[ADDRESS])
@@ -106,10 +106,10 @@ class Wanted:
 
 
 class Fitter:
-    """Applies events to a state, and says what becomes of each in the salvaged journal.
+    """Applies events to a state, and gives the form of each in the salvaged journal.
 
     `replaced` counts events by kind that did not fit; `renamed` are the names that were given;
-    `unknown` counts events that end messages of which nothing else is known.
+    `unknown` counts events that end messages without other events.
     """
 
     def __init__(self, state: State) -> None:
@@ -135,7 +135,7 @@ class Fitter:
         return batch_of(block.first_lsn, facts) if changed else None
 
     def apply(self, lsn: int, fact: Fact) -> Fact:
-        """Apply an event as far as it fits; return what it is in the salvaged journal."""
+        """Apply an event as far as it fits; return its form in the salvaged journal."""
         kind = fact.row[KIND]
         if kind not in APPLY or kind in WITH_DIGEST:
             return self._lost(fact)
@@ -143,7 +143,7 @@ class Fitter:
             fitted = self._fitting(fact)
             if fitted is not None:
                 row, detail, headers, _ = fitted
-                # Content is not needed to know what fits.
+                # Content is not needed to fit an event.
                 APPLY[row[KIND]](self.state, lsn, row, detail, headers, b"")
                 return fitted
         except (KeyError, ValueError, IndexError, MismatchError, msgspec.MsgspecError):
@@ -278,7 +278,7 @@ def _queues_of(routed: Fact) -> tuple[int, ...]:
 
 
 def lost_rows(first_lsn: int, last_lsn: int, time: int) -> Batch:
-    """Return a batch that stands for events of which nothing is known."""
+    """Return a batch that stands for unknown events."""
     packed = pack_wide(events.row(events.LOST, time=time), 0, 0, 0)
     rows = [packed * (last_lsn - first_lsn + 1)]
     return Batch(first_lsn, rows, ([], [], []), time, level_of([packed], []))

@@ -1,11 +1,11 @@
-"""Forks: a data directory of its own that continues another one's history (ADR 67).
+"""Forks: a separate data directory that continues another one's history (ADR 67).
 
 Data flow: the state after the last whole block up to an event is made as `state_at` makes it, and
 becomes the index of the fork; segments before that block are shared with the source or copied; the
 segment with the block is written again under a new data id, as far as the fork goes; an event says
 where the fork comes from. All of it happens in a folder beside the target, which gets the name of
 the target as the last step. Fault model: a failure or an interrupt leaves no target; a process that
-is killed leaves the folder of the work, whose name says what it is. Changes nothing in the source.
+is killed leaves the folder of the work, whose name tells its purpose. Does not change the source.
 """
 
 import errno
@@ -50,15 +50,15 @@ COPIED: Final = "copied"
 
 
 class ForkError(DaybookError):
-    """A data directory cannot be forked; the text says why, and what to do."""
+    """A data directory cannot be forked; the text gives the reason and the remedy."""
 
 
 class Fork(msgspec.Struct, frozen=True):
     """A fork that was made: where, its id, the id that it comes from, and its last event of there.
 
     `segments` counts the segments by how they came: cloned (a reflink), linked or copied.
-    `rewritten` is how many events are in the segment that was written again. `bytes` is what the
-    copied and the rewritten ones take on the disk.
+    `rewritten` is how many events are in the segment that was written again. `bytes` is the space
+    of the copied and the rewritten ones on the disk.
     """
 
     directory: str
@@ -81,7 +81,7 @@ def check_target(target: Path, source: Path) -> None:
                 f"{target} is within {folder}, which is not changed: name another folder"
             )
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise ForkError(f"{target} exists and is no folder: name a new one")
+        raise ForkError(f"{target} exists and is not a folder: name a new one")
     if target.is_dir() and any(target.iterdir()):
         raise ForkError(f"{target} is not empty: name a new folder, or an empty one")
     if target.is_mount():
@@ -92,7 +92,8 @@ def check_target(target: Path, source: Path) -> None:
 
 @contextmanager
 def made(target: Path, source: Path, word: str) -> Iterator[Path]:
-    """Yield a folder to fill; it gets the name of the target at the end, if nothing is raised.
+    """Yield a folder to fill; it gets the name of the target at the end, unless an exception is
+    raised.
 
     `word` is in its name until then. The target must not be within the source. Raises ForkError and
     OSError.
@@ -143,7 +144,7 @@ def fork(
 
     `disk` has the segments of the source, maybe after those of its archive, and is pinned. `now` is
     microseconds since 1970. With `shares` segments share disk space with the source where that is
-    possible. Raises ForkError, JournalError, OSError and what `state_at` raises.
+    possible. Raises ForkError, JournalError, OSError and the errors of `state_at`.
     """
     with _room(target), made(target, source, "unfinished") as work:
         journal = CopyDisk(work / JOURNAL)
@@ -317,7 +318,7 @@ def _take_over(work: Path, data_id: bytes, end: int, end_hash: bytes) -> None:
 
 
 def _finish(source: Path, work: Path, data_id: bytes) -> bool:
-    """Check that all messages have their content; add what else a broker needs.
+    """Check that all messages have their content; add the other files that a broker needs.
 
     Return whether there are users.
     """

@@ -1,8 +1,8 @@
 """Making a data directory from an archive alone, that a broker can start on.
 
-All archived segments are fetched, and an empty one is added behind them. What was in the live
-journal behind the archive is not there. An attempt that was interrupted may be repeated. Must never
-know which process calls it.
+All archived segments are fetched, and an empty one is added behind them. Events of the live journal
+behind the archive are lost. An attempt that was interrupted may be repeated. Must never know which
+process calls it.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
-"""Salvage: a new data directory with all that is provably good of a damaged one (ADR 67).
+"""Salvage: a new data directory with all provably sound parts of a damaged one (ADR 67).
 
-Data flow: sound blocks are found by their own crcs; an archive, if one is named, lends segments for
-what is missing (`recovery.salvage.salvage_archive`); the newest sound state is looked for (index,
+Data flow: sound blocks are found by their own crcs; an archive, if one is named, lends missing
+segments (`recovery.salvage.salvage_archive`); the newest sound state is looked for (index,
 snapshots, base); all sound blocks are copied under a new data id, each event with its LSN, gaps
 filled with `Lost`; events behind a gap that no state covers are made to fit
 (`recovery.salvage.fitting`); the index is made of that, and messages whose content is missing are
 removed by events that say so. Fault model: every file of the source may be missing, unreadable, or
-contain anything. Changes nothing in the source; the target appears as the last step.
+contain anything. Does not change the source; the target appears as the last step.
 """
 
 import errno
@@ -72,13 +72,13 @@ from daybook.recovery.signing.file_errors import is_full
 FILL_EVENTS: Final = 1 << 16
 """How many lost events a block stands for."""
 FREE_MIN: Final = 1 << 16
-"""With less free space a copy that fails says nothing about what was copied."""
+"""With less free space a failed copy does not mean that the source is damaged."""
 _KNOWN: Final = "known"
 _BASE: Final = "the base"
 
 
 class SalvageError(DaybookError):
-    """Nothing can be salvaged; the text says why."""
+    """The directory cannot be salvaged; the text says why."""
 
 
 class _State(NamedTuple):
@@ -91,7 +91,7 @@ class _State(NamedTuple):
 
 
 class _Scan(msgspec.Struct):
-    """What the first reading found: the gaps, the ends of the journal, and hashes of blocks."""
+    """The result of the first reading: the gaps, the ends of the journal, hashes of blocks."""
 
     gaps: list[Gap] = []
     broken: list[Broken] = []
@@ -112,11 +112,11 @@ def salvage(
     note: Callable[[str], None],
     progress: Callable[[int], None] | None = None,
 ) -> Report:
-    """Make a data directory of what is sound in another one; return what is missing.
+    """Make a data directory from the sound parts of another one; return a report of the gaps.
 
-    What is damaged or missing, and whole in `archive`, is taken from there. `progress` is called
-    with the number of bytes read, each byte being read two or three times. Raises SalvageError,
-    ForkError about the target, JournalError and OSError.
+    Damaged or missing segments that are whole in `archive` are taken from there. `progress` is
+    called with the number of bytes read, each byte being read two or three times. Raises
+    SalvageError, ForkError about the target, JournalError and OSError.
     """
     try:
         with made(target, source, "unfinished") as work:
@@ -206,7 +206,7 @@ class _Salvage:
         self.report.notes.append(text)
         self._note(text)
 
-    # ---- what there is
+    # ---- the existing parts
 
     def _scan(self) -> _Scan:
         scan = _Scan()
@@ -231,13 +231,13 @@ class _Salvage:
         scan.ends[end[0]] = end[1]
         if not scan.events:
             raise SalvageError(
-                f"there is no sound block in {self._source / JOURNAL}: nothing can be salvaged "
-                "from it. An archive or a backup may have what was there"
+                f"there is no sound block in {self._source / JOURNAL}: the journal cannot be "
+                f"salvaged. An archive or a backup may have its events"
             )
         return scan
 
     def _borrow(self, archive: Archive, scan: _Scan, states: list[_State]) -> bool:
-        """Take segments from an archive in place of what is damaged or missing; return whether."""
+        """Take segments from an archive in place of damaged or missing ones; return whether any."""
         source = RealDisk(self._source / JOURNAL)
         folder = self._work / f"{_KNOWN}-archive"
         folder.mkdir(mode=0o700)
@@ -272,7 +272,7 @@ class _Salvage:
         if begins > 1 and best is nothing:
             self._say(
                 f"the journal begins with event {begins}, and no sound state before it is "
-                "left (base, snapshots, index): what was queued then is not known"
+                "left (base, snapshots, index): the messages queued then are unknown"
             )
         head = head_gap(begins, self._left_until, best.lsn)
         if head is not None:
@@ -313,7 +313,7 @@ class _Salvage:
             pass
         except (IndexDamaged, IndexUnwritable, StoreError, OSError) as error:
             if is_full(error) or shutil.disk_usage(folder).free < FREE_MIN:
-                # It says nothing about what was to be copied.
+                # It is not a fault of the source.
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
             self._say(f"{name} cannot be used: {error}")
 
@@ -340,10 +340,12 @@ class _Salvage:
             )
         return is_it
 
-    # ---- what is behind a gap
+    # ---- events behind a gap
 
     def _prepare(self, known: _State, after: list[Gap]) -> None:
-        """Fold up to the first gap; find what events behind it name; give it room in the gaps."""
+        """Fold up to the first gap; find the objects that later events name; give them room in the
+        gaps.
+        """
         fitter = self._fitter
         assert fitter is not None
         begins = after[0].first_lsn
@@ -380,7 +382,7 @@ class _Salvage:
         return self._journal
 
     def _write(self, scan: _Scan, known: _State) -> None:
-        """Write all sound blocks and what stands for the gaps."""
+        """Write all sound blocks and substitutes for the gaps."""
         # A journal that begins later than at 1 has a base, and the state is that.
         begin = 1 if not known.lsn else max(min(scan.first_lsn, known.lsn + 1), 2)
         self._position = (known.lsn, bytes(16), 0)
@@ -423,7 +425,7 @@ class _Salvage:
             self._position = (known.lsn, journal.last_hash, block.time)
 
     def _fill(self, gap: Gap, known: _State, time: int) -> None:
-        """Stand in for a gap: with what was created in it, as far as known, and `Lost`."""
+        """Fill a gap: with the objects created in it, as far as known, and `Lost`."""
         journal = self._open_journal()
         lsn, last = max(gap.first_lsn, journal.next_lsn), gap.last_lsn
         if last < lsn:
@@ -449,7 +451,7 @@ class _Salvage:
             lsn = end + 1
         return lsn
 
-    # ---- the index, and what it shows
+    # ---- the index
 
     def _index(self, known: _State, scan: _Scan) -> Index:
         path = self._work / INDEX
@@ -501,11 +503,11 @@ class _Salvage:
             name_untaken(self.report, self._fitter, state, index.tables)
 
     def _store(self, index: Index) -> IndexStore:
-        # In this process nothing else may open the tables a second time.
+        # No other code in this process may open the tables a second time.
         return IndexStore(index.tables, self._made_disk, map_bytes=0, owns_tables=False)
 
     def _say_so(self, journal: JournalCopy, scan: _Scan) -> None:
-        """End the history with an event that says what it is."""
+        """End the history with an event that identifies it."""
         lost = sum(gap.last_lsn - gap.first_lsn + 1 - skipped_in(gap) for gap in scan.gaps)
         self.report.lost_events = lost
         self._time = max(self._time, time_ns() // 1000)
@@ -518,7 +520,7 @@ class _Salvage:
         with closing(self._store(index)) as store:
             queues = store.checkpoint().queues
         if any(gap.last_lsn < gap.first_lsn for gap in scan.gaps):
-            # Nobody knows what came after the last event: it may have ended any of them.
+            # The events after the last one are unknown: they may have ended any of them.
             self.report.uncertain = sum(queue.message_count for queue in queues.values())
         names = {queue.id: queue.name for queue in queues.values()}
         self.report.gaps = [described(gap, self._names.of(gap, names)) for gap in scan.gaps]

@@ -1,10 +1,10 @@
 """Segments of an archive that stand in for damaged or missing ones in a salvage (ADR 67).
 
-Data flow: the segments that may have what is missing are fetched and checked whole; hashes then
+Data flow: the segments that may have missing events are fetched and checked whole; hashes then
 prove that they are of the same history; the others are refused, with a sentence. Invariant: no
 segment is used that contradicts a sound block of the source, or whose chain does not join it.
 Fault model: any object and any manifest may be missing, damaged, unreachable, or of another
-journal. Changes nothing in the source nor in the archive.
+journal. Does not change the source or the archive.
 """
 
 from bisect import bisect_left, bisect_right
@@ -29,9 +29,10 @@ from daybook.recovery.salvage.salvage_report import Borrowed
 
 
 class Needs(msgspec.Struct):
-    """What an archive may have: the gaps, the segments with a broken chain or a damaged header, and
-    the events between the base and the first segment (the last of the former, the first of the
-    latter)."""
+    """The wanted parts of an archive: the gaps, the segments with a broken chain or a damaged
+    header, and the events between the base and the first segment (the last of the former, the first
+    of the latter).
+    """
 
     gaps: Sequence[Gap]
     broken: frozenset[str]
@@ -53,7 +54,7 @@ class Needs(msgspec.Struct):
 
 
 class Evidence(msgspec.Struct):
-    """What the source proves about its history.
+    """The proofs of the source about its history.
 
     `hashes` are those of its sound blocks, by the last event; `ends` those of the last sound blocks
     before gaps and at the ends of segments, by the event that follows; `states` those of blocks
@@ -83,9 +84,9 @@ class MendedDisk(ReadOnly):
 
 
 class _Fetched(msgspec.Struct):
-    """An archived segment that is whole: why it is wanted, and what it says.
+    """An archived segment that is whole: why it is wanted, and its content.
 
-    `proof` says what in the source or behind it proves all of it; `wrong` what contradicts it.
+    `proof` names the proof of all of it, in the source or behind it; `wrong` the contradiction.
     """
 
     entry: ArchiveEntry
@@ -188,7 +189,7 @@ class Lender:
         return found
 
     def _compare(self, entry: ArchiveEntry, check: SegmentCheck) -> None:
-        """Raise Damage if a segment is damaged or is not what its manifest says."""
+        """Raise Damage if a segment is damaged or contradicts its manifest."""
         if check.faults:
             fault = check.faults[0]
             raise Damage(f"offset {fault.offset} (LSN {fault.lsn}): {fault.what}")
@@ -214,7 +215,7 @@ class Lender:
     def _judge(
         self, found: _Fetched, evidence: Evidence, sound: Sequence[int], carried: Mapping[int, str]
     ) -> None:
-        """Note what proves a segment, and what contradicts it.
+        """Note the proof of a segment, and contradictions.
 
         `sound` are the ends of sound blocks of the source in it, `carried` as from `_carried`.
         """
@@ -246,9 +247,9 @@ class Lender:
             if at < proven:
                 proof = proof or "the next segment carries its hash"
             elif at > proven and differs is not None:
-                wrong = wrong or f"what follows it is not this history: {differs.wrong}"
+                wrong = wrong or f"the next segment is not of this history: {differs.wrong}"
             elif at > proven and (proven >= 0 or continues):
-                proof = "it carries the hash of the block before it; nothing behind it is left"
+                proof = "it carries the hash of the block before it; there is no segment behind it"
             if wrong or not proof:
                 self._refuse(each.entry, wrong or "no hash shows that it is of the same history")
                 continue

@@ -1,4 +1,4 @@
-"""The gaps of a salvage: in the order of events, and what is missing before the first segment.
+"""The gaps of a salvage: in the order of events, and before the first segment.
 
 Must never know how a gap is filled.
 """
@@ -24,22 +24,22 @@ def in_order(gaps: Iterable[Gap]) -> list[Gap]:
 
 
 def begin_of(gaps: list[Gap], first_lsn: int) -> int:
-    """Return where what is left begins: with its first sound event, or a gap before that."""
+    """Return the beginning of the remaining events: the first sound one, or a gap before it."""
     return min([first_lsn, *(gap.first_lsn for gap in gaps)])
 
 
 def head_gap(begins: int, left_until: int, state_lsn: int) -> Gap | None:
-    """Return the gap before what is left, if there is one.
+    """Return the gap before the remaining events, if there is one.
 
-    Up to `left_until` segments had left by retention, which is no damage if a state (of the event
-    `state_lsn`, 0 if there is none) says what was queued then.
+    Up to `left_until` segments had left by retention, which is not damage if a state (of the event
+    `state_lsn`, 0 if there is none) has the messages queued then.
     """
     first = left_until if state_lsn >= begins - 1 else min(left_until, state_lsn)
     if first + 1 >= begins:
         return None
     what = "segments before the first are missing"
     if not state_lsn:
-        what = "what was queued at the beginning is not known"
+        what = "the messages queued at the beginning are unknown"
     return Gap(first + 1, begins - 1, "", 0, 0, what)
 
 

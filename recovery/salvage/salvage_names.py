@@ -1,6 +1,6 @@
-"""Names of what a salvage reports: queues that gaps may concern, and messages that are not taken.
+"""Names for the report of a salvage: queues that gaps may concern, and messages that are not taken.
 
-Must never change what is salvaged.
+Must never change the salvaged data.
 """
 
 from collections.abc import Mapping

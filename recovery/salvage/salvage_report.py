@@ -1,4 +1,4 @@
-"""What a salvage found: the report, and the gaps in it as people read of them (ADR 67).
+"""The report of a salvage, with its gaps in readable form (ADR 67).
 
 Must never know how anything is salvaged.
 """
@@ -11,7 +11,7 @@ from daybook.journal.segments.sound_blocks import Broken, Gap
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A gap for the report, with what the footer says of the blocks in it, if it is sound.
+    """A gap for the report, with the footer's data about its blocks, if that is sound.
 
     `skipped` of the events never were any: a start had skipped their LSNs.
     Times are microseconds since 1970; `queues` may have one that is not concerned.
@@ -32,7 +32,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Borrowed(msgspec.Struct, frozen=True):
-    """A segment that was taken from the archive: why, and what proves that it is the right one."""
+    """A segment that was taken from the archive: why, and the proof that it is the right one."""
 
     segment: str
     first_lsn: int
@@ -43,17 +43,17 @@ class Borrowed(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What was salvaged, and what was not.
+    """The salvaged parts and the losses.
 
-    `state_from` says which state the salvage begins with, `state_lsn` the event of it: what the
-    queues were there is exact, whatever is missing before. `notes` are sentences about files that
-    could not be used. `replaced` counts events, by kind, that do not fit what is left. `uncertain`
-    are messages that were queued before a gap that no state covers: they may come twice.
+    `state_from` says which state the salvage begins with, `state_lsn` the event of it: the queues
+    there are exact, whatever is missing before. `notes` are sentences about files that could not be
+    used. `replaced` counts events, by kind, that do not fit the remaining ones. `uncertain` are
+    messages that were queued before a gap that no state covers: they may come twice.
     `without_content` are messages, as (queue, id), whose content is lost; `unknown` those that
-    events behind a gap name, and of which nothing else is known; `astray` those, as (address, id),
-    whose content was carried behind a gap, and no event that is left says in which queue they were.
-    `dropped` counts messages, by queue, that could not enter it. `archive` is the archive that was
-    named, and `from_archive` the segments that were taken from it.
+    events behind a gap name, and that have no other events; `astray` those, as (address, id), whose
+    content was carried behind a gap, and whose queue no remaining event names. `dropped` counts
+    messages, by queue, that could not enter it. `archive` is the archive that was named, and
+    `from_archive` the segments that were taken from it.
     """
 
     directory: str
@@ -86,15 +86,15 @@ class Report(msgspec.Struct):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing at all is missing or wrong."""
+        """Whether the journal is complete and sound."""
         return not (self.gaps or self.broken_chain or self.notes or self.without_content_count)
 
 
 def skipped_in(gap: Gap) -> int:
     """Return how many LSNs of a gap a start had skipped, as far as the footer proves it.
 
-    A start writes a block of them with the event of the start, and nothing else if nothing was in
-    flight.
+    A start writes a block of them with the event of the start, and no others if no deliveries were
+    in flight.
     """
     kinds = kind_bit(SKIPPED) | kind_bit(BROKER_STARTED)
     return sum(entry.event_count - 1 for entry in gap.blocks if entry.kinds == kinds)

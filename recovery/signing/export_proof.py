@@ -1,5 +1,5 @@
-"""The proof of an export: the statements that cover it, and what stands for the parts that were
-left out (ADR 66).
+"""The proof of an export: the statements that cover it, and substitutes for the redacted parts (ADR
+66).
 
 Each line is one JSON object; the order is that of the journal. The last line has the SHA-256 of all
 lines before, so that an accident is found as such. Must never know where the blocks are.
@@ -31,7 +31,7 @@ class ExportError(DaybookError):
 class Head(
     msgspec.Struct, frozen=True, tag="export", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The first line: the events of the export, what is left out of it, and the addresses whose
+    """The first line: the events of the export, its redacted parts, and the addresses whose
     messages have it all the same, by their ids."""
 
     format: int
@@ -42,7 +42,7 @@ class Head(
     shown: dict[int, str] = {}
 
     def redaction(self) -> Redaction:
-        """Return what is left out."""
+        """Return the redacted parts."""
         return Redaction(tuple(self.redacted), tuple(sorted(self.shown.items())))
 
 
@@ -68,7 +68,7 @@ class Changed(msgspec.Struct, frozen=True, tag="change", forbid_unknown_fields=T
 
 
 class Covered(msgspec.Struct, frozen=True, tag="statement", forbid_unknown_fields=True):
-    """The next lines, up to the block that ends with its event, are what this statement covers."""
+    """This statement covers the next lines, up to the block that ends with its event."""
 
     statement: Statement
 
@@ -111,7 +111,7 @@ HASH_DIGITS: Final = 64
 def head_of(directory: Path) -> Head | None:
     """Return the first line of the proof if a directory is an export, else None.
 
-    The rest is not read, so nothing is proven. Raises ExportError and OSError.
+    The rest is not read, so there is no proof. Raises ExportError and OSError.
     """
     path = directory / PROOF
     if not path.exists():
@@ -130,7 +130,7 @@ def head_of(directory: Path) -> Head | None:
 
 
 def redacted_in(directory: Path) -> Redaction:
-    """Return what an export is without; nothing for any other directory.
+    """Return the redacted parts of an export; none for any other directory.
 
     Raises ExportError and OSError.
     """
@@ -189,7 +189,7 @@ class ProofWriter:
 def read_proof(path: Path) -> Iterator[Line]:
     """Yield the lines of a proof but the last one, which is checked. Raises ExportError, OSError.
 
-    Nothing may be concluded from a line before all were read.
+    No line is trusted before all were read.
     """
     digest = hashlib.sha256()
     may_change = True

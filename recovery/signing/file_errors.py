@@ -1,4 +1,7 @@
-"""Errors of files: which one it is, and whether the disk is full. Must never know what is in it."""
+"""Errors of files: which one it is, and whether the disk is full.
+
+Must never know the content of a file.
+"""
 
 import errno
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""What a signature covers of the contents of blocks, so that an export can leave out parts of them
-and is proven all the same (ADR 66).
+"""The signed contents of blocks, so that an export can leave out parts of them and is still proven
+(ADR 66).
 
 A leaf stands for a block: its hash, header and rows, the details of its events, and the hash of
-each string of headers and each body. Must never know what a detail or a header means.
+each string of headers and each body. Must never know the meaning of a detail or a header.
 """
 
 import hashlib
@@ -81,7 +81,7 @@ class Contents:
         self._digest.update(leaf)
 
     def hex(self) -> str:
-        """Return the hash of all that was added, in hexadecimal."""
+        """Return the hash of all added blocks, in hexadecimal."""
         return self._digest.hexdigest()
 
 

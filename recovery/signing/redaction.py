@@ -1,4 +1,4 @@
-"""Which parts of messages an export is without, and whose messages have them all the same (ADR 66).
+"""The parts of messages that an export omits, and the addresses whose messages keep them (ADR 66).
 
 Must never know how an export is written or read: commands that show events import this alone.
 """
@@ -11,7 +11,7 @@ REDACTABLE: Final = ("bodies", "headers")
 
 
 class Redaction(msgspec.Struct, frozen=True):
-    """Which of REDACTABLE an export is without; none if nothing is left out.
+    """The parts of REDACTABLE that an export omits, perhaps none.
 
     `shown` are the addresses (id and name) whose messages have all of it. The pieces of large
     bodies are events without an address, so they are left out of all messages.
@@ -21,7 +21,7 @@ class Redaction(msgspec.Struct, frozen=True):
     shown: tuple[tuple[int, str], ...] = ()
 
     def of(self, address: int, *, is_large: bool = False) -> tuple[str, ...]:
-        """Return what was left out of a message of this address."""
+        """Return the omitted parts of a message of this address."""
         if all(address != known for known, _ in self.shown):
             return self.parts
         return tuple(part for part in self.parts if is_large and part == "bodies")

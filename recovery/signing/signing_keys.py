@@ -2,7 +2,7 @@
 
 It is imported by the process that signs and by commands that are asked to check signatures, never
 by the broker itself. Fault model: files may be missing, unreadable, damaged or of another kind,
-which is an error with the file in it; nothing of a private key is ever in a text.
+which is an error with the file in it; texts never contain parts of a private key.
 """
 
 import os
@@ -58,7 +58,7 @@ def load_private(path: Path) -> PrivateKey:
         ) from None
     except (ValueError, UnsupportedAlgorithm):
         raise SigningKeyError(
-            f"{path}: this is no private key in PEM format; `journal keygen` makes one"
+            f"{path}: this is not a private key in PEM format; `journal keygen` makes one"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise SigningKeyError(
@@ -74,7 +74,7 @@ def load_public(path: Path) -> bytes:
         key = serialization.load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm):
         hint = " (it is a private key, which is not needed here)" if b"PRIVATE" in content else ""
-        raise SigningKeyError(f"{path}: this is no public key in PEM format{hint}") from None
+        raise SigningKeyError(f"{path}: this is not a public key in PEM format{hint}") from None
     if not isinstance(key, Ed25519PublicKey):
         raise SigningKeyError(f"{path}: the key is of another kind than Ed25519")
     return key.public_bytes_raw()

@@ -1,7 +1,7 @@
 """Signed statements about history, and changes of the key that signs them: their bytes and files
 (ADR 66).
 
-A statement is signed as a text of one line for each field, in one order for ever. As an anchor it
+A statement is signed as a text of one line for each field, in a fixed order. As an anchor it
 is one line of JSON. Fault model: a file of anchors may be missing, torn or damaged; a line that
 cannot be read is an error in words, never passed over, and the others count. Must never know
 how anything is signed.
@@ -30,10 +30,10 @@ class StatementError(DaybookError):
 
 
 class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is signed: history up to the event `lsn`, the last of a block with this hash.
+    """The signed text: history up to the event `lsn`, the last of a block with this hash.
 
     `contents` covers the leaves of the blocks behind event `after`. `signature` is "" in an anchor
-    of a journal that nobody signs. Hashes are hexadecimal, times microseconds since 1970 UTC.
+    of an unsigned journal. Hashes are hexadecimal, times microseconds since 1970 UTC.
     """
 
     data_id: str
@@ -63,8 +63,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether it does not claim to be signed: then it says which block there was, not who wrote
-        it."""
+        """Whether it does not claim to be signed: then it identifies the block, not its author."""
         return not self.key and not self.signature
 
     def line(self) -> bytes:
@@ -114,10 +113,10 @@ def parse(line: bytes) -> Statement:
     try:
         found = msgspec.json.decode(line, type=Statement)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise StatementError(f"this is no anchor: {error}") from error
+        raise StatementError(f"this is not an anchor: {error}") from error
     texts = found.data_id, found.block_hash, found.key, found.contents, found.signature
     if not all(map(_HEX.fullmatch, texts)) or "\n" in found.state_digest:
-        raise StatementError("this is no anchor: a hash in it is not hexadecimal")
+        raise StatementError("this is not an anchor: a hash in it is not hexadecimal")
     return found
 
 
@@ -142,4 +141,4 @@ def read_anchors(path: Path) -> Iterator[Statement | StatementError]:
                 # The rest of a line that is too long.
                 line = file.readline(LINE_BYTES_MAX)
     if is_empty:
-        raise StatementError(f"{path}: the file is empty, so it proves nothing")
+        raise StatementError(f"{path}: the file is empty, so it is no proof")

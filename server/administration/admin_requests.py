@@ -203,7 +203,7 @@ class Diverts(Reading, frozen=True, tag="diverts"):
 
 
 def _named(row: Answer) -> Answer:
-    """Show what a message group is that has no place of its own."""
+    """Describe a message group without a place of its own."""
     if row["bucket"] is not None:
         return row | {"group": f"bucket {row['bucket']}"}
     if row["shared_place"] is not None:
@@ -345,7 +345,7 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
             if is_there and is_as_requested(queue.definition, full):
                 return EXISTS
         wrong = ", ".join(not_requestable(wanted))
-        text = f"nobody can ask for these attributes: {wrong}"
+        text = f"these attributes cannot be requested: {wrong}"
         return Refusal(Code.INVALID, text) if wrong else None
 
     def command(self, through: int, actor: Actor | None) -> Command:
@@ -398,7 +398,7 @@ class QueuePurge(OnQueue, Change, frozen=True, tag="purge-queue"):
 
 
 class QueueRelease(OnQueue, Change, frozen=True, tag="release-queue"):
-    """Deliver messages again that are held because they had nowhere to go."""
+    """Deliver held messages again."""
 
     ways = (Way("queue release", "released queue '{queue}'{released}"),)
 
@@ -648,7 +648,7 @@ class DivertCreation(Change, frozen=True, tag="create-divert"):
 
 
 class DivertDeletion(Change, frozen=True, tag="delete-divert"):
-    """Delete a divert; what it copied before stays where it is."""
+    """Delete a divert; its earlier copies stay."""
 
     divert: Annotated[str, Argument()]
     ways = (Way("divert delete", "deleted divert '{divert}'"),)
@@ -711,4 +711,4 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         SettingsRemoval,
     )
 }  # fmt: skip
-"""All requests, by what they are called in JSON (`do`)."""
+"""All requests, by their names in JSON (`do`)."""

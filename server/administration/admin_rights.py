@@ -1,9 +1,9 @@
-"""What an administrator may do over the network: which permission each request needs, and where.
+"""The rights of administrators over the network: the permission that each request needs, and where.
 
 Each request says so itself (`server.administration.request_rows`). `manage` on an address allows
 everything there. Creating and deleting addresses and queues, and browsing, are also allowed by the
 permission of that name. A request that is not about one address needs `manage` on all of them.
-Where messages are moved to is checked by the engine, which alone knows the targets
+The engine checks the targets of moves, because only it knows them
 (`engine.administration.move_targets`). Must never know how requests are transported.
 """
 

@@ -22,7 +22,7 @@ ASK_FIRST: Final = "ask the administrator of the broker before connecting again"
 Close: TypeAlias = Callable[[int, str, str], bool]
 """Closes a connection (id, what happened, what to do about it); returns whether it existed."""
 Closing: TypeAlias = tuple[int, str, str]
-"""What `Close` is called with."""
+"""The arguments of `Close`."""
 
 
 def listing_connections(state: State, offset: int) -> Slices[dict[str, Any]]:
@@ -92,7 +92,7 @@ def _consumer(consumer: Consumer) -> dict[str, Any]:
 def matching(
     state: State, *, ids: tuple[int, ...], user: str | None, peer: str | None
 ) -> list[Closing]:
-    """Return what closes the connections that match all given conditions."""
+    """Return the work that closes the connections that match all given conditions."""
     wanted = frozenset(ids)
     return [
         (each.id, BY_ADMINISTRATOR, ASK_FIRST)

@@ -59,7 +59,7 @@ CLIENTS_MAX: Final = 32
 
 
 class ControlledHub(Protocol):
-    """What the control socket needs of the hub."""
+    """The interface of the control socket to the hub."""
 
     @property
     def broker(self) -> Broker:
@@ -86,7 +86,7 @@ class ControlledHub(Protocol):
 
 
 _CREDENTIALS: Final = Struct("3i")
-"""What Linux knows of a peer: process, user and group."""
+"""The credentials of a peer on Linux: process, user and group."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ InParts = PurgeQueue | ReleaseHeld | DeliverScheduled
 DONE_WITH: Final[dict[type, str]] = {
     PurgeQueue: "removed", ReleaseHeld: "released", DeliverScheduled: "made_ready",
 }  # fmt: skip
-"""What the answer calls the number of messages that a command in parts was about."""
+"""The field of an answer for the number of messages of a command in parts."""
 
 log = logs.logger("control")
 
@@ -201,7 +201,7 @@ class ControlServer:
         may: Callable[[Request], Refusal | None] = _anything,
         actor: Actor | None = None,
     ) -> bytes:
-        """Return the answer to a request, in JSON; `by` is recorded with what it changes.
+        """Return the answer to a request, in JSON; `by` is recorded with its changes.
 
         `may` returns why the request is refused, None if it is not. `actor` is the administrator if
         it is not the operator of this machine.
@@ -255,7 +255,7 @@ class ControlServer:
             return await in_turns(found)
 
     async def _close(self, request: ConnectionClosing, asker: Asker) -> Answer | Refusal:
-        """Close connections in slices, each of them with the event that says who asked for it."""
+        """Close connections in slices, each with the event that names the administrator."""
         if not request.ids and request.user is None and request.peer is None:
             return Refusal(Code.INVALID, "name ids, a user or a peer")
         hub = self._hub
@@ -315,7 +315,7 @@ class ControlServer:
                     break
                 return told
             last = told["lsn"] or last
-            # Nothing waits for the disk where nothing was chosen.
+            # Without matching messages there is no need to wait for the disk.
             await asyncio.sleep(0)
         return {
             "lsn": last,

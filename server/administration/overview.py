@@ -1,4 +1,4 @@
-"""Everything that exists in a broker at a moment, except messages: all pages of its views.
+"""All objects of a broker at a moment, except messages: all pages of its views.
 
 Must never know how the state was found.
 """

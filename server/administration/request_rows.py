@@ -1,10 +1,10 @@
-"""What the table of administration (`server.administration.admin_requests`) says of a request.
+"""The rows of the table of administration (`server.administration.admin_requests`).
 
-A row is the struct that is read from a request's JSON. It says once what everybody else derives:
-its fields with their spelling on the command line (`Argument`, `Option`), the permission that it
-needs and where, what carries it out (a command of the engine, or a view of the state), and the
-commands of `daybook` that send it, with what they print (`Way`). Must never know how a request is
-transported, nor which requests there are.
+A row is the struct that is read from a request's JSON. A row is the single source of a request: its
+fields with their spelling on the command line (`Argument`, `Option`), the permission that it needs
+and where, its implementation (a command of the engine, or a view of the state), and the commands of
+`daybook` that send it, with their output (`Way`). Must never know how a request is transported, nor
+which requests there are.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,10 +84,10 @@ class Way(msgspec.Struct, frozen=True):
 
 COUNTED: Final = {
     "removed": ": it was empty",
-    "released": ": it held nothing",
-    "made_ready": ": nothing was scheduled in it",
+    "released": ": none were held",
+    "made_ready": ": none were scheduled",
 }
-"""What answers call the number of messages that a change was about, and what is printed for 0."""
+"""The fields of answers for the number of changed messages, and the text printed for 0."""
 
 Offset = Annotated[int, msgspec.Meta(ge=0)]
 QueueName = Annotated[str, Argument()]
@@ -104,7 +104,7 @@ def _known(address: str) -> Refusal | None:
 class ViewSource(msgspec.Struct, frozen=True):
     """Where views come from: the state of a running broker, or one that was folded from a journal.
 
-    The other fields are what only a running broker knows.
+    Only a running broker has the other fields.
     """
 
     state: State
@@ -137,7 +137,7 @@ class Request(msgspec.Struct, frozen=True, tag_field="do"):
 
 
 class Reading(Request, frozen=True):
-    """A request that changes nothing."""
+    """A request that only reads."""
 
     def look(self, source: ViewSource) -> Slices[Answer | Refusal] | Answer | Refusal:
         """Return the answer: at once if it looks at few objects, else in slices."""

@@ -1,9 +1,8 @@
 """Views of a broker's state as plain data, for the control socket and the command line.
 
-Reads a `State`, of a running broker or folded from a journal, and changes nothing. Every result is
-bounded. What looks at many objects does so in slices (`server.process.slices`); what was deleted
-between two of them is left out. This module must never know where the state comes from, nor its
-callers.
+Reads a `State`, of a running broker or folded from a journal, without changing it. Every result is
+bounded. Views of many objects work in slices (`server.process.slices`); objects deleted between two
+slices are left out. This module must never know where the state comes from, nor its callers.
 """
 
 from base64 import b64encode
@@ -47,7 +46,7 @@ OFFSET_MAX: Final = 1_000_000
 """The highest offset in a queue: skipping entries takes time in the broker."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
-"""More of a body is not shown; `journal inspect --bodies` shows all of it."""
+"""The rest of a body is not shown; `journal inspect --bodies` shows all of it."""
 
 PAGE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A page ends early when its bodies and headers exceed this."""
@@ -100,7 +99,7 @@ def counting(state: State) -> Slices[dict[str, Any]]:
 
 
 _VOLATILE: Final = ("messages_withheld", "addresses_paging")
-"""Counts that say nothing without a broker."""
+"""Counts that have no meaning without a broker."""
 
 
 def without_broker(counted: dict[str, Any]) -> dict[str, Any]:
@@ -308,7 +307,7 @@ def _group(groups: Grouping, key: int, consumer: Consumer) -> dict[str, Any]:
 def rights(
     permissions: Permissions | None, user: str, address: str, queue: str | None
 ) -> dict[str, Any]:
-    """Return what a user may do there by the rules in force, and where each answer comes from.
+    """Return the permissions of a user there by the rules in force, and the source of each answer.
 
     Without rules (None) it may do everything.
     """
@@ -378,12 +377,12 @@ def browse(
     chosen_by: str = "",
     beginning: Callable[[Message], bytes] = no_beginning,
 ) -> dict[str, Any] | Refusal:
-    """A page of what is in a queue: in flight, ready in order of delivery, held, scheduled.
+    """A page of the messages of a queue: in flight, ready in order of delivery, held, scheduled.
 
     With a filter the page has those of `limit` messages that the filter chooses, perhaps none.
 
-    `next_offset` is where the next page begins, None if this was the last. What happens between two
-    pages moves messages between them. `beginning` reads the beginning of a large message. Raises
+    `next_offset` is where the next page begins, None if this was the last. Changes between two
+    requests move messages between pages. `beginning` reads the beginning of a large message. Raises
     StoreError, as it does and as the store of the state does.
     """
     queue = find_queue(state, name)
@@ -393,7 +392,7 @@ def browse(
         return Refusal(
             Code.INVALID,
             f"offset must be 0 to {OFFSET_MAX} and limit 1 to {PAGE_MAX}; "
-            "`journal inspect` shows what is deeper in a queue",
+            "`journal inspect` shows messages deeper in a queue",
         )
     matcher = _matcher(state, chosen_by)
     if isinstance(matcher, Refusal):

@@ -1,4 +1,4 @@
-"""What the configuration says of an acceptor, and the words of its options for TLS.
+"""An acceptor in the configuration, and the values of its options for TLS.
 
 `server.configuration.encryption` says which of them go together.
 """
@@ -14,7 +14,7 @@ OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
 VERSIONS: Final = ("1.2", "1.3")
 SOURCES: Final = (NONE, "cn", "email", "dns", "uri")
-"""What a client's certificate may be known by; see `layers.client_names`."""
+"""The parts of a client's certificate that may be its login; see `layers.client_names`."""
 
 
 class AcceptorConfig(msgspec.Struct, frozen=True):

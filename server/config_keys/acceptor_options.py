@@ -74,8 +74,9 @@ TLS: Final = (
         "certificate-login",
         choice(*SOURCES),
         NONE,
-        "What of a client's certificate is its login, so that it needs no passcode: the common"
-        " name of the subject, or the first alternative name of a kind that certificate-pattern"
+        "The part of a client's certificate that is its login, so that it needs no passcode: "
+        "the common name of the subject, or the first alternative name of a kind that "
+        "certificate-pattern"
         " matches. The login must be that of a user.",
         live=True,
     ),
@@ -94,7 +95,7 @@ TLS: Final = (
         "Whether the acceptor may listen where other machines reach it, without TLS.",
     ),
 )
-"""What every acceptor has for TLS."""
+"""The options of every acceptor for TLS."""
 
 
 WEBSOCKET: Final = (
@@ -116,8 +117,8 @@ WEBSOCKET: Final = (
         "websocket-origins",
         TEXTS,
         [],
-        "Origins of web pages that may connect, like `https://shop.example.org`; `*`: any. Clients"
-        " that are no browsers give no origin and may always connect.",
+        "Origins of web pages that may connect, like `https://shop.example.org`; `*`: any. "
+        "Clients other than browsers give no origin and may always connect.",
         live=True,
     ),
     Option(
@@ -128,7 +129,7 @@ WEBSOCKET: Final = (
         live=True,
     ),
 )
-"""What acceptors have whose protocol is spoken over WebSocket."""
+"""The options of acceptors whose protocol can use WebSocket."""
 
 
 def common_options(offer: Offer) -> tuple[Option, ...]:
@@ -138,7 +139,7 @@ def common_options(offer: Offer) -> tuple[Option, ...]:
             "name",
             text('a name without spaces, like "stomp"', r"[^\s\x00-\x1f\x7f]*"),
             "",
-            "What logs call it; empty: the protocol, with a number from the second on. A "
+            "Its name in logs; empty: the protocol, with a number from the second on. A "
             "reload knows an acceptor by its name.",
         ),
         Option("protocol", choice(*OFFERS), DEFAULT.scheme, "The protocol that it speaks."),
@@ -162,8 +163,8 @@ def common_options(offer: Offer) -> tuple[Option, ...]:
             "tcp-keepalive",
             duration(0),
             60_000,
-            "How long nothing must come from a peer before the kernel asks whether it is there; it"
-            " is given up after as long again without an answer. 0: never.",
+            "How long a peer must be silent before the kernel probes it; it is disconnected "
+            "after as long again without an answer. 0: never.",
             live=True,
         ),
         *TLS,

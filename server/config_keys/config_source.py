@@ -55,7 +55,7 @@ class Source:
 
 
 def read_file(path: Path, problems: list[str]) -> Source:
-    """Read a file; adds to `problems` what cannot be read or does not belong there."""
+    """Read a file; adds unreadable and misplaced parts to `problems`."""
     source = Source()
     try:
         toml = read_toml(path)
@@ -111,7 +111,8 @@ def read_flags(
         protocol, separator, endpoint = text.partition("://")
         if not separator:
             problems.append(
-                f"{where}: it must be PROTOCOL://HOST:PORT, like {DEFAULT.scheme}://{DEFAULT.listen}"
+                f"{where}: it must be PROTOCOL://HOST:PORT, like "
+                f"{DEFAULT.scheme}://{DEFAULT.listen}"
             )
             continue
         values = _acceptor_of_url(protocol, endpoint, where)

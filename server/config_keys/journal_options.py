@@ -1,6 +1,6 @@
 """The table of the configuration keys of [journal]: how history is written, kept and found.
 
-Part of `server.config_keys.options`, which says what such tables are for.
+Part of `server.config_keys.options`, which explains such tables.
 """
 
 from typing import Final
@@ -43,16 +43,16 @@ JOURNAL: Final = (
         "device-block-size",
         size_of(*DEVICE_BLOCKS),
         "0",
-        "What a write that the power cut interrupts may damage beside what it wrote, on the disk"
-        " of the journal: 0, nothing, as disks with power-loss protection promise; 512 or 4096:"
-        " the rest of a device block, so that blocks are padded to end with one.",
+        "The bytes that a write interrupted by a power cut may damage beside its own, on the "
+        "disk of the journal. 0: none, as disks with power-loss protection promise; 512 or "
+        "4096: the rest of a device block, so that blocks are padded to end with one.",
     ),
     Option(
         "retention-max-age",
         duration(0),
         0,
-        "Age of the newest event of a segment after which it leaves the live set; 0: never. What"
-        " is still queued in it is carried forward first.",
+        "Age of the newest event of a segment after which it leaves the live set; 0: never. "
+        "Messages still queued in it are carried forward first.",
         live=True,
     ),
     Option(
@@ -73,7 +73,8 @@ JOURNAL: Final = (
         "archive-directory",
         text("a directory or URL", r"[^\x00-\x1f\x7f]*"),
         "",
-        "Where segments go that leave the live set: a directory or a URL like s3://bucket/path;"
+        "The destination of segments that leave the live set: a directory or a URL like "
+        "s3://bucket/path;"
         " empty: they are deleted. It must lie apart from the data directory.",
         live=True,
     ),
@@ -106,8 +107,8 @@ JOURNAL: Final = (
         "snapshot-every",
         size(0, 1024 * GIB),
         "64MiB",
-        "How many bytes of journal are to be between two snapshots of the state, from which"
-        " `journal inspect --at` and others begin; 0: none are taken. Together they take at most"
+        "Bytes of journal between two snapshots of the state, from which `journal inspect --at` "
+        "and others begin; 0: no snapshots. Together they take at most"
         " a tenth of the journal.",
         live=True,
     ),
@@ -126,7 +127,7 @@ JOURNAL: Final = (
         True,
         "Whether the indexer makes catalogs when it has time, by which `journal trail` and"
         " `inspect` find a message at once; without them they search the journal. A catalog takes a"
-        " hundredth to a tenth of its segment: it is the headers and bodies that cost.",
+        " hundredth to a tenth of its segment: headers and bodies take most of it.",
         live=True,
     ),
     Option(
@@ -142,7 +143,7 @@ JOURNAL: Final = (
         "idle-mark-delay",
         duration(1),
         200,
-        "How long nothing must happen before a mark is appended, which proves the last "
+        "How long the journal must be idle before a mark is appended, which proves the last "
         "block whole.",
     ),
 )

@@ -30,7 +30,7 @@ _NUMBER_UNIT: Final = re.compile(r"(-?[0-9][0-9_]*)\s*([A-Za-z]*)")
 
 
 class Invalid(Exception):
-    """A value is not valid for its key; the text says what it must be."""
+    """A value is not valid for its key; the text says which values are."""
 
 
 def must_be(wanted: str) -> Invalid:

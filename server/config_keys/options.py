@@ -47,7 +47,7 @@ _OFF: Final = (
 )
 
 BROKER: Final = (
-    Option("name", NAME, "daybook", "What the broker calls itself to clients and in logs."),
+    Option("name", NAME, "daybook", "The name of the broker to clients and in logs."),
     Option(
         "data-directory",
         PATH,
@@ -96,8 +96,8 @@ BROKER: Final = (
         "journal-non-persistent",
         choice("decisions", "full", former={"off": _OFF}),
         "decisions",
-        "What the journal holds of non-persistent messages: what was decided, or also "
-        "headers and body. Large messages are always journaled whole.",
+        "The journaled parts of non-persistent messages: decisions only, or also headers and "
+        "body. Large messages are always journaled whole.",
         live=True,
     ),
     Option(
@@ -119,15 +119,16 @@ BROKER: Final = (
         "message-expiry-scan-period",
         duration(-1),
         30_000,
-        "How often expired messages are looked for that nobody consumes; 0 or less: never.",
+        "How often the broker looks for expired messages in queues without consumers; 0 or "
+        "less: never.",
         live=True,
     ),
     Option(
         "address-queue-scan-period",
         duration(-1),
         30_000,
-        "How often queues and addresses are looked for that nobody uses any more and that are to be"
-        " deleted then (auto-delete-queues, auto-delete-addresses); 0 or less: never.",
+        "How often the broker looks for unused queues and addresses to delete "
+        "(auto-delete-queues, auto-delete-addresses); 0 or less: never.",
         live=True,
     ),
     Option(
@@ -195,7 +196,7 @@ BROKER: Final = (
         "transaction-timeout",
         duration(0),
         300_000,
-        "How long a transaction may stay open before it is rolled back; 0: for ever.",
+        "How long a transaction may stay open before it is rolled back; 0: no limit.",
         live=True,
     ),
     Option(
@@ -209,8 +210,9 @@ BROKER: Final = (
         "max-memory",
         part_or_size(0, 1024 * GIB),
         "50%",
-        "Memory that all that clients make grow may take, by the broker's own count: a size, or a"
-        " part of what the machine has, or its control group (container) if that is less. Each"
+        "Memory that all clients together may make the broker use, by its own count: a size, or "
+        "a part of the memory of the machine, or of its control group (container) if that is "
+        "less. Each"
         " kind gets a quarter: deliveries on their way, deliveries in flight, transactions, queues"
         " and subscriptions. At the limit producers are held. 0: no limit.",
         live=True,
@@ -220,7 +222,7 @@ BROKER: Final = (
         part_or_size(0, 1024 * GIB),
         "25%",
         "Memory that one user may hold of all kinds together: a size, or a part of `max-memory`."
-        " It may hold half of what each kind has. The connections of a user with more"
+        " It may hold half of each kind. The connections of a user with more"
         " get little at a time and make nothing new; if that does not help within seconds, its"
         " largest are closed. 0: no limit beside the halves.",
         live=True,
@@ -229,8 +231,8 @@ BROKER: Final = (
         "stalled-timeout",
         duration(0),
         30_000,
-        "How long a connection that holds much may take and settle nothing while the broker is"
-        " short of memory, before it is disconnected; 0: for ever.",
+        "How long a connection that holds much memory may go without reading or settling while "
+        "the broker is short of memory, before it is disconnected; 0: no limit.",
         live=True,
     ),
     Option(
@@ -301,7 +303,7 @@ BROKER: Final = (
         "disk-full-policy",
         choice(*DISK_FULL_POLICIES),
         "BLOCK",
-        "What happens to messages when the disk is full. BLOCK: the broker stops reading from"
+        "The treatment of messages when the disk is full. BLOCK: the broker stops reading from"
         " producers until there is room; FAIL: producers get an error; DROP: messages are dropped,"
         " and producers get no error. Consumers continue.",
         live=True,
@@ -327,16 +329,17 @@ BROKER: Final = (
         "journal-damage-policy",
         choice(FAIL, STOP),
         FAIL,
-        "What happens when the journal is found damaged while the broker runs. FAIL: producers"
-        " get an error, consumers continue and drain what can be read; STOP: the broker stops.",
+        "The reaction to damage of the journal that is found while the broker runs. FAIL: producers"
+        " get an error, consumers continue and drain the readable messages; STOP: the broker "
+        "stops.",
         live=True,
     ),
     Option(
         "stop-timeout",
         duration(1_000),
         30_000,
-        "How long a stop by SIGTERM or SIGINT may take, whatever hangs. What is not durable then is"
-        " given up; nothing of it was confirmed to clients.",
+        "How long a stop by SIGTERM or SIGINT may take, whatever hangs. Events that are not "
+        "durable then are given up; none of them was confirmed to clients.",
         live=True,
     ),
 )

@@ -1,8 +1,8 @@
 """Keeping anchors elsewhere: appended to a file, or posted to a URL.
 
-Each place has a thread of its own, because a disk or a peer may hang for ever, and a bounded queue:
-when it is full the oldest anchor is dropped, since a newer one proves all that it does. What fails
-is tried again, with a pause that doubles. Part of the notary; must never run in the broker.
+Each place has a thread of its own, because a disk or a peer may hang, and a bounded queue: when it
+is full the oldest anchor is dropped, since a newer one proves all that it does. Failures are
+retried, with a pause that doubles. Part of the notary; must never run in the broker.
 """
 
 import base64
@@ -31,7 +31,7 @@ SCHEMES: Final = ("http", "https")
 
 
 def wrong_with(place: str) -> str:
-    """Return what is wrong with the name of a place; "" if nothing is."""
+    """Return the fault of the name of a place, "" without one."""
     if place == LOG:
         return ""
     if place.startswith(FILE):
@@ -47,7 +47,7 @@ def wrong_with(place: str) -> str:
 
 
 def shown(place: str) -> str:
-    """Return the name of a place without what is secret in a URL."""
+    """Return the name of a place without secrets of a URL."""
     if place == LOG or place.startswith(FILE):
         return place
     parts = urlsplit(place)
@@ -74,13 +74,13 @@ class Place:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Keep what waits, and nothing more."""
+        """Accept no more anchors; keep the waiting ones."""
         with self._changed:
             self._ends = True
             self._changed.notify_all()
 
     def is_done(self) -> bool:
-        """Return whether nothing waits."""
+        """Return whether no anchor waits."""
         with self._changed:
             return not self._waiting and not self._is_busy
 
@@ -137,7 +137,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _write_all(file: FileIO, content: bytes) -> None:
-    # A disk that is almost full takes the beginning, and says so at the next write only.
+    # A disk that is almost full takes the beginning, and reports the error only at the next write.
     while content:
         content = content[file.write(content) :]
 

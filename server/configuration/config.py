@@ -402,7 +402,7 @@ class _Builder:
             if acceptor.port and endpoint in listening:
                 text = f"acceptor.listen is the same as that of acceptor {listening[endpoint]!r}"
                 where = block.values.get("listen", block).where
-                self.problem(where, f"{text}; every acceptor needs a port of its own")
+                self.problem(where, f"{text}; every acceptor needs its own port")
             listening.setdefault(endpoint, acceptor.name)
 
     def unique(self, blocks: Sequence[Block], names: Sequence[str], key: str) -> None:

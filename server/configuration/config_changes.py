@@ -1,4 +1,4 @@
-"""What a new configuration changes: what is in force at once, and what needs a restart.
+"""The changes of a new configuration: those in force at once, and those that need a restart.
 
 Must never know where a configuration comes from.
 """
@@ -20,7 +20,7 @@ UNSET: Final = msgspec.UNSET
 
 
 def effective(old: Config, new: Config) -> Config:
-    """What is in force after a reload: `new` where a key is live, else `old` until a restart."""
+    """The values in force after a reload: `new` where a key is live, else `old` until a restart."""
     renewed = {acceptor.name: acceptor for acceptor in new.acceptors}
     return Config(
         broker=_renew(old.broker, new.broker, options.BROKER),
@@ -50,7 +50,9 @@ def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
 
 
 def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
-    """What is in force of an acceptor: the options of its protocol are live, which one is not."""
+    """The values in force of an acceptor: the options of its protocol are live, the protocol itself
+    is not.
+    """
     if old.protocol != new.protocol:
         return old
     table = [option for option in TABLES[old.protocol] if option.name in COMMON]
@@ -58,7 +60,9 @@ def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
 
 
 def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
-    """What a reload changes, in words: (what `effective` puts in force, what needs a restart)."""
+    """The changes of a reload, in words: (those that `effective` puts in force, those that need a
+    restart).
+    """
     applied = effective(old, new)
     return _differences(old, applied), _differences(applied, new)
 
@@ -96,7 +100,7 @@ def _by_key(section: msgspec.Struct) -> dict[str, object]:
 
 
 def _shown(key: str, value: object) -> str:
-    """A value for the log, where nobody's password belongs."""
+    """A value for the log, without passwords."""
     return show(without_password(str(value)) if key == "archive-directory" else value)
 
 

@@ -1,4 +1,4 @@
-"""Writing what a configuration says as the text of a broker.toml.
+"""Writing a configuration as the text of a broker.toml.
 
 Must never know where the values come from.
 """
@@ -14,7 +14,7 @@ def as_toml(
 ) -> str:
     """Return the text of a broker.toml with these values; `name` is the file they come from.
 
-    What is lost, and what is not needed here, become comments.
+    Lost and unneeded settings become comments.
     """
     lines = [f"# Converted from {name} by `daybook config convert`."]
     for title, group in (("You lose this:", lost), ("Not needed here:", needless)):
@@ -35,5 +35,5 @@ def _pairs(block: Block) -> list[str]:
 
 
 def _on_one_line(text: str) -> str:
-    """Return a text for a comment: what was quoted of a file may have line feeds in it."""
+    """Return a text for a comment: text quoted from a file may contain line feeds."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)

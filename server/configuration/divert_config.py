@@ -1,4 +1,4 @@
-"""What is wrong with a [[divert]] of a configuration: all of it, and nothing twice.
+"""The faults of a [[divert]] of a configuration: all of them, each once.
 
 Must never know other diverts.
 """
@@ -12,7 +12,7 @@ from daybook.server.config_keys.config_source import Block
 
 
 def new_faults(block: Block, divert: DivertDefinition, syntax: Syntax) -> Iterator[str]:
-    """Yield what is wrong with a divert, without the fields whose values were refused before."""
+    """Yield the faults of a divert, without the fields whose values were refused before."""
     for field, text in faults_of(divert, syntax):
         given = block.values.get(field.replace("_", "-"))
         is_missing = given is None and field != "forwarding_addresses"

@@ -25,12 +25,12 @@ def is_loopback(host: str) -> bool:
 
 
 def is_exposed(acceptor: AcceptorConfig) -> bool:
-    """Return whether others can read what is sent to an acceptor."""
+    """Return whether others can read the traffic of an acceptor."""
     return not acceptor.tls and not is_loopback(acceptor.host)
 
 
 def problems(acceptor: AcceptorConfig) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong: the key to point at, and what to do."""
+    """Yield faults: the key to point at, and the remedy."""
     if is_exposed(acceptor) and not acceptor.allow_cleartext:
         yield (
             "listen",
@@ -60,18 +60,18 @@ def problems(acceptor: AcceptorConfig) -> Iterator[tuple[str, str]]:
 
 
 def wrong_with_pattern(pattern: str) -> str:
-    """Return what is wrong with a pattern for names in certificates; "" if nothing is."""
+    """Return the fault of a pattern for names in certificates, "" without one."""
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        return f"{pattern!r} is no regular expression: {error}"
+        return f"{pattern!r} is not a regular expression: {error}"
     if groups > 1:
         return f"{pattern!r} has {groups} groups; the login is the one group, or the whole name"
     return ""
 
 
 def warning(acceptor: AcceptorConfig) -> str:
-    """Return what an operator should know about an acceptor without TLS; "" if nothing."""
+    """Return the warning about an acceptor without TLS, "" without one."""
     if not is_exposed(acceptor):
         return ""
     return (

@@ -1,7 +1,8 @@
-"""The virtual hosts of a configuration: [[virtual-host]], and what other tables say of them.
+"""The virtual hosts of a configuration: [[virtual-host]], and references in other tables.
 
-The first one is `default`: everything is on it that names no other one, also what was journaled
-before there were hosts, and clients that name none get it. Must never know what a host has.
+The first one is `default`: it has every object that names no other host, also those journaled
+before there were hosts, and clients that name no host get it. Must never know the objects of a
+host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ NAMES_MAX: Final = 1_000
 """How many names a virtual host may have."""
 
 Problem = Callable[[str, str], None]
-"""Takes where something is wrong, and what."""
+"""Takes the place of a fault, and its text."""
 
 
 class VirtualHost(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ def known_names(hosts: Sequence[VirtualHost]) -> tuple[str, ...]:
 
 
 def warning(hosts: Sequence[VirtualHost]) -> str:
-    """Return what a client may not expect of the names of the default host; empty if nothing."""
+    """Return a surprise for clients in the names of the default host, empty without one."""
     default = next((host for host in hosts if host.name == HOST), None)
     if default is None or default.host_names:
         return ""
@@ -98,8 +99,8 @@ def hosts_of(
     if hosts and hosts[0].name and hosts[0].name != HOST:
         problem(
             blocks[0].where,
-            f"the first virtual host is {hosts[0].name!r}; it must be {HOST!r}, which has what was"
-            " there before, and is for clients that name none",
+            f"the first virtual host is {hosts[0].name!r}; it must be {HOST!r}, which has the "
+            f"earlier objects, and is for clients that name no host",
         )
     return tuple(hosts)
 

@@ -1,6 +1,6 @@
 """The permissions of a configuration: the rules of [[security-setting]], checked.
 
-Must never know users, nor what the rules are for.
+Must never know users, nor the use of the rules.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
-"""What may be configured about signing; reads nothing but the beginning of the key's file.
+"""The configuration of signing; reads only the beginning of the key's file.
 
-A private key inside of the data directory would be in every backup, and a forger who may
-write there could sign the forgery.
+A private key inside of the data directory would be in every backup, and a forger with write access
+could sign the forgery.
 """
 
 from collections.abc import Iterator
@@ -42,13 +42,13 @@ def _problems(config: Config, reads: bool) -> Iterator[str]:
     for place in config.journal.anchors:
         if wrong := wrong_with(place):
             name = place if place.startswith(FILE) or "://" not in place else shown(place)
-            yield f"journal.anchors: {name!r} is no place for anchors: {wrong}"
+            yield f"journal.anchors: {name!r} is not a place for anchors: {wrong}"
         elif place.startswith(FILE):
             path = Path(place.removeprefix(FILE))
             if path.resolve().is_relative_to(data):
                 yield (
-                    f"journal.anchors: {place!r} lies in the data directory, where an anchor proves"
-                    " nothing: keep it where others cannot write both"
+                    f"journal.anchors: {place!r} lies in the data directory, where an anchor "
+                    f"does not prove anything: keep it where no attacker can write both"
                 )
 
 
@@ -59,5 +59,5 @@ def _unreadable(path: Path) -> str:
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}"
     if PEM not in content or b"PRIVATE KEY" not in content:
-        return f"{path} is no private key in PEM format; `journal keygen` makes one"
+        return f"{path} is not a private key in PEM format; `journal keygen` makes one"
     return ""

@@ -1,4 +1,5 @@
-"""Configurations of other brokers, read as if they were ours. Nothing here acts on what it reads.
+"""Configurations of other brokers, read as if they were ours. It must never act on the
+configurations that it reads.
 
 Modules:
 

@@ -1,9 +1,9 @@
 """The configuration of Apollo, `apollo.xml`, as the source of ours: connectors and their `<stomp>`.
 
-Acceptors become what the connectors were, with the spelling of names that Apollo has. What Daybook
-does not have, or keeps elsewhere (stores, logins, rules of access), becomes a warning with file,
-line and element, never silence. Values are checked where those of other files are. Must never act
-on what it reads.
+Connectors become acceptors, with Apollo's spelling of names. Elements that Daybook does not have,
+or keeps elsewhere (stores, logins, rules of access), become a warning with file, line and element,
+never silence. Values are checked where those of other files are. Must never act on the
+configuration.
 """
 
 import re
@@ -35,7 +35,7 @@ _NUMBERS: Final = (
     "die_delay",
 )
 _DEFAULTS: Final = {"percent-encoding": True, "buffer-size": "auto"}
-"""What Apollo has without saying so."""
+"""The defaults of Apollo."""
 _ANY_KIND: Final = "*"
 _KINDS: Final = {"*": "*", "user": "user", "group": "role", "role": "role"}
 
@@ -84,7 +84,7 @@ class ApolloReader:
         inside = f"<virtual_host> {element.attributes.get('id', '')!r}"
         wrong = wrong_with_host(name)
         if wrong is not None:
-            self._warn(element, f"{inside} is not converted: its id is no name: {wrong}")
+            self._warn(element, f"{inside} is not converted: its id is not a name: {wrong}")
             return
         self._ignore_attributes(element, inside, "id")
         block = Block(self._where(element), {})

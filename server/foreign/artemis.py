@@ -1,4 +1,4 @@
-"""What Artemis calls things that have another name here, and its defaults where ours differ.
+"""Terms of Artemis that have another name here, and its defaults where ours differ.
 
 Only differences stand here: a key with the same name and meaning needs no entry. Must never know
 how a file is read.
@@ -94,7 +94,7 @@ NEEDLESS: Final[dict[str, str]] = {
     "jmx-domain": _JVM,
     "jmx-use-broker-name": _JVM,
 }  # fmt: skip
-"""Elements of <core> that nobody misses, and why."""
+"""Elements of <core> that are not needed, and why."""
 
 NEEDLESS_SETTINGS: Final[dict[str, str]] = {
     **dict.fromkeys(
@@ -113,7 +113,7 @@ NEEDLESS_SETTINGS: Final[dict[str, str]] = {
     ),
     "redistribution-delay": "there is one node",
 }  # fmt: skip
-"""Elements of an <address-setting> that nobody misses, and why."""
+"""Elements of an <address-setting> that are not needed, and why."""
 
 NEEDLESS_PARAMETERS: Final[dict[str, str]] = {
     **dict.fromkeys(
@@ -136,7 +136,7 @@ NEEDLESS_PARAMETERS: Final[dict[str, str]] = {
         "it is for a protocol that is not spoken",
     ),
 }  # fmt: skip
-"""Parameters in the URL of an acceptor that nobody misses, and why."""
+"""Parameters in the URL of an acceptor that are not needed, and why."""
 
 ON: Final = "true"
 EXPECTED: Final[dict[str, tuple[str, str]]] = {
@@ -150,8 +150,9 @@ EXPECTED: Final[dict[str, tuple[str, str]]] = {
         "journal-datasync is not true: every receipt waits for the disk here, and takes longer",
     ),
 }
-"""Elements of <core> that must be true: why that is needless to say, "" if not even that is worth
-a line, and what is lost if they are not."""
+"""Elements of <core> that must be true: why they are not needed, "" if that is not worth a line,
+and the loss if they are false.
+"""
 
 NO_NAMES: Final = ("0.0.0.0", "::", "[::]", "localhost", "127.0.0.1")
-"""What `artemis create` writes as the name of a broker that it was given no name for."""
+"""The name of a broker that `artemis create` writes by default."""

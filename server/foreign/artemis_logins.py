@@ -1,4 +1,4 @@
-"""Users and roles that stand beside a broker.xml of Artemis: what its login modules read.
+"""Users and roles beside a broker.xml of Artemis: the files of its login modules.
 
 `login.config` names the modules: users are in the two files of properties of a
 PropertiesLoginModule, and a GuestLoginModule lets clients in that give no login. Users of any other
@@ -31,8 +31,9 @@ _CERTIFICATES: Final = ("CertificateLoginModule", "TextFileCertificateLoginModul
 
 
 class Logins(msgspec.Struct):
-    """What the files say: users, and the roles of clients without a login, None if none are let
-    in."""
+    """The content of the files: users, and the roles of clients without a login, None if they are
+    refused.
+    """
 
     users: list[ForeignUser] = []
     guest_roles: list[str] | None = None

@@ -1,8 +1,8 @@
 """The parameters for TLS in the URL of an acceptor of Artemis, as keys of ours.
 
-Artemis reads stores of Java, or files in PEM format. The broker has nothing that opens stores of
-Java, so an acceptor with one is not opened, with the command that converts it. Must never know how
-a file is read.
+Artemis reads stores of Java, or files in PEM format. The broker cannot open Java key stores, so it
+does not open an acceptor with one, and names the command that converts it. Must never know how a
+file is read.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _OLD_VERSIONS: Final = ("TLSV1", "TLSV1.1", "SSLV2HELLO", "SSLV3")
 
 
 class Translated:
-    """The keys that parameters give, why the acceptor cannot be opened, and what is lost."""
+    """The keys that parameters give, why the acceptor cannot be opened, and the lost settings."""
 
     def __init__(self, parameters: Mapping[str, str]) -> None:
         self.values: dict[str, object] = {}
@@ -79,7 +79,7 @@ class Translated:
 
 
 def openssl_name(suite: str) -> str:
-    """Return what OpenSSL calls a cipher suite of TLS 1.2 that has its name from Java."""
+    """Return OpenSSL's name of a cipher suite of TLS 1.2 from its name in Java."""
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     cipher = cipher.replace("AES_128_", "AES128_").replace("AES_256_", "AES256_")
     cipher = cipher.removesuffix("_SHA256") if "CHACHA20_POLY1305" in cipher else cipher

@@ -1,9 +1,9 @@
 """The configuration of Artemis, `broker.xml`, as the source of ours.
 
-What both have is translated by the tables of keys (`engine.settings.setting_keys`,
+Common settings are translated by the tables of keys (`engine.settings.setting_keys`,
 `engine.facts.definitions`, `server.config_keys.options`): a key of the same name works as soon as
-it exists here. What Daybook does not have becomes a finding with file, line and element, never
-silence. Values are checked where those of other files are. Must never act on what it reads.
+it exists here. A setting that Daybook does not have becomes a finding with file, line and element.
+Values are checked where those of other files are. Must never act on the configuration.
 """
 
 import re
@@ -71,7 +71,7 @@ class _Reader:
         self._findings.spare(self.where(element), what)
 
     def ignore(self, element: Element, inside: str = "", why: str = "") -> None:
-        """Note an element that is not supported; `why` says why nobody misses it, if so."""
+        """Note an element that is not supported; `why` says why it is not needed, if so."""
         if why:
             self.spare(element, f"<{element.tag}>: {why}")
             return
@@ -79,8 +79,9 @@ class _Reader:
         self.warn(element, f"<{element.tag}>{place} is not supported and is ignored")
 
     def look(self, element: Element, *attributes: str, is_list: bool = False) -> None:
-        """Warn of attributes, and of elements or text inside an element, that nothing reads: a list
-        has no text, and everything else no elements."""
+        """Warn of unread attributes, elements and texts inside an element: a list has no text, and
+        every other element no elements.
+        """
         for key in element.attributes:
             if key not in attributes:
                 self.warn(element, f"{key} of <{element.tag}> is not supported and is ignored")
@@ -250,7 +251,9 @@ class _Reader:
         protocols = [each.strip().lower() for each in parameters.get("protocols", "").split(",")]
         if protocols == [""] or _SUPPORTED in protocols:
             return ""
-        return f"of its protocols ({parameters['protocols']}) none is supported; there is STOMP"
+        return (
+            f"of its protocols ({parameters['protocols']}) none is supported; Daybook speaks STOMP"
+        )
 
     def parameter(self, element: Element, block: Block, key: str, value: str) -> None:
         """Translate a parameter of the URL of an acceptor."""
@@ -486,7 +489,7 @@ def _as_spelled(key: str, value: object) -> object:
 def read_broker_xml(path: Path, problems: list[str], findings: Findings) -> Source:
     """Read a broker.xml of Artemis with the logins beside it, or an apollo.xml.
 
-    What is wrong is added to `problems`, what is not taken over to `findings`.
+    Faults are added to `problems`, settings that are not taken over to `findings`.
     """
     reader = _Reader(str(path), problems, findings)
     try:

@@ -1,7 +1,8 @@
-"""What a configuration of another broker says that is not taken over, in two groups.
+"""The settings of another broker's configuration that are not taken over, in two groups.
 
-`lost` is what its users will miss, and comes first. `needless` is what this broker does without
-being told, or has no use for: it is counted, and listed on request. Must never know any file.
+`lost` has settings that its users will miss, and comes first. `needless` has settings for this
+broker's normal behaviour, or without use here: they are counted, and listed on request. Must never
+know any file.
 """
 
 from pathlib import Path
@@ -11,8 +12,9 @@ import msgspec
 
 
 class Foreign(msgspec.Struct, frozen=True):
-    """What is needless in a configuration of another broker, and how many users stand in files in
-    `folder`; "" without any."""
+    """A sentence on the needless settings of another broker's configuration, and the users in files
+    of `folder`; "" without any.
+    """
 
     needless: tuple[str, ...] = ()
     folder: str = ""
@@ -33,7 +35,7 @@ class Findings:
         self.lost.append(f"{where}: {what}")
 
     def spare(self, where: str, what: str) -> None:
-        """Note something that nobody will miss."""
+        """Note a setting that is not needed here."""
         self.needless.append(f"{where}: {what}")
 
     def note_users(self, folder: Path, count: int) -> None:
@@ -42,5 +44,5 @@ class Findings:
         self._users = count
 
     def rest(self) -> Foreign:
-        """Return everything but what is lost."""
+        """Return all findings but lost settings."""
         return Foreign(tuple(self.needless), self._folder, self._users)

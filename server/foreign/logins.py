@@ -31,7 +31,7 @@ class ForeignUser(msgspec.Struct):
 def users_of(found: Iterable[ForeignUser], findings: Findings) -> dict[str, User]:
     """Return users as our file has them. Slow by design where passcodes are not hashed yet.
 
-    What cannot be taken over is added to `findings`.
+    Users that cannot be taken over are added to `findings`.
     """
     users: dict[str, User] = {}
     for each in found:
@@ -50,7 +50,7 @@ def users_of(found: Iterable[ForeignUser], findings: Findings) -> dict[str, User
 
 
 def note_users(found: Iterable[ForeignUser], findings: Findings) -> None:
-    """Add to `findings` what of these users cannot be taken over, without hashing a passcode."""
+    """Add users that cannot be taken over to `findings`, without hashing a passcode."""
     for each in found:
         wrong = _wrong_with(each)
         if wrong:

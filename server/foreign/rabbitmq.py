@@ -1,9 +1,9 @@
 """The definitions of RabbitMQ, as its management exports them, as the source of ours.
 
-A queue becomes an address and a queue of its name. An exchange has no object here: what is sent to
-it goes to the address `EXCHANGE.KEY`, or `EXCHANGE` where keys do not matter, and each binding is a
-divert from there to a queue. Policies are resolved for the queues that the file lists. Users come
-without passcodes. What cannot be taken over is a finding. Must never act on what it reads.
+A queue becomes an address and a queue of its name. An exchange has no object here: its messages go
+to the address `EXCHANGE.KEY`, or `EXCHANGE` where keys do not matter, and each binding is a divert
+from there to a queue. Policies are resolved for the queues that the file lists. Users come without
+passcodes. Settings that cannot be taken over are findings. Must never act on the definitions.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ TOPIC: Final = "amq.topic"
 """The exchange that `/topic/KEY` of RabbitMQ means: its keys are addresses."""
 DEFAULT_EXCHANGE: Final = ""
 _HOST_BASE_MAX: Final = HOST_LENGTH_MAX - 8
-"""What is kept of the name of a virtual host that gets a number."""
+"""The part kept of the name of a virtual host that gets a number."""
 _KINDS: Final = ("direct", "fanout", "topic", "headers")
 _BY_KEY: Final = ("direct", "topic")
 _LISTS: Final = ("queues", "exchanges", "bindings", "policies", "users", "vhosts", "permissions")
@@ -132,7 +132,7 @@ def read_definitions(path: Path, problems: list[str], findings: Findings) -> Sou
 
 
 class _Policy(msgspec.Struct, frozen=True):
-    """A policy for queues: their names, their type (`apply-to`), and what it gives them."""
+    """A policy for queues: their names, their type (`apply-to`), and its settings for them."""
 
     name: str
     pattern: Any
@@ -152,7 +152,7 @@ def _policy_of(queue: Mapping[str, Any], policies: list[_Policy]) -> _Policy | N
 
 
 class _Host:
-    """Translates what is on one virtual host."""
+    """Translates the objects of one virtual host."""
 
     def __init__(self, definitions: Definitions, source: Source, host: str) -> None:
         self._definitions: Final = definitions
@@ -166,7 +166,7 @@ class _Host:
         } | {DEFAULT_EXCHANGE: "direct", TOPIC: "topic"}
         self._queues: Final[dict[str, None]] = {}
         self._targets: Final[dict[str, None]] = {}
-        # By address of a binding: a queue whose messages come by there, too.
+        # By address of a binding: a queue whose messages also pass there.
         self._mixed: dict[str, str] = {}
 
     def read(self) -> None:
@@ -222,7 +222,7 @@ class _Host:
             f" /exchange/{name}{'/KEY' if kind in _BY_KEY else ''}"
         )
         if exchange.get("internal"):
-            self._lose(f"exchange {name!r} is internal: give nobody `send` at {place}")
+            self._lose(f"exchange {name!r} is internal: do not grant `send` at {place}")
         for key, value in _arguments(exchange).items():
             self._lose(f"{key} = {value!r} of exchange {name!r} is not supported")
 
@@ -394,7 +394,7 @@ def _manages(user: ForeignUser) -> bool:
 
 
 def _note_others(definitions: Definitions) -> None:
-    """Note what the file has besides queues, exchanges and users."""
+    """Note the parts of the file besides queues, exchanges and users."""
     findings, where = definitions.findings, definitions.where
     if definitions.lists["users"]:
         findings.lose(
@@ -430,8 +430,8 @@ def _read(path: Path, problems: list[str]) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict) or not any(name in found for name in _LISTS):
         problems.append(
-            f"{path}: has no queues, exchanges or users; it must be what the management of RabbitMQ"
-            " exports (`rabbitmqctl export_definitions FILE`)"
+            f"{path}: has no queues, exchanges or users; it must be an export of the management "
+            f"of RabbitMQ (`rabbitmqctl export_definitions FILE`)"
         )
         return {}
     return found

@@ -1,4 +1,4 @@
-"""What arguments of queues and keys of policies of RabbitMQ mean here.
+"""Translates arguments of queues and keys of policies of RabbitMQ.
 
 Both are the same list under two spellings (`x-max-length`, `max-length`). Must never know a file.
 """
@@ -23,7 +23,7 @@ TEN_ATTEMPTS: Final = 10
 
 
 class Meaning(msgspec.Struct):
-    """Attributes of a queue, settings of its address, and what is lost or needless."""
+    """Attributes of a queue, settings of its address, and lost or needless arguments."""
 
     queue: dict[str, object] = {}
     settings: dict[str, object] = {}
@@ -44,7 +44,7 @@ def merged(arguments: Mapping[str, Any], policy: Mapping[str, Any]) -> dict[str,
 
 
 def meaning_of(given: Mapping[str, Any], dead_letters: str | None) -> Meaning:
-    """Return what the arguments of a queue mean.
+    """Return the meaning of the arguments of a queue.
 
     `dead_letters` is the address that its dead letter exchange has here, None if it has none.
     """
@@ -62,7 +62,7 @@ def meaning_of(given: Mapping[str, Any], dead_letters: str | None) -> Meaning:
             # The limit does not count the first delivery.
             found.settings["max-delivery-attempts"] = int(given["delivery-limit"]) + 1
         else:
-            found.lost.append(f"delivery-limit = {given['delivery-limit']!r} is no number")
+            found.lost.append(f"delivery-limit = {given['delivery-limit']!r} is not a number")
     if "dead-letter-exchange" in given:
         if dead_letters is None:
             found.lost.append(
@@ -98,11 +98,11 @@ def _limits(given: Mapping[str, Any], found: Meaning) -> None:
     if _is_number(count):
         found.queue["ring-size"] = int(count)
         if "dead-letter-exchange" in given:
-            found.lost.append("max-length: messages that are pushed out are no dead letters")
+            found.lost.append("max-length: messages that are pushed out do not become dead letters")
     if size is not None:
         found.lost.append(
             f"max-length-bytes = {size!r}: a queue drops its oldest messages by number only"
-            " (ring-size); max-size-bytes with address-full-policy limits what comes in"
+            " (ring-size); max-size-bytes with address-full-policy limits new messages"
         )
 
 

@@ -1,9 +1,9 @@
 """Permissions of RabbitMQ as rules of ours.
 
-There a user may configure, write and read what three regular expressions match. Here a rule belongs
-to an address, and the most specific one alone decides. So users whose expressions match everything
-are in the rule for all addresses, and where any user has another expression, each address of the
-file gets a rule of its own. Must never know a file.
+There three regular expressions select the objects that a user may configure, write and read. Here a
+rule belongs to an address, and the most specific one alone decides. So users whose expressions
+match everything are in the rule for all addresses, and where any user has another expression, each
+address of the file gets a rule of its own. Must never know a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ GRANTED: Final[dict[str, tuple[str, ...]]] = {
     "write": (SEND,),
     "read": (CONSUME, BROWSE),
 }  # fmt: skip
-"""What each of the three gives here."""
+"""The permissions here for each of the three."""
 
 
 def compiled_pattern(pattern: str) -> Any:
@@ -54,8 +54,8 @@ def rules_on(
 ) -> list[dict[str, object]]:
     """Return the rules of a virtual host, as values of [[security-setting]].
 
-    `names` are its addresses, `managers` users who may administer; `lose` takes what is not taken
-    over.
+    `names` are its addresses, `managers` users who may administer; `lose` records permissions that
+    are not taken over.
     """
     patterns: list[tuple[str, str, Any]] = []
     for each in permissions:

@@ -12,7 +12,7 @@ from daybook.server.foreign.xml_source import is_xml
 def read_foreign(path: Path, problems: list[str], findings: Findings) -> Source | None:
     """Read a broker.xml, an apollo.xml or definitions of RabbitMQ; None for any other file.
 
-    What is wrong is added to `problems`, what is not taken over to `findings`.
+    Faults are added to `problems`, settings that are not taken over to `findings`.
     """
     if is_xml(path):
         source = read_broker_xml(path, problems, findings)

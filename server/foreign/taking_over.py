@@ -24,7 +24,7 @@ def load_users(path: Path, foreign: Foreign) -> Users:
     users = Users.load(path)
     if users.has_file or not foreign.users:
         return users
-    # What cannot be taken over is among the warnings of the configuration.
+    # Users that cannot be taken over are among the warnings of the configuration.
     found = artemis_users(Path(foreign.folder), Findings())
     users.take_over(found)
     log.warning(

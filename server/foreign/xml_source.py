@@ -1,8 +1,8 @@
 """An XML file as a tree of elements with the line of each, read by a hardened parser.
 
-A document type declaration is refused, and with it all entities that a file could define; nothing
-is fetched, and size and depth are bounded before anything is built. XInclude is refused, because a
-file alone must say what is served. Must never know what elements mean.
+A document type declaration is refused, and with it all entities that a file could define; no other
+file is fetched, and size and depth are bounded before the tree is built. XInclude is refused,
+because one file must define the whole broker. Must never know the meaning of elements.
 """
 
 import re
@@ -30,7 +30,7 @@ class XmlError(DaybookError):
 
 
 class Element(msgspec.Struct):
-    """An element: its name without a prefix, its attributes, what is in it, and its line."""
+    """An element: its name without a prefix, its attributes, its content, and its line."""
 
     tag: str
     line: int
@@ -45,7 +45,7 @@ class Element(msgspec.Struct):
 
 
 class _Builder(ContentHandler):
-    """Builds the tree; `name` is what errors call the file."""
+    """Builds the tree; `name` is the file's name in errors."""
 
     def __init__(self, name: str, keeps_placeholders_of: str) -> None:
         super().__init__()
@@ -70,8 +70,8 @@ class _Builder(ContentHandler):
         where = f"{self._name}:{self.line}"
         if tag == "include" and prefix:
             raise XmlError(
-                f"{where}: <{name}>: other files are not included (XInclude); put what they"
-                " contain into this file"
+                f"{where}: <{name}>: other files are not included (XInclude); copy their "
+                f"contents into this file"
             )
         self._count += 1
         if len(self._open) >= DEPTH_MAX or self._count > ELEMENTS_MAX:

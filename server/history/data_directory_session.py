@@ -1,8 +1,8 @@
 """The data directory of a broker, from before its event loop to after it.
 
 Opening may take long: a terminal shows a progress bar, otherwise the log gets a line now and then.
-Fault model: errors of recovery are raised as JournalError or RecoveryError, with nothing left open.
-Must never know what is decided about messages.
+Fault model: errors of recovery are raised as JournalError or RecoveryError, after closing all
+files. Must never know decisions about messages.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class Journaling:
         recovered = self.directory.recovered
         if recovered.repair is not None and recovered.repair.cut_bytes:
             log.warning(
-                "cut a torn tail: bytes that nothing shows to have been durable",
+                "cut a torn tail: bytes without proof that they were durable",
                 segment=recovered.repair.segment,
                 offset=recovered.repair.cut_offset,
                 bytes=recovered.repair.cut_bytes,

@@ -1,8 +1,8 @@
 """Keeps an indexer running beside the broker, and reports its progress to the hub (ADR 8).
 
 The indexer sleeps until a commit is requested, which is when one is due
-(`server.hub.index_pacing`); after its commits entries can leave memory. Nothing here waits for it.
-Fault model: the indexer may
+(`server.hub.index_pacing`); after its commits entries can leave memory. The event loop never waits
+for it. Fault model: the indexer may
 
 - die: another is started, after growing delays until one makes progress;
 - hang, because it is stopped or its disk does not answer: that is logged once, and after a while it
@@ -44,7 +44,7 @@ SILENT_US: Final = 10_000_000
 LOOK_US: Final = 1_000_000
 """How long it may not answer before it is asked how much processor time it has used."""
 BUSY_TIMES: Final = 30
-"""It may work for so many times `indexer-timeout` without an answer: then it gets nowhere."""
+"""It may work for so many times `indexer-timeout` without an answer; then it counts as stuck."""
 STEP_US_MAX: Final = 1_000_000
 """The most that one tick adds to a silence: while the event loop hangs, no answer can be read."""
 DIGEST_REST: Final = 100
@@ -58,7 +58,7 @@ def _ignore(lsn: int, digest: str) -> None:
 
 
 class Loop(Protocol):
-    """What is needed of an event loop."""
+    """The interface to an event loop."""
 
     def add_reader(self, fd: int, callback: Callable[[], None]) -> Any:
         """Call when the descriptor is readable."""
@@ -355,7 +355,7 @@ class Indexing:
                 self._checkpoint(message)
 
     def record(self, command: Command, callback: Answer) -> None:
-        """Journal what follows from a checkpoint, and is no reason for another one."""
+        """Journal the events of a checkpoint, which are not a reason for another one."""
         is_news = self._hub.broker.lsn > self._digest_lsn
         self._hub.request(command, callback)
         if not is_news:

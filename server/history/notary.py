@@ -1,10 +1,10 @@
 """The notary: a process of the broker that signs history and keeps anchors of it (ADR 66).
 
 It alone reads the private key. It reads the blocks that it signs from the disk, as anybody would,
-so that it signs what there is. Requests come on standard input, answers leave on standard output;
-it ends when the broker does. `DATA/notary.json` has the last statement, so that the next notary
-continues where this one ended. Fault model: any file may be missing, damaged or unreadable, a disk
-or a peer may hang: the broker does not wait.
+so that it signs their real content. Requests come on standard input, answers leave on standard
+output; it ends when the broker does. `DATA/notary.json` has the last statement, so that the next
+notary continues where this one ended. Fault model: any file may be missing, damaged or unreadable,
+a disk or a peer may hang: the broker does not wait.
 """
 
 import os
@@ -197,7 +197,7 @@ class Notary:
 
 
 def warnings_about(key: Path) -> list[str]:
-    """Return what an operator should know about the file of a key, in sentences."""
+    """Return warnings about the file of a key."""
     try:
         mode = stat.S_IMODE(key.stat().st_mode)
     except OSError:

@@ -1,6 +1,6 @@
-"""What the broker and its notary say to each other: one JSON object on each line.
+"""The messages between the broker and its notary: one JSON object on each line.
 
-Must never know what either does with it.
+Must never know the reaction of either.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ class Sign(msgspec.Struct, frozen=True, tag=True):
     """Sign history up to a durable event that ends a block; the digest of the state, if known.
 
     `after` is where a journal without a statement begins to be covered. With `last` the broker has
-    ended: nothing can be journaled any more, and the notary ends when it has anchored this.
+    ended and cannot journal any more; the notary ends when it has anchored this.
     """
 
     lsn: int
@@ -64,7 +64,7 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """Nothing could be signed, for this reason."""
+    """The notary could not sign, for this reason."""
 
     why: str
 

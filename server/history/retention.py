@@ -2,8 +2,8 @@
 
 This module begins the rounds, one at a time; `paging.retention.retention_round` defines a round,
 and `server.history.retention_rounds` executes it. Fault model: a round may be interrupted anywhere,
-and the next one repeats the unfinished part; nothing is removed before its archive and the base are
-durable.
+and the next one repeats the unfinished part; segments are removed only after their archive and the
+base are durable.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Retention:
         }
 
     async def run(self) -> None:
-        """Run rounds for ever; the next broker repeats an interrupted round."""
+        """Run rounds until the broker stops; the next broker repeats an interrupted round."""
         rest = 0.0
         while True:
             await asyncio.sleep(max(self.config.retention_scan_period / 1000, rest))
@@ -132,7 +132,7 @@ class Retention:
     async def round(self) -> bool:
         """Run one round; return whether another one should follow at once.
 
-        Raises StepError, JournalError, StoreError and OSError; then nothing has left.
+        Raises StepError, JournalError, StoreError and OSError; then no segment has left.
         """
         store = self._store()
         if store is None:

@@ -1,9 +1,9 @@
-"""The notary of a broker, from the broker's side: what is to be signed, and what was (ADR 66).
+"""The broker's side of its notary: statements to sign, and signed ones (ADR 66).
 
-Nothing waits for the notary, a process of its own: a statement is asked for after a checkpoint, and
-journaled when it comes. Fault model: the notary may die, then another is started after a pause; it
-may hang, then it is killed; its key may be unreadable, then the one before stays in use, and status
-and log say so. Must never know a key, nor how anything is signed.
+The broker never waits for the notary, a separate process: a statement is asked for after a
+checkpoint, and journaled when it comes. Fault model: the notary may die, then another is started
+after a pause; it may hang, then it is killed; its key may be unreadable, then the one before stays
+in use, and status and log say so. Must never know a key, nor how anything is signed.
 """
 
 import asyncio
@@ -55,8 +55,10 @@ log = logs.logger("signing")
 
 
 class Signing:
-    """The notary of a broker. `record` journals a command that is no news by itself, and calls back
-    when it is durable."""
+    """The notary of a broker.
+
+    `record` journals a command that does not count as news, and calls back when it is durable.
+    """
 
     def __init__(
         self,
@@ -191,9 +193,9 @@ class Signing:
             # A pipe takes a short line whole or not at all.
             os.write(self._process.stdin.fileno(), line)
         except BlockingIOError:
-            self._ended("it does not read what it is asked")
+            self._ended("it does not read requests")
         except OSError:
-            # Its end is noticed by what is received.
+            # The receiving side notices its end.
             return
 
     def _receive(self) -> None:
@@ -211,7 +213,7 @@ class Signing:
             try:
                 answer = ANSWERS.decode(line)
             except (msgspec.MsgspecError, ValueError):
-                self._ended("it says what cannot be understood")
+                self._ended("its message is invalid")
                 return
             self._heard(answer)
 
@@ -240,7 +242,7 @@ class Signing:
             log.error("history is not being signed; the broker continues", why=text)
         self._trouble = text
 
-    # ---- what it says
+    # ---- messages of the notary
 
     def _heard(self, answer: Answer) -> None:
         if isinstance(answer, Ready):
@@ -248,7 +250,7 @@ class Signing:
             logs.warn_all(log, answer.warnings)
         elif isinstance(answer, Refused):
             self._key = answer.key
-            kept = f"the key {answer.key} stays in use" if answer.key else "nothing is signed"
+            kept = f"the key {answer.key} stays in use" if answer.key else "history is not signed"
             self._refused = f"{answer.why}; {kept}"
             log.error("the signing key cannot be used", why=self._refused)
         elif isinstance(answer, Failed):

@@ -1,4 +1,4 @@
-"""What a broker says of itself: health, metrics, the disk.
+"""The state of a broker for operators: health, metrics, the disk.
 
 It must never decide anything. Begin with `health`, then `figures`.
 

@@ -1,6 +1,6 @@
 """Watching the disk of the data directory: is it full, by its limits or because no segment fits?
 
-A change is reported to the hub and logged. Must never know what the hub refuses then.
+A change is reported to the hub and logged. Must never know which commands the hub refuses then.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The metrics of a broker: name, meaning, and how each is read.
 
 These tables are the only list of metrics: the probe renders them and docs/monitoring.md shows them.
-Names and units follow the conventions of Prometheus. Reading changes nothing, does no disk I/O, and
+Names and units follow the conventions of Prometheus. Reading has no effects, does no disk I/O, and
 takes little time: values of queues and addresses are read in slices. Must never know its callers,
 nor their format.
 """
@@ -130,9 +130,9 @@ BROKER: Final = (
     _gauge(
         "ready",
         lambda process: float(not process.unready()),
-        "1 if messages are taken, 0 if not; what /ready says.",
+        "1 if the broker takes messages, 0 if not; as /ready reports.",
     ),
-    _gauge("problems", _problems, "What is wrong, by kind; what `daybook health` says.", "kind"),
+    _gauge("problems", _problems, "Problems by kind, as `daybook health` reports them.", "kind"),
     _gauge(
         "connections",
         _connections,
@@ -192,13 +192,13 @@ BROKER: Final = (
     _gauge(
         "memory_held_bytes",
         _memory,
-        "What the broker holds in memory for its clients, by kind.",
+        "Memory that the broker holds for its clients, by kind.",
         "kind",
     ),
     _gauge(
         "memory_limit_bytes",
         lambda process: process.hub.memory.options.limit,
-        "What it may hold (max-memory); 0: no limit.",
+        "The limit of that memory (max-memory); 0: no limit.",
     ),
     _gauge("memory_resident_bytes", lambda _: resident(), "Memory of the broker's process."),
     _gauge("disk_free_bytes", _status("disk_free_bytes"), "Room on the disk of the journal."),
@@ -230,7 +230,7 @@ BROKER: Final = (
     _gauge(
         "journal_pending_bytes",
         lambda process: process.hub.writer.pending_bytes + process.hub.broker.pending.raw_bytes,
-        "What was decided and is not durable yet.",
+        "Bytes that were decided and are not durable yet.",
     ),
     _gauge(
         "journal_segments",
@@ -258,7 +258,7 @@ BROKER: Final = (
     _gauge(
         "index_lag_bytes",
         _status("unindexed_bytes"),
-        "What is journaled and not indexed; senders wait above max-unindexed-bytes.",
+        "Bytes that are journaled and not indexed; senders wait above max-unindexed-bytes.",
     ),
     _gauge(
         "index_lag_seconds",

@@ -49,7 +49,7 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
         text = f"the disk is full: {status['disk_full']}"
         found.append(Problem(EXIT_DISK, text, "disk", "the disk is full"))
     if status.get("durability_trouble"):
-        why = "nothing becomes durable"
+        why = "events do not become durable"
         found.append(Problem(EXIT_WRONG, status["durability_trouble"], "durability", why))
     if status.get("index_trouble"):
         found.append(Problem(EXIT_INDEX, f"the index: {status['index_trouble']}", "index"))

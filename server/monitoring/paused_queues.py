@@ -1,7 +1,7 @@
 """Paused queues in which messages wait: how many there are, and the names of some.
 
 There may be 100,000 of them, so each tick looks at a few and a round may take several ticks.
-Reports show the result of the last whole round. Changes nothing. Must never know its callers.
+Reports show the result of the last whole round. Only reads. Must never know its callers.
 """
 
 from collections.abc import Iterator

@@ -34,8 +34,8 @@ class IndexLag:
     """Measures how long unindexed events have been durable."""
 
     def __init__(self) -> None:
-        # Durable LSNs with their times, oldest first. If it is full, nothing is added, because only
-        # the oldest matters.
+        # Durable LSNs with their times, oldest first. If it is full, no entry is added, because
+        # only the oldest matters.
         self._durable: Final[deque[tuple[int, int]]] = deque()
 
     def note(self, durable_lsn: int, indexed_lsn: int, now: int) -> None:
@@ -84,7 +84,7 @@ class BrokerMonitoring:
         self._paused.look(self.hub.broker.state)
 
     def queues(self) -> dict[str, Any]:
-        """Return the part of the status that names queues from which nothing is delivered."""
+        """Return the part of the status that names queues without deliveries."""
         return {
             "queues_unreadable": unreadable.describe(self.hub.broker),
             "queues_paused": self._paused.status(),

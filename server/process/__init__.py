@@ -8,7 +8,7 @@ Modules:
   for files.
 - `disk_space`: How full the disk of the data directory is, and whether that is too full.
 - `guard`: The guard: a thread that handles the signals of a broker even when its event loop hangs.
-- `heap`: Giving memory back to the system when what took it is gone.
+- `heap`: Gives freed memory back to the system.
 - `in_turns`: Doing work on many objects with turns of the event loop between its slices
   (`server.process.slices`).
 - `logs`: Structured logs on standard error: for people on a terminal, JSON lines otherwise.

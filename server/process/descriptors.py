@@ -4,7 +4,7 @@ A broker that used all descriptors for sockets could not open the segment that i
 a start raises the soft limit of the process to the hard one, `RESERVE` descriptors are for files,
 the number of connections is limited to the rest, and spare descriptors (`journal.spares`) cover
 cases that cannot be counted: files of libraries, or a machine without free descriptors. Invariant:
-a lack of descriptors delays new connections and nothing else.
+a lack of descriptors only delays new connections.
 """
 
 import os
@@ -31,7 +31,7 @@ CONNECTIONS_MIN: Final = 16
 
 
 class TooFewDescriptors(DaybookError):
-    """The limit of open files is too low to serve; the text says what to do."""
+    """The limit of open files is too low to serve; the text gives the remedy."""
 
 
 class Descriptors:
@@ -72,7 +72,7 @@ class Descriptors:
         return not SPARES.refill()
 
     def advice(self) -> str:
-        """Return what to do if descriptors limit the connections; "" if they do not."""
+        """Return the remedy if descriptors limit the connections; "" if they do not."""
         if self._configured() <= self._left():
             return ""
         wanted = self._configured() + RESERVE + self._uncounted()
@@ -83,7 +83,7 @@ class Descriptors:
         )
 
     def status(self) -> dict[str, object]:
-        """What `daybook status` shows."""
+        """The part of `daybook status`."""
         return {
             "max_connections": self.connections_max,
             "open_files": open_files(),

@@ -1,7 +1,7 @@
 """How full the disk of the data directory is, and whether that is too full.
 
 Fault model: the file system may return an error (the folder is gone, a network file system failed);
-then nothing is known, and the last judgement stays.
+then the last judgement stays.
 """
 
 import os

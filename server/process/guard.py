@@ -5,10 +5,10 @@ hangs cannot be interrupted. Signal handlers would wait with it. So the main thr
 stuck in the kernel, blocks the signals; the interpreter's handler writes each into a pipe, in
 whichever thread it runs, and this thread passes them to the loop. After a signal to stop it
 measures time: if the process has not ended after the limit, the guard kills it, like `kill -9`.
-That is always safe, because nothing that is not durable was confirmed. It also logs when the loop
-hangs.
+That is always safe, because no event was confirmed before it was durable. It also logs when the
+loop hangs.
 
-Must never know what a stop consists of.
+Must never know the steps of a stop.
 """
 
 import os
@@ -58,7 +58,7 @@ class Guard:
         """Handle signals from now on; to be called in the main thread.
 
         `hand_over` is called with each signal, in the guard's thread. `explain`, called there too,
-        returns what is lost if the process is killed when the time is over.
+        returns the loss if the process is killed when the time is over.
         """
         self._hand_over = hand_over
         self._explain = explain
@@ -101,7 +101,7 @@ class Guard:
         os.close(self._written)
 
     def _wake(self) -> None:
-        """Wake the thread by a byte that is no signal."""
+        """Wake the thread by a byte that does not stand for a signal."""
         with suppress(BlockingIOError):
             os.write(self._written, b"\0")
 

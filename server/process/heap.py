@@ -1,11 +1,11 @@
-"""Giving memory back to the system when what took it is gone.
+"""Gives freed memory back to the system.
 
-The C library keeps what Python frees, since it expects to need it again: a broker that was once
-full would look full for ever, and take memory from its neighbours. So when the account of memory
-has fallen by much, the library is asked to give back what is free, and again after each step that
-the account falls further, so that no single call has much to do. A thread would not help: the
+The C library keeps memory that Python frees, since it expects to need it again: a broker that was
+once full would always look full, and take memory from its neighbours. So when the account of memory
+has fallen by much, the library is asked to give back free memory, and again after each step that
+the account falls further, so that each call is short. A thread would not help: the
 library locks its heap during the call, and the event loop would wait for that lock. Fault model: a
-C library without that call keeps its memory. Must never know what took the memory.
+C library without that call keeps its memory. Must never know what used the memory.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from daybook.server.process.machine_memory import resident
 FALL_BYTES: Final = 16 << 20
 """How much must have been freed since the last time: it takes some milliseconds."""
 FALL_PART: Final = 8
-"""And this part of what was held at most, to begin: a large broker is not asked for little."""
+"""And this part of the largest amount held, to begin: a large broker is not asked for little."""
 REST_TIMES: Final = 100
 """After a call nothing is given back for so many times as long as it took: 1 % of the time ..."""
 CREDIT_US: Final = 20_000_000
@@ -27,7 +27,7 @@ NS_PER_US: Final = 1000
 
 
 def malloc_trim() -> Callable[[], bool] | None:
-    """Return what gives memory back, None where the C library cannot."""
+    """Return the function that gives memory back, None where the C library has none."""
     trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None:
         return None
@@ -35,7 +35,7 @@ def malloc_trim() -> Callable[[], bool] | None:
 
 
 class Heap:
-    """Decides when to give memory back, by what is held. Times are in microseconds."""
+    """Decides when to give memory back, by the amount held. Times are in microseconds."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Heap:
         self._last = held
         self._most = max(self._most, held)
         if self._give_back is not None and now >= self._rest_until and self._is_much(is_falling):
-            # What falls less than a step at the end is given back when it falls no more.
+            # A last fall of less than a step is given back when the fall ends.
             self._is_giving = is_falling
             self._call(self._give_back, now)
             self._most = held
@@ -89,7 +89,7 @@ class Heap:
         self._rest_until = min(self._rest_until, now)
 
     def status(self) -> dict[str, int]:
-        """Return what was given back, for `daybook status`."""
+        """Return the amount given back, for `daybook status`."""
         return {
             "memory_given_back_times": self.times,
             "memory_given_back_bytes": self.returned,

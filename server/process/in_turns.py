@@ -2,7 +2,7 @@
 (`server.process.slices`).
 
 A module of its own, since the command line does such work at once and has no event loop to load.
-Must never know what the work is.
+Must never know the work.
 """
 
 import asyncio

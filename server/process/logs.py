@@ -3,7 +3,7 @@
 This module must never log a secret: values with names of secrets are masked, and tracebacks have no
 local variables. A peer's text must never control a terminal: unprintable characters are escaped.
 
-Fault model: standard error may be closed, a broken pipe, a full disk, or a pipe that nobody reads.
+Fault model: standard error may be closed, a broken pipe, a full disk, or a pipe without a reader.
 A line that cannot be written is lost, and the number of lost lines is logged later; the broker
 never waits.
 """
@@ -59,7 +59,7 @@ class _Lines:
 
 
 def _lost(count: int, *, as_json: bool) -> str:
-    text = f"{count} lines before this one were lost: nobody read them"
+    text = f"{count} lines before this one were lost, because the output was not read"
     return json.dumps({"part": "logs", "event": text, "level": "warning"}) if as_json else text
 
 

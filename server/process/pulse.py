@@ -1,8 +1,8 @@
-"""How often the periodic work of a broker is done: less often where nothing happens.
+"""How often the periodic work of a broker is done: less often when the broker is idle.
 
-Deadlines of connections are checked ten times a second. Where there is no connection, and nothing
-was decided for a while, once a second is enough, and an idle broker wakes up that much less. Must
-never know what the periodic work is.
+Deadlines of connections are checked ten times a second. Without connections, and without decisions
+for a while, once a second is enough, and an idle broker wakes up that much less. Must never know
+the periodic work.
 """
 
 from collections.abc import Callable, Sequence, Sized
@@ -11,7 +11,7 @@ from typing import Final
 TICK_SECONDS: Final = 0.1
 IDLE_SECONDS: Final = 1.0
 CALM_TICKS: Final = 50
-"""After so many ticks in which nothing happened, the broker counts as idle."""
+"""After so many ticks without activity the broker counts as idle."""
 
 
 class Pulse:

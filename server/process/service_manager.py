@@ -1,10 +1,10 @@
 """Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`, `Type=notify`).
 
-A datagram is sent to the socket in $NOTIFY_SOCKET; without that variable nothing is sent. With
+A datagram is sent to the socket in $NOTIFY_SOCKET; without that variable no datagram is sent. With
 $WATCHDOG_USEC the event loop reports twice in that time that it is alive, so that systemd kills and
 restarts a broker that hangs (`WatchdogSec=`). Fault model: the socket may be missing or full; a
-datagram that cannot be sent at once is dropped, and the broker continues. Must never know what
-ready means.
+datagram that cannot be sent at once is dropped, and the broker continues. Must never know when a
+broker is ready.
 """
 
 import os

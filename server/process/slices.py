@@ -1,7 +1,7 @@
 """Work on many objects in slices, between which a running broker has turns.
 
 A generator does a slice, yields at how many objects it has looked, and in the end returns the
-result: a sum is then not that of one moment. Must never know what the objects are.
+result: a sum is then not that of one moment. Must never know the objects.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 _T = TypeVar("_T")
 Slices: TypeAlias = Generator[int, None, _T]
-"""What looks at many objects: after each slice it yields at how many it has looked since the last,
+"""Work on many objects: after each slice it yields at how many it has looked since the last,
 and at the end it returns the result."""
 Rows: TypeAlias = list[dict[str, Any]]
 

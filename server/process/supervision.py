@@ -9,7 +9,7 @@ handled by the supervisor: give their types as `fatal`, or raise `Fatal`, and th
     supervisor.repeat("disk scan", lambda: 5.0, scan)
 
 Fault model: work may raise any exception at any time, or return although it should not; it may
-hang, which only the work itself can detect. Must never know what the work is.
+hang, which only the work itself can detect. Must never know the work.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ class Tally(Generic[Key]):
     ) -> None:
         """Count up to `keys_max` keys in a span, and report the `first` of each.
 
-        `share` returns who caused a key, and says how many keys one of them may cause.
+        `share` returns the cause of a key, and limits the number of keys of one cause.
         """
         self._keys_max: Final = keys_max
         self._share: Final = share
@@ -57,7 +57,7 @@ class Tally(Generic[Key]):
         return True
 
     def _has_share(self, key: Key) -> bool:
-        """Whether who caused a key may cause one more; it is counted then."""
+        """Whether the cause of a key may have one more; it is counted then."""
         if self._share is None:
             return True
         cause_of, most = self._share

@@ -1,4 +1,4 @@
-"""Users: who may log in, and what is recorded of refusals.
+"""Users: their logins, and records of refusals.
 
 It must never know connections. Begin with `users`, then `logins`.
 

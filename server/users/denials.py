@@ -1,9 +1,9 @@
-"""Records in the journal what users were refused for want of a permission, within limits.
+"""Records refusals for want of a permission in the journal, within limits.
 
 A client decides how often it is refused, and with which names. So the journal gets the first
 refusal of each user, address of peers, permission and destination in a minute, then one event with
 the number of the others. Beyond the limits of `pools.DENIALS`, for all and for one user, they share
-one number. While the disk is nearly full nothing is written; refusals of that time are counted
+one number. While the disk is nearly full they are not written; refusals of that time are counted
 afterwards. Must never know the rules.
 """
 

@@ -2,10 +2,11 @@
 
 A stranger decides how often it is refused, and which login it sends. So the journal gets the first
 refusal of each address and reason in a minute, then one event with the count of the others;
-addresses beyond `ADDRESSES_MAX` share one count. While the disk is nearly full nothing is written;
-refusals of that time are counted afterwards. A login is kept only if it is the name of a user. For
-any other, which may be a passcode typed into the wrong field, only its length and a short hash are
-kept; the hash has a random key of this process, so it only shows whether two attempts are equal.
+addresses beyond `ADDRESSES_MAX` share one count. While the disk is nearly full they are not
+written; refusals of that time are counted afterwards. A login is kept only if it is the name of a
+user. For any other, which may be a passcode typed into the wrong field, only its length and a short
+hash are kept; the hash has a random key of this process, so it only shows whether two attempts are
+equal.
 
 It must never know sessions or the engine; the hub carries out the commands that it makes.
 """
@@ -46,7 +47,7 @@ class Refusals:
 
     @property
     def is_disk_short(self) -> bool:
-        """Whether nothing may be written for strangers, nor for users who are refused."""
+        """Whether refusals of strangers and users may not be written now."""
         return self._is_disk_short
 
     @is_disk_short.setter

@@ -7,10 +7,10 @@ nothing is hashed for a peer that has disconnected; the queues are bounded, in t
 address; equal logins are hashed once.
 
 After a few failures an address waits before its next hash, each time longer, up to `DELAY_MAX_US`.
-Several clients may share an address, so this locks nobody out: a client that logged in before is
-still accepted at once, and the delay ends when the failures end. A failure is logged with the
-address in a form that a program (fail2ban) can match, and the peer gets the actual reason, not only
-"wrong".
+Several clients may share an address, so this does not lock users out: a client that logged in
+before is still accepted at once, and the delay ends when the failures end. A failure is logged with
+the address in a form that a program (fail2ban) can match, and the peer gets the actual reason, not
+only "wrong".
 
 It must never know sessions or sockets, and never log a passcode, nor a login that no user has.
 """
@@ -91,7 +91,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Loop(Protocol):
-    """What is needed of an event loop."""
+    """The interface to an event loop."""
 
     def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any) -> Any:
         """Call in the thread of the loop."""
@@ -241,7 +241,7 @@ class Logins:
             log.warning("more logins refused", address="others", count=others)
 
     def status(self) -> dict[str, object]:
-        """What `daybook status` shows."""
+        """The part of `daybook status`."""
         return {
             "logins_waiting": self.waiting,
             "logins_refused": self.refused,

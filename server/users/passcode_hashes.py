@@ -39,7 +39,7 @@ def hash_of(passcode: str) -> str:
 def hash_of_artemis(text: str) -> str | None:
     """Return the hash in `ENC(ITERATIONS:SALT:HASH)`, the form in which Artemis keeps passcodes.
 
-    None for any other text: only Artemis can read what its other codecs have made.
+    None for any other text: only Artemis can read the output of its other codecs.
     """
     found = _ARTEMIS.fullmatch(text)
     if found is None:
@@ -53,7 +53,7 @@ def hash_of_artemis(text: str) -> str | None:
 
 
 def is_damaged(hashed: str) -> bool:
-    """Return whether a text is no hash that `verify` can check."""
+    """Return whether `verify` cannot check a text as a hash."""
     if hashed.startswith(_PBKDF2):
         return _parts(hashed) is None
     try:

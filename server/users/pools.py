@@ -1,7 +1,7 @@
 """The pools that the server guards: those of connections that no user has, and of records.
 
 `POOLS` is the whole table, with the pools of the engine (`engine.limits.pools`) first. Must never
-know what is kept in a pool.
+know the content of a pool.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Who may log in: logins with salted, slow hashes of their passcodes, and their roles, in a file.
+"""The users: logins with salted, slow hashes of their passcodes, and their roles, in a file.
 
 This module must never keep, log or write a passcode, and knows nothing of connections.
 
@@ -98,7 +98,7 @@ class Users:
         return sorted(self._users)
 
     def find(self, login: str) -> User | None:
-        """Return what is known of a user, None if there is no such user."""
+        """Return the record of a user, None if there is no such user."""
         return self._users.get(login)
 
     def may_use(self, login: str, host: str) -> bool:
@@ -121,8 +121,9 @@ class Users:
         return {login: frozenset(user.roles) for login, user in self._users.items()}
 
     def warnings(self, hosts: Collection[str] = ()) -> list[str]:
-        """What an operator should know about the file, in sentences; `hosts` are the virtual hosts
-        that there are, none if they are not known."""
+        """Warnings about the file; `hosts` are the existing virtual hosts, none if they are not
+        known.
+        """
         try:
             mode = self.path.stat().st_mode & 0o777
         except OSError:
@@ -135,7 +136,7 @@ class Users:
             why = "allow-guest is set" if self._has_file else f"{self.path} does not exist"
             found.append(f"{why}: {GUEST} with passcode {GUEST} is let in from this machine; {add}")
         elif not self._users:
-            found.append(f"{self.path} has no users: nobody is let in; {add}")
+            found.append(f"{self.path} has no users, so every login is refused; {add}")
         unknown = {
             host: login
             for login in reversed(self.logins())
@@ -246,7 +247,7 @@ class Users:
         if not passcode_hashes.verify(hashed, self._nobody, passcode):
             return False
         # Kept with the hash that it was checked against: if the file was reloaded meanwhile, or
-        # will be, what is remembered here no longer fits and is not used.
+        # will be, the remembered passcode no longer fits and is not used.
         self._verified[login] = (hashed, self.digest(passcode))
         return True
 
@@ -270,7 +271,7 @@ class Users:
 
     def admits_at_once(self, login: str, passcode: str, *, peer_is_loopback: bool) -> bool:
         """Return whether a login is accepted without hashing: that of the guest, or one whose
-        passcode was accepted before. Never blocks; False says nothing about the passcode.
+        passcode was accepted before. Never blocks; False does not mean that the passcode is wrong.
         """
         if self.allows_guest(peer_is_loopback) and (login, passcode) == (GUEST, GUEST):
             return True
@@ -291,7 +292,7 @@ class Users:
     def user_of_token(self, token: str) -> str | None:
         """Return the user whom a token belongs to, None if there is none or it is disabled.
 
-        Every token is compared, in constant time, so that the time says nothing about them.
+        Every token is compared, in constant time, so that the time does not depend on them.
         """
         hashed = _token_hash(token)
         found = None

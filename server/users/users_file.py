@@ -1,4 +1,4 @@
-"""The users file: what is known of each user, read and replaced as a whole.
+"""The users file: a record for each user, read and replaced as a whole.
 
 A user without roles is a line `login = "HASH"`; any other is a line with a table: `login = { hash =
 "HASH", roles = ["ROLE"], disabled = true, token = "HASH", hosts = ["HOST"] }`. Must never know a
@@ -33,7 +33,9 @@ _HEADER: Final = """\
 
 
 class UsersError(DaybookError):
-    """The users file or a change to it is wrong; the text says what and where, and what to do."""
+    """The users file or a change to it is wrong; the text names the fault, its place, and the
+    remedy.
+    """
 
 
 class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,7 +51,7 @@ class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
 
 def wrong_with_name(what: str, name: str) -> str | None:
-    """Return what is wrong with a new login or the name of a role; None if nothing is."""
+    """Return the fault of a new login or the name of a role, None without one."""
     if not name or len(name) > NAME_LENGTH_MAX or name != name.strip():
         return (
             f"the {what} {name!r} must have 1 to {NAME_LENGTH_MAX} characters and neither begin nor"

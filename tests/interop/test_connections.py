@@ -103,7 +103,7 @@ def test_a_user_that_was_removed_does_not_stay_in(broker: BrokerProcess) -> None
         assert "another passcode" in ann.expect("ERROR").headers["message"]
     user(broker, "remove", "ann")
     broker.send_signal(1)
-    wait_for(lambda: "has no users: nobody is let in" in broker.log_text(), "the reload")
+    wait_for(lambda: "has no users, so every login is refused" in broker.log_text(), "the reload")
     with Wire(broker.port) as guest:
         assert guest.connect().command == "ERROR"
     broker.configure("allow-guest = true\n")

@@ -142,7 +142,7 @@ def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: Broker
             )
         wait_for(
             lambda: any(
-                "nothing becomes durable" in each.text for each in problems(status(broker))
+                "events do not become durable" in each.text for each in problems(status(broker))
             ),
             "a problem for `daybook health`",
             every=0.2,
@@ -215,7 +215,9 @@ def let_a_sync_hang(broker: BrokerProcess, producer: Wire, size: int, stuck: Pat
     stuck.touch()
     send_one(producer, size, "late")
     wait_for(
-        lambda: any("nothing becomes durable" in each.text for each in problems(status(broker))),
+        lambda: any(
+            "events do not become durable" in each.text for each in problems(status(broker))
+        ),
         "a problem for `daybook health`",
         every=0.2,
     )

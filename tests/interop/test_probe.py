@@ -157,7 +157,7 @@ def test_a_disk_that_hangs_is_told_by_every_connection(broker: BrokerProcess) ->
         with stopped(broker.writers()[0]):
             wire.send("SEND", bytes(100), destination="/queue/a")
             wait_for(lambda: ready(broker)[0] == 503, "the writer to be missed", 40)
-            assert ask_again("/ready") == (503, "not ready: nothing becomes durable\n")
+            assert ask_again("/ready") == (503, "not ready: events do not become durable\n")
             assert ask_again("/live") == (200, "live\n")
             _, text = ask_again("/metrics")
             assert "\ndaybook_ready 0.0\n" in text

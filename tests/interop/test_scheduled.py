@@ -110,7 +110,7 @@ def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
         assert answer == "queue 'jobs': 1 message made ready\n"
         assert wire.expect("MESSAGE").body == b"x"
         answer = daybook(broker, "queue", "deliver-scheduled", "jobs")
-        assert answer == "queue 'jobs': nothing was scheduled in it\n"
+        assert answer == "queue 'jobs': none were scheduled\n"
     command = [JOURNAL, "inspect", str(broker.data)]
 
     def told() -> str:

@@ -160,7 +160,7 @@ def test_a_version_that_is_gone_is_replaced_and_that_is_said(
     assert "--require-hashes" in registry.asked[0]
     assert "--require-hashes" not in registry.asked[1]
     assert set(SETS["broker"]) <= set(registry.asked[1])
-    assert "requirements.lock has a version that is not to be had" in capsys.readouterr().err
+    assert "requirements.lock has an unavailable version" in capsys.readouterr().err
 
 
 def test_a_release_takes_no_other_version() -> None:

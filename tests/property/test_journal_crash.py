@@ -207,7 +207,7 @@ def test_after_an_error_nothing_is_written_any_more(seed: int, call: str) -> Non
     journal = create(disk)
     journal.append(make_batch(1, contents_of(1)))
     disk.fail_next(call)
-    with pytest.raises(JournalFailed, match="What reached the disk is unknown"):
+    with pytest.raises(JournalFailed, match="The content of the disk is unknown"):
         journal.append(make_batch(4, contents_of(4)))
     assert journal.durable_lsn == 3
     calls = disk.calls

@@ -376,5 +376,5 @@ class ArchiveSuite:
         target.files[one.segment][5000] ^= 1
         with pytest.raises(ArchiveError, match="its SHA-256 is"):
             archive.fetch(target)
-        with pytest.raises(JournalError, match="contains a journal of its own"):
+        with pytest.raises(JournalError, match="contains another journal"):
             archive.fetch(disk)

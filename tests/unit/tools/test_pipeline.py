@@ -301,7 +301,7 @@ class TestTrail:
         [
             (None, "is neither the id of a message nor a file"),
             (b"12 x7", "has 'x7', which is not the id"),
-            (b"\xff\xfe", "is no text"),
+            (b"\xff\xfe", "is not text"),
             (b"\n", "name messages"),
             (b"0", "0 is not the id of a message"),
             (b"9223372036854775808", "9223372036854775808 is not the id of a message"),

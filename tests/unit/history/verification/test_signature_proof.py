@@ -88,7 +88,7 @@ def test_a_signed_journal_is_proven_up_to_its_clean_end(scene: Scene) -> None:
     assert told["proven"]["signatures"] == told["proven"]["anchors"] == 7
     last = told["report"]["last_lsn"]
     assert told["proven"]["signed_lsn"] == told["proven"]["anchored_lsn"] == last
-    assert "nothing proves" not in scene.with_key.output
+    assert "not proven yet" not in scene.with_key.output
 
 
 def test_a_body_that_was_changed_and_hashed_again_is_found(scene: Scene) -> None:
@@ -394,7 +394,7 @@ def test_no_flipped_bit_in_any_file_is_taken_for_proof(scene: Scene) -> None:
 def test_an_empty_file_of_anchors_proves_nothing(scene: Scene) -> None:
     scene.anchors.write_bytes(b"")
     assert scene.with_anchors.exit_code == 1
-    assert "proves nothing" in scene.with_anchors.output
+    assert "is no proof" in scene.with_anchors.output
 
 
 def test_a_private_key_is_no_public_one(scene: Scene) -> None:
@@ -465,7 +465,7 @@ def test_a_key_that_cannot_be_read_leaves_the_one_before(tmp_path: Path) -> None
     journal.use(tmp_path / "bad.pem")
     (refused,) = journal.take(Refused)
     assert refused.key
-    assert "no private key" in refused.why
+    assert "not a private key" in refused.why
     journal.send(b"x")
     journal.checkpoint()
     assert journal.anchors[0].key == refused.key
@@ -501,7 +501,7 @@ def test_a_line_that_is_no_anchor_is_wrong_and_the_others_count(scene: Scene) ->
     scene.anchors.write_bytes(b"".join([lines[0], glued, too_long, *lines[2:]]))
     found = scene.with_anchors
     assert found.exit_code == 1
-    assert f"WRONG {scene.anchors}, line 2: this is no anchor" in found.output
+    assert f"WRONG {scene.anchors}, line 2: this is not an anchor" in found.output
     assert f"{scene.anchors}, line 3" in found.output
     assert "line 4" not in found.output
     assert f"{len(lines) - 1} anchors are in the journal" in found.output

@@ -135,7 +135,7 @@ def test_another_continuation_is_told(archive: Path, tmp_path: Path) -> None:
         leave(other, left and 2)
         found = joint(archive, other)
         assert not found.is_foreign
-        assert "is not what the live journal has or continues" in found.wrong
+        assert "is not a part of the live journal's history" in found.wrong
 
 
 def test_what_was_fetched_may_be_followed_by_more(archive: Path, tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_a_failure_is_tried_again_and_then_given_up(
     store = Faulty(before.archive, 8, ArchiveError("x", "it is away"))
     store.fails_again = True
     (note,) = put(before, store)
-    assert "x: it is away. Nothing is lost" in note
+    assert "x: it is away. No events are lost" in note
     assert before.archived() == [CUTS[0]]
 
 

@@ -135,7 +135,7 @@ DAMAGES: dict[str, tuple[Callable[[bytearray], None], str]] = {
     "magic": (other_meta(0), "meta page 0 is none"),
     "version": (other_meta(4), "meta page 0 is none"),
     "size of pages": (other_meta(24), "its pages have 4098 bytes"),
-    "root of what is free": (other_meta(24 + 40), "free pages: "),
+    "root of free pages": (other_meta(24 + 40), "free pages: "),
     "root of names": (other_meta(72 + 40), "damaged: "),
     "depth of names": (other_meta(72 + 6), "names: "),
     "entries of names": (other_meta(72 + 32), r"names: it counts \(0, 1, \d+\), and has"),

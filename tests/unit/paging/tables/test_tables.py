@@ -129,11 +129,11 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
 
 def test_a_file_without_tables(tmp_path: Path) -> None:
     (tmp_path / TABLES).touch()
-    with pytest.raises(IndexDamaged, match="is no file with tables"):
+    with pytest.raises(IndexDamaged, match="is not a file with tables"):
         open_for_reading(tmp_path)
     (tmp_path / TABLES).unlink()
     (tmp_path / TABLES).mkdir()
-    with pytest.raises(IndexDamaged, match="is no file with tables"):
+    with pytest.raises(IndexDamaged, match="is not a file with tables"):
         open_for_reading(tmp_path)
 
 
@@ -149,7 +149,7 @@ def test_tables_of_another_journal(tmp_path: Path) -> None:
     [
         (FORMAT_KEY, b"\4\0\0\0", "not of format 3"),
         (DATA_ID_KEY, None, "does not say which journal"),
-        (module.POSITION_KEY, b"short", "its position is no position"),
+        (module.POSITION_KEY, b"short", "its position is invalid"),
     ],
 )
 def test_meta_that_cannot_be_right(

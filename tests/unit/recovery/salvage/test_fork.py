@@ -198,7 +198,7 @@ def test_the_past_of_a_copy_whose_beginning_left(tmp_path: Path) -> None:
     assert "--with-archive" in before_the_first(data, RealDisk(data / JOURNAL))
     disk = RealDisk(tmp_path / "forked" / JOURNAL)
     with (
-        pytest.raises(NoJournal, match="the first state that is known is that after event 2400"),
+        pytest.raises(NoJournal, match="the first known state is that after event 2400"),
         state_at(tmp_path / "forked", disk, 2000, note=silent),
     ):
         pass
@@ -278,7 +278,7 @@ def test_the_target_must_be_new(source: Path, tmp_path: Path) -> None:
     (used / "notes").touch()
     for target, why in (
         (used, "not empty"),
-        (used / "notes", "is no folder"),
+        (used / "notes", "is not a folder"),
         (tmp_path / "a" / "b", "does not exist"),
         (Path("/proc"), "not empty"),
         (source, "is within"),

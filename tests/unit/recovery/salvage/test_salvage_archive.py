@@ -154,7 +154,7 @@ def test_the_newest_segments_come_from_the_archive_too(scene: Path) -> None:
     report = salvaged(scene)
     (taken,) = report.from_archive
     assert taken.segment == before.name
-    assert "nothing behind it is left" in taken.proof
+    assert "there is no segment behind it" in taken.proof
     # The newest segment was never archived: the report still says that something followed.
     assert report.last_lsn == lost - 1
     assert [gap.first_lsn for gap in report.gaps] == [lost]
@@ -190,7 +190,7 @@ def test_a_history_that_diverges_after_the_source_is_not_used(scene: Path) -> No
     first = segments(scene / "branch")[3].name
     assert first == f"{third:020}.seg", "it continues the source, and that alone proves nothing"
     (why,) = (text for text in report.notes if first in text)
-    assert "what follows it is not this history" in why
+    assert "the next segment is not of this history" in why
 
 
 @pytest.mark.parametrize("which", ["segment", "manifest", "both gone"])

@@ -264,7 +264,7 @@ def test_a_change_is_answered_when_its_answer_may_leave(tmp_path: Path) -> None:
         (b'{"do": "create-queue", "definition": {}}\n', "is empty"),
         (
             b'{"do": "create-queue", "definition": {"name": "q", "owner": 1}}\n',
-            "nobody can ask for these attributes: owner",
+            "these attributes cannot be requested: owner",
         ),
         (b'{"do": "create-address", "address": "x", "routing_types": ["both"]}\n', "anycast"),
     ],

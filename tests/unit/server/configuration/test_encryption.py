@@ -51,7 +51,7 @@ def test_what_is_allowed_is_warned_of() -> None:
         ((), "certificate is missing"),
         (("certificate=/c", "client-certificates=required"), "client-ca is missing"),
         (("certificate=/c", "certificate-login=cn"), "clients are not asked for certificates"),
-        (("certificate=/c", "certificate-pattern=("), "is no regular expression"),
+        (("certificate=/c", "certificate-pattern=("), "is not a regular expression"),
         (("certificate=/c", "certificate-pattern=(a)(b)"), "has 2 groups"),
         (("certificate=/c", "tls-min-version=1.1"), 'it must be one of "1.2", "1.3"'),
     ],

@@ -95,7 +95,10 @@ def test_queues_keep_their_names_and_their_arguments(tmp_path: Path) -> None:
     full = settings_of(config, "full")
     assert (full["max-size-messages"], full["address-full-policy"]) == (5, "FAIL")
     lost = "\n".join(config.warnings)
-    assert "queue 'orders': max-length: messages that are pushed out are no dead letters" in lost
+    assert (
+        "queue 'orders': max-length: messages that are pushed out do not become dead letters"
+        in lost
+    )
     assert "queue 'log': max-age = '7D' is not supported" in lost
     assert "queue-type: 'quorum'" in "\n".join(config.foreign.needless)
 

@@ -183,7 +183,7 @@ def test_a_start_and_a_stop_are_not_ready_and_only_the_stop_is_an_end() -> None:
     [
         ({}, ""),
         ({"disk_full": "on /srv"}, "the disk is full"),
-        ({"durability_trouble": "the writer"}, "nothing becomes durable"),
+        ({"durability_trouble": "the writer"}, "events do not become durable"),
         ({"journal_damage": "in /srv/0001.seg"}, "the journal is damaged"),
         ({"index_trouble": "no room"}, ""),
         ({"retention_trouble": "no archive"}, ""),

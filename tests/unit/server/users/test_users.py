@@ -108,7 +108,7 @@ def test_a_file_that_others_may_read_is_warned_about(written: Path) -> None:
     [
         ("", False, "users.toml does not exist: guest with passcode guest is let in"),
         ("[users]\n", True, "allow-guest is set: guest with passcode guest is let in"),
-        ("[users]\n", False, "users.toml has no users: nobody is let in"),
+        ("[users]\n", False, "users.toml has no users, so every login is refused"),
     ],
 )
 def test_who_is_let_in_without_users_is_warned_about(

@@ -31,7 +31,7 @@ PAUSED = {"queue": "a", "address": "a", "messages": 2000, "paused": "queue"}
         ({"unindexed_bytes": 500}, []),
         ({"unindexed_bytes": 501}, [EXIT_INDEX]),
         ({"retention_trouble": "the archive is gone"}, [1]),
-        ({"durability_trouble": "nothing becomes durable"}, [1]),
+        ({"durability_trouble": "events do not become durable"}, [1]),
         ({"background": [{"name": "retention", "trouble": "the archive is gone"}]}, [1]),
         ({"queues_paused": {"count": 0, "queues": []}}, []),
         ({"queues_paused": {"count": 1, "queues": [PAUSED]}}, [EXIT_WARNING]),
