@@ -34,7 +34,7 @@ _TABLE_COLUMNS: Final = 130
 
 
 class Trips(msgspec.Struct, frozen=True):
-    """The round trips of one broker: microseconds, and the use of its processes for each message."""
+    """The round trips of one broker: microseconds, and its processes' use for each message."""
 
     name: str
     p10_us: float

@@ -27,11 +27,11 @@ Modules:
   again.
 - `blocks`: A block: the rows and byte strings of one batch, as bytes.
 - `continuing`: Making a journal that ends with a sealed segment one that a broker can continue.
-- `copying`: Writing a journal with the blocks of another one: for forks, and for what was salvaged.
+- `copying`: Writing a journal with the blocks of another one: for forks and salvages.
 - `data_directory`: The names of the files and folders of a data directory, each defined here and
   only here.
 - `disk`: The journal's only access to files: the Disk protocol, a real disk and one in memory.
-- `errors`: The errors of a journal; each text says what happened, where, and what to do.
+- `errors`: The errors of a journal; each text names the event, its place, and the remedy.
 - `extras`: The command that installs the packages of one of Daybook's extras.
 - `journal`: The journal: appending blocks to the newest segment, and rolling over to the next one.
 - `links`: How many names an open file has, asked for without its times.

@@ -1,6 +1,6 @@
 """The journal's only access to files: the Disk protocol, a real disk and one in memory.
 
-Fault model that callers must respect: a write may be short; what was written since the last
+Fault model that callers must respect: a write may be short; writes since the last
 `fdatasync` may be lost, torn at 512-byte sectors or reordered by a power cut; a name that was
 created, renamed or removed is durable after `sync_directory`; a failed `fdatasync` must not be
 repeated, for the kernel may have dropped the pages. Any call may raise OSError.

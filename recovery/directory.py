@@ -343,7 +343,8 @@ def open_directory(
         foreign = strangers(path, data_id=DATA_ID, journal=JOURNAL)
         if foreign:
             raise RecoveryError(
-                f"{path} is no data directory of Daybook, and it is not empty ({named(foreign)}): "
+                f"{path} is not a data directory of Daybook, and it is not empty "
+                f"({named(foreign)}): "
                 "name an empty or a new folder, or the right data directory. Nothing was changed"
             )
         # Only the broker's user may read messages.

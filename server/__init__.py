@@ -7,19 +7,18 @@ Modules:
 - `config_keys`: The vocabulary of the configuration: its keys, the kinds of their values, and how
   files are read.
 - `configuration`: The configuration: files and flags become checked, frozen structs.
-- `configured`: What a configuration asks the engine for: the commands that put it in force, in
-  order.
+- `configured`: The commands that put a configuration in force in the engine, in order.
 - `configuring`: Putting a configuration in force: its commands, one after the other, each durable
   before the next.
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
-- `foreign`: Configurations of other brokers, read as if they were ours. Nothing here acts on what
-  it reads.
+- `foreign`: Configurations of other brokers, read as if they were ours. It must never act on the
+  configurations that it reads.
 - `history`: The history of a running broker: its index, its retention and its signatures.
 - `hub`: The hub: where sessions, engine, outbox and journal writer meet, without sockets.
-- `monitoring`: What a broker says of itself: health, metrics, the disk.
+- `monitoring`: The state of a broker for operators: health, metrics, the disk.
 - `network`: Sockets: acceptors, their layers (TLS, WebSocket), and the peers behind them.
 - `process`: The process of a broker: logs, signals, descriptors, memory and disk of the machine.
 - `rights`: Puts the permissions of the configuration in force for the users of a broker.
 - `service`: The broker as a process: start, serve, reload, stop.
-- `users`: Users: who may log in, and what is recorded of refusals.
+- `users`: Users: their logins, and records of refusals.
 """

@@ -7,8 +7,7 @@ Modules:
 - `disk`: Archived segments as a Disk, so that whatever reads a journal can also read an archive.
 - `joint`: Whether an archive and a live journal are one history, and how far: one rule for all
   readers.
-- `manifest`: Manifests: the small JSON object beside each archived segment that says what the
-  segment is.
+- `manifest`: Manifests: the small JSON object beside each archived segment that describes it.
 - `place`: Where an archive may be: outside the data directory whose segments it stores.
 - `ranges`: Archived segments as a Disk that fetches only the parts of an object that are read.
 - `snapshots`: Snapshots in an archive: compressed copies of tables at an event, each with a

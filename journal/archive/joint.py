@@ -3,7 +3,7 @@
 The archive of a journal has its id, and their common segments are equal: each segment carries the
 hash of the one before it, also where the archive ends and the live journal begins. A fork may also
 be read after the archive of its source, up to where it departs from it. Only manifests, headers and
-footers are read; a damaged one is no proof, and readers of the blocks report it.
+footers are read; a damaged one proves neither, and readers of the blocks report it.
 
 Must never know: what a column means, where archives are.
 """

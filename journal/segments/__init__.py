@@ -10,7 +10,7 @@ Modules:
 - `segment_check`: Checks one segment by itself: crcs, the hash chain in it, LSNs, its footer
   against its blocks.
 - `sound_blocks`: Everything sound in a damaged journal: blocks in the order of their events, and
-  what is missing.
+  the gaps.
 - `stat`: Sizes, ratios and counts of a journal, segment by segment, as data.
 - `succession`: Checks that the segments of a journal follow each other, so that none between them
   is missing.

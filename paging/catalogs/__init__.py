@@ -8,8 +8,6 @@ Modules:
   something is (ADR 64).
 - `catalog_keeper`: The catalogs of a data directory, for the owner of its index: makes them when
   there is time (ADR 64).
-- `catalog_keys`: The keys of catalogs: what is looked up instead of headers, bodies and ids (ADR
-  64).
-- `catalog_making`: Making catalogs: reads blocks, and collects what a catalog says of them (ADR
-  64).
+- `catalog_keys`: The keys of catalogs, which stand for headers, bodies and ids (ADR 64).
+- `catalog_making`: Making catalogs: reads blocks, and collects their keys (ADR 64).
 """

@@ -7,7 +7,7 @@ Modules:
 
 - `carried_content`: Where carried content is: keeping and reading the tables that record it.
 - `checked`: Transactions and cursors that check every row: the only way to read tables.
-- `child_processes`: Starting child processes from the same package, and from nowhere else.
+- `child_processes`: Starting child processes from the same package only.
 - `columns`: The events of several blocks as columns: one numpy array for each column, over all
   blocks.
 - `entry_search`: Finding single ready entries in the pages during a fold of a batch, and recording

@@ -14,7 +14,8 @@ from typing import Final
 
 import daybook
 
-# The path as it was found: a resolved link would lead to the checkout, where rooms are no packages.
+# The path as it was found: a resolved link would lead to the checkout, where rooms are not
+# packages.
 _ROOT: Final = Path(daybook.__file__).parent.parent.absolute()
 _BEGIN: Final = (
     "import importlib, signal, sys; root, module, *words = sys.argv[1:]; "

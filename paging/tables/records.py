@@ -71,8 +71,8 @@ class QueueRecord(msgspec.Struct, array_like=True, frozen=True):
     """A queue: attributes, counters, and the totals of its ready entries in the pages.
 
     `sum` is the sum of the hashes of its ready entries modulo 2^64; `levels` has the levels that
-    are not empty. `more` has, by name, the attributes of its definition that are no fields here and
-    differ from their default. `recalls` is as `recall.recalls_of` returns it.
+    are not empty. `more` has, by name, the attributes of its definition that are not fields here
+    and differ from their default. `recalls` is as `recall.recalls_of` returns it.
     """
 
     id: int

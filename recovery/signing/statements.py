@@ -141,4 +141,4 @@ def read_anchors(path: Path) -> Iterator[Statement | StatementError]:
                 # The rest of a line that is too long.
                 line = file.readline(LINE_BYTES_MAX)
     if is_empty:
-        raise StatementError(f"{path}: the file is empty, so it is no proof")
+        raise StatementError(f"{path}: the file is empty, so it proves nothing")

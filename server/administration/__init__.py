@@ -5,15 +5,13 @@ It must never know how a request was transported. Begin with `control`.
 Modules:
 
 - `admin_requests`: The table of administration: each request once.
-- `admin_rights`: What an administrator may do over the network: which permission each request
+- `admin_rights`: The rights of administrators over the network: the permission that each request
   needs, and where.
 - `connections`: Connections and consumers for administrators: listed in pages, and closed by id,
   user or address.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
-- `overview`: Everything that exists in a broker at a moment, except messages: all pages of its
-  views.
-- `request_rows`: What the table of administration (`server.administration.admin_requests`) says of
-  a request.
+- `overview`: All objects of a broker at a moment, except messages: all pages of its views.
+- `request_rows`: The rows of the table of administration (`server.administration.admin_requests`).
 - `views`: Views of a broker's state as plain data, for the control socket and the command line.
 """

@@ -5,8 +5,7 @@ with `options`, then `config_source`.
 
 Modules:
 
-- `acceptor_config`: What the configuration says of an acceptor, and the words of its options for
-  TLS.
+- `acceptor_config`: An acceptor in the configuration, and the values of its options for TLS.
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
 - `config_source`: Reads a configuration file and flags, without checking the values.

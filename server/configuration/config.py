@@ -99,11 +99,11 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     max_transaction_entries: int
     max_transactions_memory: int  # 0: a quarter of max_memory
     max_open_transactions: int
-    transaction_timeout: int  # milliseconds, 0: for ever
+    transaction_timeout: int  # milliseconds, 0: no limit
     transaction_timeout_scan_period: int  # milliseconds
     max_memory: str | int  # "50%" or bytes; 0: no limit
     max_memory_per_user: str | int  # "25%" of max_memory, or bytes; 0: no limit
-    stalled_timeout: int  # milliseconds, 0: for ever
+    stalled_timeout: int  # milliseconds, 0: no limit
     max_unacknowledged_bytes: int  # 0: no limit
     max_connections_per_user: int  # 0: no limit
     max_queues_per_user: int  # 0: no limit

@@ -8,9 +8,8 @@ Modules:
 - `indexing`: Keeps an indexer running beside the broker, and reports its progress to the hub (ADR
   8).
 - `notary`: The notary: a process of the broker that signs history and keeps anchors of it (ADR 66).
-- `notary_messages`: What the broker and its notary say to each other: one JSON object on each line.
+- `notary_messages`: The messages between the broker and its notary: one JSON object on each line.
 - `retention`: Retention: whole segments leave the live set; queued messages stay.
 - `retention_rounds`: Executes the steps of a round of retention, while clients are served.
-- `signing`: The notary of a broker, from the broker's side: what is to be signed, and what was (ADR
-  66).
+- `signing`: The broker's side of its notary: statements to sign, and signed ones (ADR 66).
 """

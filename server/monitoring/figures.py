@@ -51,7 +51,7 @@ class Process(Protocol):
         ...
 
     def problems(self) -> list[Problem]:
-        """What is wrong."""
+        """The problems."""
         ...
 
     def unready(self) -> str:

@@ -103,7 +103,7 @@ class BrokerMonitoring:
         return self.phase or health.why_unready(self._vitals())
 
     def problems(self) -> list[Problem]:
-        """What is wrong."""
+        """The problems."""
         return health.problems(self._vitals())
 
     def number(self, key: str) -> float:

@@ -14,7 +14,7 @@ Modules:
 - `logs`: Structured logs on standard error: for people on a terminal, JSON lines otherwise.
 - `machine_memory`: The available memory: that of the machine, or less if a control group has a
   lower limit.
-- `pulse`: How often the periodic work of a broker is done: less often where nothing happens.
+- `pulse`: How often the periodic work of a broker is done: less often when the broker is idle.
 - `service_manager`: Notifies systemd that the broker is ready, stopping, alive (`sd_notify(3)`,
   `Type=notify`).
 - `slices`: Work on many objects in slices, between which a running broker has turns.

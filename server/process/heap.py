@@ -85,7 +85,7 @@ class Heap:
         self._rest_until = max(self._rest_until, now - CREDIT_US) + REST_TIMES * took_us
 
     def clock_stepped(self, now: int) -> None:
-        """The clock was set: what was to rest rests no longer than from now on."""
+        """Handle a clock that was set: end a rest now at the latest."""
         self._rest_until = min(self._rest_until, now)
 
     def status(self) -> dict[str, int]:

@@ -4,13 +4,13 @@ It must never know connections. Begin with `users`, then `logins`.
 
 Modules:
 
-- `denials`: Records in the journal what users were refused for want of a permission, within limits.
+- `denials`: Records refusals for want of a permission in the journal, within limits.
 - `login_refusals`: Records refused logins in the journal, with a limit on their number and content.
 - `logins`: Logins: accepted at once, queued for hashing the passcode, or refused.
 - `passcode_hashes`: Hashes of passcodes: Argon2 for new ones, and PBKDF2 as other brokers have made
   them.
 - `pools`: The pools that the server guards: those of connections that no user has, and of records.
-- `users`: Who may log in: logins with salted, slow hashes of their passcodes, and their roles, in a
+- `users`: The users: logins with salted, slow hashes of their passcodes, and their roles, in a
   file.
-- `users_file`: The users file: what is known of each user, read and replaced as a whole.
+- `users_file`: The users file: a record for each user, read and replaced as a whole.
 """

@@ -6,18 +6,18 @@ from tests.meta import language, tree
 
 LEFT = {
     "client": 0,
-    "engine": 0,
-    "history": 0,
-    "journal": 0,
+    "engine": 167,
+    "history": 54,
+    "journal": 1,
     "paging": 0,
-    "pipeline": 0,
-    "protocols": 0,
-    "recovery": 0,
-    "server": 0,
-    "tools": 0,
-    "bench": 0,
-    "tests/support": 0,
-    "pages": 0,
+    "pipeline": 4,
+    "protocols": 33,
+    "recovery": 1,
+    "server": 21,
+    "tools": 1,
+    "bench": 2,
+    "tests/support": 31,
+    "pages": 19,
 }
 """How many are still there; lower a number when you remove some. Nothing may raise one."""
 
@@ -52,6 +52,15 @@ def test_there_are_no_more_than_there_were(place: str) -> None:
         ("it is made anew", "anew"),
         ("mended by hand", "mend"),
         ("Have limits looked at first", "have it done"),
+        ("It ends. What is in flight returns.", "headless what"),
+        ("a report: what was found", "headless what"),
+        ("It waits. Who writes gets an answer.", "who as a subject"),
+        ("it raises what the disk raises", "raises what"),
+        ("it says what is wrong", "what is wrong"),
+        ("a rule that changes nothing", "changes nothing"),
+        ("a file that is no segment", "is no"),
+        ("it waits for ever", "for ever"),
+        ("it is sent, whether or not it was read", "whether or not"),
     ],
 )
 def test_a_habit_is_found(text: str, name: str) -> None:
@@ -59,5 +68,9 @@ def test_a_habit_is_found(text: str, name: str) -> None:
 
 
 def test_plain_sentences_are_fine() -> None:
-    text = "The broker reports it. A list of the queues. Messages go on the queue. It is retold."
+    text = (
+        "The broker reports it. A list of the queues. Messages go on the queue. It is retold. "
+        "What is an entry? There is no file, and it is no longer there. It must never know: what a "
+        "column means."
+    )
     assert not list(language.found(text))

@@ -119,7 +119,7 @@ def test_a_part_is_written_as_it_was_read() -> None:
 
 
 def test_what_is_no_lock_is_refused() -> None:
-    with pytest.raises(lockfile.Malformed, match="line 2 is no part of a lock: click>=8"):
+    with pytest.raises(lockfile.Malformed, match="line 2 is not part of a lock: click>=8"):
         lockfile.parse("# a comment\nclick>=8\n")
 
 

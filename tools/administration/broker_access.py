@@ -137,7 +137,7 @@ def _remote() -> "Remote | None":
     line = click.core.ParameterSource.COMMANDLINE
     is_said = ctx.get_parameter_source("url") is line
     if ctx.get_parameter_source("data") is line:
-        # What the command says overrides the environment.
+        # The options of the command override the environment.
         if is_said:
             raise click.UsageError("--url and --data name two brokers; leave one out", ctx)
         return None

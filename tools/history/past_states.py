@@ -41,7 +41,7 @@ def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
 
 @contextmanager
 def opened(directory: Path, disk: Disk, lsn: int) -> Iterator[State]:
-    """Yield the state after an event. Raises what `state_at` raises."""
+    """Yield the state after an event. Raises the errors of `state_at`."""
 
     def note(text: str) -> None:
         click.echo(text, err=True)

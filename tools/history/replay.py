@@ -265,7 +265,8 @@ def _save(file: Path, state: State) -> None:
             made.unlink(missing_ok=True)
         raise _Unsaved(
             f"{file}: {error.strerror}: the progress of the replay cannot be noted. Make room, or "
-            "write access, and repeat the command: what is not noted is sent again, and dropped by "
+            "write access, and repeat the command: messages that are not noted are sent again, "
+            "and dropped by "
             "an address that remembers its id"
         ) from error
 
@@ -373,7 +374,7 @@ class _Sender:
         if self._rate:
             now = time.monotonic()
             if self._free_at > now:
-                # What is confirmed meanwhile is noted, so that an interrupt loses little.
+                # Messages confirmed meanwhile are noted, so that an interrupt loses little.
                 self.finish()
                 time.sleep(max(self._free_at - time.monotonic(), 0))
             self._free_at = max(self._free_at, now) + 1 / self._rate

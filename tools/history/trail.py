@@ -81,7 +81,8 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
     if not families:
         missing = trail.missing_before(catalogs.disk, path)
         raise Failure(
-            f"there is no message with {what}; what no queue took was dropped without its content: "
+            f"there is no message with {what}; a message that no queue took was dropped without "
+            f"its content: "
             "`journal inspect --kind Dropped` lists it" + (f"; {missing}" if missing else "")
         )
 

@@ -78,7 +78,8 @@ def _check_into(into: str) -> None:
     strange = len(parts) > 2 or not all(parts) or (not prefix and len(parts) == 1 and "/" in name)
     if into and strange:
         raise click.UsageError(
-            f"--into '{into}' is no destination: write /queue/NAME, /topic/NAME, ADDRESS::QUEUE, "
+            f"--into '{into}' is not a destination: write /queue/NAME, /topic/NAME, "
+            f"ADDRESS::QUEUE, "
             "or a NAME without slashes"
         )
 

@@ -55,7 +55,7 @@ def _ids(text: str) -> list[int]:
         try:
             content = Path(text).read_text("utf-8")
         except UnicodeDecodeError as error:
-            raise click.UsageError(f"{text} is no text; write ids in lines") from error
+            raise click.UsageError(f"{text} is not text; write ids in lines") from error
         except FileNotFoundError as error:
             raise click.UsageError(
                 f"'{text}' is neither the id of a message nor a file that has some"

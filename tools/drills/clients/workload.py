@@ -1,7 +1,7 @@
 """Clients at work on a broker that may die at any moment: producers, consumers, forwarders.
 
-They run in threads until the broker is gone. What each does next comes from a seeded generator of
-its own; when it happens does not, so a seed repeats the decisions of a run, not its timing.
+They run in threads until the broker is gone. The next action of each comes from a seeded generator
+of its own; when it happens does not, so a seed repeats the decisions of a run, not its timing.
 """
 
 import random

@@ -4,8 +4,8 @@ It must never know the meaning of the bytes. Begin with `overlay`.
 
 Modules:
 
-- `fault_model`: What a power cut may leave of writes that were not synced: the model of all disks
-  that misbehave.
+- `fault_model`: The remains of unsynced writes after a power cut: the model of all disks that
+  misbehave.
 - `overlay`: A disk of a journal as it was at an earlier moment: the files of another disk, seen
   through a layer of changes in memory.
 - `undo_log`: A disk that records unsynced writes for a power cut, that is slow, or that has little

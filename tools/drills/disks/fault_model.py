@@ -1,4 +1,4 @@
-"""What a power cut may leave of writes that were not synced: the model of all disks that misbehave.
+"""The remains of unsynced writes after a power cut: the model of all disks that misbehave.
 
 A sector is written as a whole or not at all, each by itself and in any order. Changes of sizes and
 of names happen in the order in which they were made, up to some point. The simulated disk of the

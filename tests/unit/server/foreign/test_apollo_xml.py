@@ -70,7 +70,7 @@ def test_connectors_become_acceptors_and_all_else_is_named(file: Path) -> None:
         5: "<authentication> in <broker>",
         9: "<access_rule> in <virtual_host> 'mybroker'",
         10: "<leveldb_store> in <virtual_host> 'mybroker'",
-        13: "<virtual_host> 'a b' is not converted: its id is no name",
+        13: "<virtual_host> 'a b' is not converted: its id is not a name",
         15: "<connector> 'tls' is not opened: tls:// needs a certificate in PEM format",
         16: "?binary=false in bind of <connector> 'ws'",
         17: "<connector> 'off' is not opened: it is not enabled",

@@ -194,5 +194,6 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody() -> None:
         logs.logger("test").info("after that")
         lost, after = [json.loads(line) for line in reader.read().splitlines()]
     assert after["event"] == "after that"
-    told = f"{2_001 - first.count(bytes([10]))} lines before this one were lost, because the output was not read"
+    count = 2_001 - first.count(bytes([10]))
+    told = f"{count} lines before this one were lost, because the output was not read"
     assert lost["event"] == told
