@@ -23,7 +23,8 @@ def journal_disk(directory: Path) -> RealDisk:
     path = directory / JOURNAL
     if not path.is_dir():
         raise NoJournal(
-            f"{directory} is no data directory: it has no folder '{JOURNAL}'; name the directory "
+            f"{directory} is not a data directory: it has no folder '{JOURNAL}'; name the "
+            f"directory "
             "given to 'daybook serve --data'"
         )
     return RealDisk(path)

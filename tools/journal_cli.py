@@ -110,8 +110,8 @@ def trail_command(
     """Show all events of a message, and its place now.
 
     MESSAGE is the message-id that the broker assigned; or name a header or a body. The story
-    includes the messages it was made from, and those made from it (dead letter, expiry). It is read
-    by catalogs, which the broker makes; for a journal without them, see `journal catalog`.
+    includes the messages it was made from, and those made from it (dead letter, expiry). The
+    broker's catalogs make this fast; for a journal without them, see `journal catalog`.
     """
     if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
         raise click.UsageError("--json, --svg and --mermaid exclude each other")

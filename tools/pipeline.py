@@ -69,7 +69,7 @@ def pipeline_group() -> None:
     "restored",
     type=DIRECTORY,
     metavar="DIR",
-    help="Make segments of the archive again, bit for bit, in a data directory of their own.",
+    help="Rebuild segments of the archive, bit for bit, in a separate data directory.",
 )
 @job_options(spans=False, parquet=False)
 @click.option("--json", "as_json", is_flag=True, help="Print for programs.")

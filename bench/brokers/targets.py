@@ -1,4 +1,4 @@
-"""The brokers under test by name, and how the floor and Daybook are started."""
+"""The brokers under test by name; starts the floor and Daybook."""
 
 import importlib.util
 import shutil

@@ -15,8 +15,8 @@ Modules:
 
 - `comparing`: Comparison and arithmetic of the values in filters; None is SQL's unknown.
 - `compiling`: From the parts of a filter to functions of a message. Must never know the syntax.
-- `costs`: What asking a filter costs, estimated from its parts. Must never know how it is asked.
-- `grammar`: The syntax of filters, and what is wrong with a text that does not follow it.
+- `costs`: The cost of a filter, estimated from its parts. Must never know how it is asked.
+- `grammar`: The syntax of filters, and errors for texts that do not follow it.
 - `liking`: Patterns of LIKE: `%` for any characters, `_` for one. Must never know a message.
 - `naming`: What the names in filters mean: properties of the application, and facts about the
   message.

@@ -1,8 +1,8 @@
-"""What asking a filter costs, estimated from its parts. Must never know how it is asked.
+"""The cost of a filter, estimated from its parts. Must never know how it is asked.
 
-A step is a sixteenth of a unit of the budget, some 0.25 microseconds uncompiled. Whatever a filter
-does takes about as many steps as are estimated, so that hundreds of filters take no more of a turn
-than what else is counted.
+A step is a sixteenth of a unit of the budget, some 0.25 microseconds uncompiled. The real work of a
+filter is close to the estimate, so that hundreds of filters fit into a turn like other counted
+work.
 """
 
 from typing import Final, NamedTuple
@@ -14,25 +14,26 @@ from daybook.engine.filters.naming import is_late
 SCAN_SHIFT: Final = 9
 """Reading the headers once takes a step for 2 to this power of bytes."""
 PART_STEPS: Final = 3
-"""What a part takes, whatever it does."""
+"""The basic cost of a part."""
 LIKE_STEPS: Final = 6
 PIECE_STEPS: Final = 2
-"""What looking for one piece of a LIKE takes."""
+"""The cost of the search for one piece of a LIKE."""
 ANY_SCANS: Final = 16
 """How much longer the search for a piece with `_` takes than that for a string."""
 ANY_PIECES_MAX: Final = 32
 """How many pieces with `_` behind a `%` a new filter may have: each is looked for at every place of
 a value."""
 LATE_STEPS_MAX: Final = 64
-"""How many steps a new filter of a topic may take that asks for what is not known before the
-message is routed."""
+"""The limit of steps for a new filter of a topic that needs facts known only when a message is
+routed.
+"""
 
 
 class Cost(NamedTuple):
-    """What asking a filter costs: steps, and how often the headers are read.
+    """The cost of a filter: steps, and the number of reads of the headers.
 
     `wild` counts the pieces of LIKE that have a `_` and are looked for at every place. `is_late`
-    says that it asks for what is known only when a message is routed.
+    marks a filter that needs facts known only when a message is routed.
     """
 
     steps: int
@@ -42,7 +43,7 @@ class Cost(NamedTuple):
 
 
 def cost_of(filter_: nodes.Node) -> Cost:
-    """Return what asking a filter costs that consists of this."""
+    """Return the cost of a filter that consists of this."""
     steps, scans, wild, late = 0, 1, 0, False
     left = [filter_]
     while left:

@@ -1,4 +1,4 @@
-"""The syntax of filters, and what is wrong with a text that does not follow it.
+"""The syntax of filters, and errors for texts that do not follow it.
 
 JMS 2.0, section 3.8.1.1: SQL-92 conditions, keywords in any case, identifiers as written. In
 addition, as in Artemis: `%` as the remainder of a division, hexadecimal and octal numbers, names in
@@ -74,7 +74,7 @@ COMMENT: /--[^\n]*/ | /\/\*(?:[^*]|\*(?!\/))*\*\//
 """.replace("_NOT negation", "NOT negation")
 
 HYPHENATED: Final = r"NAME: /[^\W\d](?:[\w$]|-(?=[\w$]))*|\$[\w$-]*/"
-"""What names are with `hyphenated_props:` before the filter; a minus then needs spaces."""
+"""The pattern of names with `hyphenated_props:` before the filter; a minus then needs spaces."""
 
 DEPTH_MAX: Final = 100
 """How deep parts of a filter may be in each other."""
@@ -156,7 +156,7 @@ def _too_deep() -> ValueError:
 
 
 def _wrong_with(text: str, error: UnexpectedInput) -> str:
-    """Say at which column what is wrong, and what would be right."""
+    """Report an error with its column and the expected text."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         return f"it ends after column {len(text.rstrip())}, and {_expected(error)} must follow"
     if isinstance(error, UnexpectedToken):
@@ -178,7 +178,7 @@ _WORDS: Final = {
 
 
 def _expected(error: UnexpectedToken) -> str:
-    """Return what would be right, in words."""
+    """Return the expected text, in words."""
     wanted = set(error.accepts or error.expected)
     if {"NAME", "STRING", "INTEGER"} <= wanted:
         return "a value"
@@ -189,7 +189,7 @@ def _expected(error: UnexpectedToken) -> str:
 
 
 class _Builder(Transformer[Token, nodes.Node]):
-    """Builds the parts of a filter from what the parser found."""
+    """Builds the parts of a filter from the parser's tree."""
 
     def any_of(self, found: list[nodes.Node]) -> nodes.Node:
         return found[0] if len(found) == 1 else nodes.Any(tuple(found))

@@ -8,8 +8,9 @@ _ANY: Final = ""
 """Stands for `_` among the characters of a piece."""
 
 _Piece: TypeAlias = str | re.Pattern[str]
-"""What stands between two `%`: a string, or an expression of fixed length where some of its
-characters are `_`. It has no repetition, so nothing makes it try again."""
+"""A piece between two `%`: a string, or an expression of fixed length if some of its characters are
+`_`. It has no repetition, so it never backtracks.
+"""
 
 
 def compile_like(pattern: str, escape: str) -> Callable[[str], bool]:
@@ -17,7 +18,7 @@ def compile_like(pattern: str, escape: str) -> Callable[[str], bool]:
 
     It takes the pieces between `%` from left to right, each where it first fits, so its time is at
     most the product of both lengths: no pattern makes it try combinations. Raises ValueError if an
-    escape stands before nothing that it could escape.
+    escape is not followed by a character that it can escape.
     """
     parts = _pieces(pattern, escape)
     pieces = [_compact(piece) for piece in parts]

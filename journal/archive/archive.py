@@ -470,7 +470,7 @@ class Archive:
                 raise ArchiveError(
                     self.url,
                     f"segment {entry.segment} does not belong here: {problem}; each data directory "
-                    "needs an archive of its own",
+                    "needs its own archive",
                 )
 
     def _check_remains(self, disk: Disk, entry: ArchiveEntry) -> None:

@@ -410,7 +410,7 @@ class _Salvage:
         journal = self._open_journal()
         self._time = block.time
         if block.first_lsn < begin:
-            # The first event of all; with a state to begin with it is not needed.
+            # The first event; it is not needed if the salvage begins with a state.
             facts = [Fact(*event[1:]) for event in block.events()][begin - block.first_lsn :]
             if facts:
                 journal.append(batch_of(begin, facts))

@@ -193,7 +193,7 @@ def _address(
 
 
 def _attributes(definition: Detail) -> dict[str, Any]:
-    """All attributes but the name, which has its place already."""
+    """All attributes but the name, which has its own column."""
     found: dict[str, Any] = msgspec.to_builtins(definition)
     every = {field.name: found.get(field.name, field.default) for field in fields(definition)}
     del every["name"]

@@ -11,8 +11,7 @@ Modules:
   a restart.
 - `config_text`: Writing a configuration as the text of a broker.toml.
 - `divert_config`: The faults of a [[divert]] of a configuration: all of them, each once.
-- `encryption`: Whether the options of an acceptor for TLS go together, and whether it may do
-  without TLS.
+- `encryption`: Checks the options of an acceptor for TLS, and whether it may work without TLS.
 - `filter_parser`: Loading the parser of filters beside the event loop, so that the first filter is
   as quick as all others: importing it and making its tables takes more than a tenth of a second.
 - `host_config`: The virtual hosts of a configuration: [[virtual-host]], and references in other

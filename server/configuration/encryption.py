@@ -1,4 +1,4 @@
-"""Whether the options of an acceptor for TLS go together, and whether it may do without TLS.
+"""Checks the options of an acceptor for TLS, and whether it may work without TLS.
 
 Passcodes and messages that cross a network in clear text can be read on their way. So an acceptor
 that others can reach needs TLS, or the operator's word that it needs none. Must never read files

@@ -27,7 +27,7 @@ LIMIT_MAX: Final = 1 << 20
 """The soft limit is raised to this at most: some libraries loop over all possible descriptors."""
 
 CONNECTIONS_MIN: Final = 16
-"""A limit that leaves fewer connections than this is refused at a start."""
+"""The least number of connections: a start refuses a limit that leaves fewer."""
 
 
 class TooFewDescriptors(DaybookError):

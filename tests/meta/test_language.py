@@ -6,14 +6,14 @@ from tests.meta import language, tree
 
 LEFT = {
     "client": 0,
-    "engine": 167,
+    "engine": 163,
     "history": 54,
     "journal": 1,
     "paging": 0,
-    "pipeline": 4,
+    "pipeline": 5,
     "protocols": 33,
-    "recovery": 1,
-    "server": 21,
+    "recovery": 0,
+    "server": 22,
     "tools": 1,
     "bench": 2,
     "tests/support": 31,

@@ -152,7 +152,7 @@ def test_mistakes_are_sentences(engine: SparkEngine, history: History) -> None:
         engine.load("events", history, ("lns",))
     with pytest.raises(SelectionError, match=r"^history has no queue 'order, s'"):
         engine.load("events", history, ("lsn",), Selection(queues=("order, s",)))
-    with pytest.raises(JournalError, match=r"^/nowhere is no data directory"):
+    with pytest.raises(JournalError, match=r"^/nowhere is not a data directory"):
         engine.load("events", History(Source("/nowhere")), ("lsn",))
     engine.load("events", history, ("lsn",))
     for sql, text in {

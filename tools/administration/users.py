@@ -331,7 +331,7 @@ def user_show(
     login: str, address: str, queue: str | None, config_file: Path | None,
     users_file: Path | None, data: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show a user, what it may do at an address, and where each answer comes from.
+    """Show a user, its permissions at an address, and the source of each answer.
 
     An address with wildcards stands for all addresses that match: `#` for all there are.
     """

@@ -20,7 +20,7 @@ from daybook.tools.terminal.paths import DATA_DEFAULT, DIRECTORY, PathThatIsName
 
 FILE: Final = PathThatIsNamed(dir_okay=False, path_type=Path)
 _PATH: Final = re.compile(r"[\w.~-]*(/[\w.~-]*)+")
-"""One word with slashes, which no question is."""
+"""One word with slashes, so it is not a question."""
 
 EXAMPLES: Final = """\b
 Examples:

@@ -36,4 +36,4 @@ def test_a_directory_without_a_journal_is_refused(tmp_path: Path) -> None:
         measure_fold(tmp_path, 1)
     result = CliRunner().invoke(main, [str(tmp_path)])
     assert result.exit_code == 1
-    assert f"Error: {tmp_path} is no data directory" in result.output
+    assert f"Error: {tmp_path} is not a data directory" in result.output

@@ -41,7 +41,7 @@ def test_a_process_of_its_own_answers_or_says_why(tmp_path: Path) -> None:
     assert result.exit_code in (0, 1), result.output
     figures = msgspec.json.decode(result.stdout.splitlines()[-1], type=list[Figure])
     assert {figure.work for figure in figures} == {"decoder", "DuckDB, journal"}
-    with pytest.raises(LoadError, match=r"for 'thin': Error: .*is no data directory"):
+    with pytest.raises(LoadError, match=r"for 'thin': Error: .*is not a data directory"):
         pipeline.run_alone(tmp_path / "nothing", "decoder", "thin", 1)
 
 

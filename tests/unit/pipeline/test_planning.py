@@ -84,7 +84,7 @@ def test_marks_are_no_events(tmp_path: Path, journal: list[Event]) -> None:
 
 
 def test_what_is_no_journal_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoJournal, match="no data directory"):
+    with pytest.raises(NoJournal, match="not a data directory"):
         make_plan(Source(str(tmp_path)), Selection())
     (tmp_path / "journal").mkdir()
     with pytest.raises(NoJournal, match="no segment to read"):

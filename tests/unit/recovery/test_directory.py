@@ -225,7 +225,7 @@ def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_reading_where_nothing_is_says_so(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="no data directory"):
+    with pytest.raises(JournalError, match="not a data directory"):
         read_state(tmp_path)
 
 

@@ -65,7 +65,7 @@ def test_a_salvage(history: Any, tmp_path: Path, *, is_damaged: bool) -> None:
 def test_nothing_to_salvage(tmp_path: Path) -> None:
     done = journal("salvage", tmp_path, tmp_path / "made")
     assert done.exit_code == 1
-    assert "is no data directory" in done.output
+    assert "is not a data directory" in done.output
 
 
 def test_the_directory_of_a_running_broker_is_not_salvaged(

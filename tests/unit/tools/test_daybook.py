@@ -120,7 +120,7 @@ def test_a_queue_that_does_not_exist_and_a_directory_that_is_none(
     result = run("browse", "nix", "--data", history.data)
     assert (result.exit_code, "there is no queue 'nix'" in result.output) == (1, True)
     result = run("status", "--data", tmp_path)
-    assert (result.exit_code, "is no data directory" in result.output) == (1, True)
+    assert (result.exit_code, "is not a data directory" in result.output) == (1, True)
 
 
 def test_users_are_added_listed_and_removed(

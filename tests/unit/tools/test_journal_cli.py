@@ -149,7 +149,7 @@ def test_a_directory_without_a_journal_is_no_data_directory(tmp_path: Path) -> N
     for command in ("inspect", "verify", "stat"):
         result = journal(command, tmp_path)
         assert result.exit_code == 1
-        assert f"{tmp_path} is no data directory" in result.output
+        assert f"{tmp_path} is not a data directory" in result.output
 
 
 def test_reading_changes_nothing(history: Any) -> None:

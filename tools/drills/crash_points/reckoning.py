@@ -21,7 +21,7 @@ from daybook.history.scan import events_of
 from daybook.journal.blocks.block import Block
 
 KEPT_MAX: Final = 20_000
-"""How many entries are remembered, and how many that left."""
+"""The number of remembered entries, and of those that left."""
 CHECKED_MAX: Final = 200
 """How many of each are looked for in a state."""
 SHOWN_MAX: Final = 5

@@ -382,7 +382,7 @@ def test_bad_use(history: Path, tmp_path: Path) -> None:
     assert drill(history, "--points", 0).exit_code == 2
     missing = drill(tmp_path / "nothing")
     assert missing.exit_code == 1
-    assert "no data directory" in missing.output
+    assert "not a data directory" in missing.output
     far = drill(history, "--at", 999_999_999)
     assert far.exit_code == 1
     assert "no block has event 999999999" in far.output

@@ -178,7 +178,7 @@ def test_a_directory_without_a_journal_is_a_sentence(
 ) -> None:
     result = ask(tmp_path / name, question)
     assert result.exit_code == 1
-    assert "no data directory" in result.stderr
+    assert "not a data directory" in result.stderr
 
 
 COUNT = "SELECT count(*) AS n FROM events"
