@@ -31,7 +31,7 @@ GATE_MS: Final = 50.0
 GATE_TIMES: Final = 10.0
 """Their limit as a multiple of the time alone."""
 BESIDE_LEAST: Final = 200
-"""How many round trips beside an attack are enough to tell of 99 of 100."""
+"""The least number of round trips beside an attack for a percentile of 99."""
 REPEATS_MAX: Final = 10
 
 

@@ -298,7 +298,9 @@ def _event(lsn: int, end: int, detail: details.ForkedDetail, now: int) -> Batch:
 
 
 def _take_over(work: Path, data_id: bytes, end: int, end_hash: bytes) -> None:
-    """Make the index that of the fork; publish the base if segments are missing before it."""
+    """Give the index the data id and the end of the fork; publish the base if segments are missing
+    before it.
+    """
     with closing(open_for_reading(work / INDEX)) as found, found.read() as txn:
         source_id, time = found.data_id(txn), found.position(txn)[2]
     tables = open_for_writing(work / INDEX, source_id)

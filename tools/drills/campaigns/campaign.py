@@ -54,7 +54,7 @@ FIRST_SECONDS: Final = 30.0
 DRAIN_SECONDS: Final = 30.0
 END_SECONDS: Final = 300.0
 SILENCE_SECONDS: Final = 1.0
-"""After so much silence queues count as empty; the journal has the last word."""
+"""After so much silence queues count as empty; the check of the journal decides."""
 SAMPLE_SECONDS: Final = 0.25
 
 
