@@ -483,9 +483,9 @@ def test_a_dry_run_counts_and_leaves_nothing(call: Callable[..., Result], tmp_pa
     ("arguments", "code", "words"),
     [
         (["--queue", "orders"], 2, "name it with --into"),
-        (["--into", "nonsense//"], 2, "--into 'nonsense//' is no destination"),
-        (["--into", "/queue/"], 2, "--into '/queue/' is no destination"),
-        (["--into", "orders::"], 2, "--into 'orders::' is no destination"),
+        (["--into", "nonsense//"], 2, "--into 'nonsense//' is not a destination"),
+        (["--into", "/queue/"], 2, "--into '/queue/' is not a destination"),
+        (["--into", "orders::"], 2, "--into 'orders::' is not a destination"),
         (["--where", "body > 1"], 2, "--where 'body > 1'"),
         (["--where", "CAST(decode(body) AS BIGINT) = 1"], 1, "history cannot be asked: Conv"),
         (["--where", "bodi = 1"], 2, "did you mean body"),
