@@ -118,7 +118,7 @@ def _ending(told: Trail) -> Iterator[str]:
     if told.missing:
         yield f"earlier history is unavailable: {told.missing}"
     if told.ended:
-        yield f"what came later is not told: {told.ended}"
+        yield f"later history is unavailable: {told.ended}"
     for message, where in told.now:
         yield f"now: message {message} {where}"
 

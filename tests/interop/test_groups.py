@@ -234,6 +234,6 @@ def test_groups_are_listed_and_reset_by_command(broker: BrokerProcess) -> None:
         assert told == "reset all message groups of queue 'jobs'\n"
         assert msgspec.json.decode(daybook(broker, "queue", "groups", "jobs", "--json")) == []
         again = daybook(broker, "queue", "reset-groups", "jobs")
-        assert again == "already set; not changed\n"
+        assert again == "already set; nothing changed\n"
         producer.put("a4 b3")
         assert (second.get(1), first.get(1)) == ("a4", "b3")

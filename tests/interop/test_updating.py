@@ -56,7 +56,7 @@ def test_a_disabled_queue_is_drained_and_takes_nothing(broker: BrokerProcess) ->
         sent(wire, "/queue/q", b"kept")
         assert daybook(broker, "queue", "update", "q", "--not-enabled") == "updated queue 'q'\n"
         said = daybook(broker, "queue", "update", "q", "--not-enabled")
-        assert said == "already set; not changed\n"
+        assert said == "already set; nothing changed\n"
         sent(wire, "/queue/q", b"dropped")
         wire.send("SUBSCRIBE", id="s", destination="/queue/q", ack="auto")
         assert wire.expect("MESSAGE").body == b"kept"

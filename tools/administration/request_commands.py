@@ -126,7 +126,7 @@ def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
     if answer.get("exists"):
         return "it exists already and was not changed"
     if answer.get("lsn") == 0 and issubclass(row, Change) and row.is_idempotent:
-        return "already set; not changed"
+        return "already set; nothing changed"
     if callable(way.done):
         return way.done(request)
     counts = {what: _counted(answer.get(what), what) for what in COUNTED}

@@ -124,9 +124,9 @@ def _show_trail(told: trail.Trail) -> None:
         if step.transaction:
             click.echo(f"{'':10}in transaction {step.transaction}")
         for consequence in step.consequences:
-            click.echo(f"{'':10}{consequence}")
+            click.echo(f"{'':10}{consequence.text}")
     if told.ended:
-        click.echo(f"what came later is not told: {told.ended}")
+        click.echo(f"later history is unavailable: {told.ended}")
     for message, where in told.now:
         click.echo(click.style(f"now: message {message} {where}", bold=True))
 
