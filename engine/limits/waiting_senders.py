@@ -59,8 +59,11 @@ class WaitingSenders:
         return next(iter(line)) if line else None
 
     def must_wait(self, sender: Sender, address: str) -> bool:
-        """Whether others come before this sender."""
-        if not self._lines or sender == self.serving:
+        """Whether others come before this sender.
+
+        The broker itself, which has no connection, waits behind nobody: nothing would wake it.
+        """
+        if not self._lines or sender == self.serving or not sender[0]:
             return False
         first = self.first(address)
         return first is not None and first != sender

@@ -29,7 +29,7 @@ def begin(data: Path) -> None:
     with ids_from(SHORT_ID_MAX):
         world = World()
         world.ok(CreateQueue("last", QueueDefinition(name="last")))
-        world.send("last", b"from before")
+        world.send("last", b"from before", world.connect())
         world.turn()
     write_history(data, world.journal)
 

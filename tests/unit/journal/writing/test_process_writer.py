@@ -410,7 +410,7 @@ def test_a_broker_that_has_no_zombies_can_close(disk: SwitchedDisk) -> None:
     writer = start(create(disk), heard)
     os.kill(writer.pid, signal.SIGKILL)
     writer.close()
-    assert "writes the journal ended: nothing more" in str(heard.failures[0])
+    assert "writes the journal ended: no more events" in str(heard.failures[0])
 
 
 def test_the_lock_is_held_until_both_are_gone(disk: SwitchedDisk, tmp_path: Path) -> None:
