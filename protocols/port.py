@@ -109,6 +109,11 @@ class Caller:
         self.certificate: Certificate | None = None
         self.bindings: dict[str, bytes] = {}
 
+    @property
+    def certified(self) -> str:
+        """The login that its certificate gives, "" for none."""
+        return self.certificate.login if self.certificate is not None else ""
+
 
 class Login(NamedTuple):
     """A login to be checked; with `by_certificate` the certificate of the peer proves it, and the

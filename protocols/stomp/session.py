@@ -161,8 +161,7 @@ class Session(Conversation):
         self.version = shake.version
         self.options = on_host(self.options, shake.host)
         self.state = states.TRANSITIONS[self.state, states.LOGIN]
-        certificate = self._caller.certificate
-        certified = certificate.login if certificate is not None else ""
+        certified = self._caller.certified
         by_certificate = certified != "" and shake.login in ("", certified)
         self.login_request = Login(shake.login, shake.passcode, by_certificate)
 

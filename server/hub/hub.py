@@ -488,7 +488,7 @@ class Hub:
             request = LoginRequest(
                 asked.login, asked.passcode, peer.is_loopback, peer.name, peer.address,
                 lambda: not peer.closed and not peer.session.closing,
-                peer.certified if asked.by_certificate else "",
+                peer.caller.certified if asked.by_certificate else "",
             )  # fmt: skip
             self._authenticate(request, answer)
             if peer.session.login_request is not None:

@@ -205,12 +205,6 @@ class Peer:
             self.body_bytes += body.size
 
     @property
-    def certified(self) -> str:
-        """The login that the certificate of the peer gives, "" for none."""
-        certificate = self.caller.certificate
-        return certificate.login if certificate is not None else ""
-
-    @property
     def is_stranger(self) -> bool:
         """Whether nobody logged in here, and no login is being checked."""
         return not self.connection and (not self.login_begun or self.session.closing)
