@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+import daybook.history.audit.checks  # noqa: F401 (registers the rules)
 from daybook.engine.core.core import Options
 from daybook.engine.entries.rings import size_of
 from daybook.engine.facts import events, reasons
@@ -30,7 +31,7 @@ from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.queues.queue import StoreError
 from daybook.engine.state.apply import APPLY
 from daybook.engine.state.state import State
-from daybook.history.audit import checks, rules
+from daybook.history.audit import rules
 from daybook.history.audit.accounts import Ledger
 from daybook.history.audit.context import AuditContext, Folded
 from daybook.history.audit.registry import AFTER, BEFORE, CHECKS, after, before
@@ -88,8 +89,6 @@ def _diverts_changed(context: AuditContext, row: Row) -> None:
     context.core.diverts.follow(context.state.diverts)
 
 
-# Imported for the rules that they register.
-assert checks.REGISTERED
 NAMES: Final = [column.name for column in events.COLUMNS]
 LSN_MAX: Final = 1 << 63
 ALWAYS: Final = ("kind", "time")

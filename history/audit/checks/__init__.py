@@ -26,9 +26,7 @@ Modules:
   and due.
 """
 
-from typing import Final
-
-from daybook.history.audit.checks import (
+from daybook.history.audit.checks import (  # noqa: F401 (each registers its rules)
     arrivals,
     deliveries,
     departures,
@@ -42,19 +40,3 @@ from daybook.history.audit.checks import (
     topology,
     waiting,
 )
-
-REGISTERED: Final = (
-    arrivals,
-    deliveries,
-    departures,
-    diverts,
-    drops,
-    ends,
-    last_values,
-    message_groups,
-    related_events,
-    requests,
-    topology,
-    waiting,
-)
-"""The modules whose rules are asked."""
