@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.meta import tree
+from tests.meta import tidy, tree
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
@@ -57,14 +57,12 @@ def test_the_rooms_keep_their_contracts() -> None:
 
 def imports_of(path: Path, modules: frozenset[str]) -> set[str]:
     """Return the modules of the product that a source file imports, also for its types alone."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inside = {f"{node.module}.{each.name}" for each in node.names}
-            found |= inside & modules or {node.module}
-    return found & modules
+    found: set[str] = set()
+    for node in ast.walk(tidy.parse(path)):
+        names = set(tidy.imported(node)) & modules
+        # A package is meant only if none of its modules is.
+        found |= {each for each in names if not any(n.startswith(f"{each}.") for n in names)}
+    return found
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
