@@ -252,10 +252,19 @@ def as_object(event: Event, names: Names, redacted: Redaction = NOTHING) -> dict
     return without_redacted(told, _left_out(event, redacted))
 
 
+def replayed_from(row: Row, headers: bytes) -> str:
+    """Return the original of a replayed message as its header names it, "" for any other."""
+    if not headers:
+        # There are none, or they were not journaled.
+        return ""
+    with suppress(UnknownFormat):
+        return str(View(row[FLAGS], headers).get(REPLAY_OF) or "")
+    return ""
+
+
 def replay_of(event: Event) -> Iterator[str]:
     """Yield a sentence if an event routed a replayed message."""
-    if event.row[KIND] == events.ROUTED and REPLAY_OF.encode() in event.headers:
-        with suppress(UnknownFormat):
-            origin = str(View(event.row[FLAGS], event.headers).get(REPLAY_OF))
-            message, _, data_id = origin.partition("@")
-            yield f"a replay of message {message} of data directory {data_id}"
+    origin = replayed_from(event.row, event.headers) if event.row[KIND] == events.ROUTED else ""
+    if origin:
+        message, _, data_id = origin.partition("@")
+        yield f"a replay of message {message} of data directory {data_id}"

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -20,10 +20,10 @@ from daybook.engine.facts.kinds import LEAVING, outcome
 from daybook.engine.filters.compiling import CompiledFilter, compile_filter
 from daybook.engine.messages.content import UnknownFormat
 from daybook.engine.messages.message import Message
+from daybook.history.descriptions import replayed_from
 from daybook.history.fate_words import (
     ACKNOWLEDGED,
     NEVER_ACKNOWLEDGED,
-    REPLAY_OF,
     WAITING,
 )
 from daybook.history.initial_state import beginning
@@ -187,7 +187,7 @@ class _Search:
         address = self.names.address(row[ADDRESS])
         if request.addresses and address not in request.addresses:
             return
-        detail = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+        detail = events.routed_detail(event.detail)
         queues = [each for each in detail.queues or (row[QUEUE],) if self._counts(each)]
         if not queues or not self._passes(event, detail):
             return
@@ -242,4 +242,4 @@ class _Search:
 
 def is_copy(row: Row, headers: bytes) -> bool:
     """Return whether the broker made a message from another one, or it is a replay."""
-    return row[REASON] != reasons.SENT or REPLAY_OF.encode() in headers
+    return row[REASON] != reasons.SENT or bool(replayed_from(row, headers))

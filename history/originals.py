@@ -5,10 +5,9 @@ may have left the journal. Must never know where a message is sent to.
 """
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import Final
 
 from daybook.engine.facts import events
-from daybook.engine.facts.details import RoutedDetail
 from daybook.engine.messages import headers
 from daybook.engine.messages.content import UnknownFormat, View
 from daybook.engine.queues.queue import StoreError
@@ -34,11 +33,6 @@ def content_of(
         raise UnknownFormat(f"message {message} cannot be replayed: {error}") from error
 
 
-def detail_of(detail: bytes) -> RoutedDetail:
-    """Decode the detail of a Routed."""
-    return cast(RoutedDetail, events.decode_detail(events.ROUTED, detail))
-
-
 class LargeBodies:
     """The bodies of large messages, put together from chunks."""
 
@@ -52,7 +46,7 @@ class LargeBodies:
     def is_whole(self, detail: bytes) -> bool:
         """Read the body of a Routed with this detail; return whether history has all of it."""
         try:
-            return sum(map(len, self.pieces(detail))) == detail_of(detail).body_bytes
+            return sum(map(len, self.pieces(detail))) == events.routed_detail(detail).body_bytes
         except (StoreError, OSError):
             return False
 

@@ -7,11 +7,10 @@ with such events are read, where footers show which these are.
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import cast
 
 import msgspec
 
-from daybook.engine.facts import details, events
+from daybook.engine.facts import events
 from daybook.engine.facts.events import (
     ADDRESS,
     BY_NAME,
@@ -221,7 +220,7 @@ class Inspection:
             return True
         if event.row[KIND] != events.ROUTED or event.row[QUEUE]:
             return False
-        decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+        decoded = events.routed_detail(event.detail)
         return not self._queue_ids.isdisjoint(decoded.queues)
 
 

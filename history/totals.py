@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from daybook.engine.facts import details, events
+from daybook.engine.facts import events
 from daybook.engine.facts.events import KIND, QUEUE
 from daybook.engine.facts.kinds import OF_ENTRIES, TOPOLOGY
 from daybook.history.names import Names
@@ -53,7 +53,7 @@ class Totals:
                 self._names.learn(event.row, event.detail)
                 self._names.forget(event.row)
                 continue
-            decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, event.detail))
+            decoded = events.routed_detail(event.detail)
             self._queues.update((events.ROUTED, queue) for queue in decoded.queues)
 
     def by_kind(self) -> list[tuple[str, int]]:

@@ -554,6 +554,8 @@ _EMPTY_MAPS: Final = (b"\x80", b"\xde\x00\x00")
 _decoders = {
     entry.number: msgspec.msgpack.Decoder(entry.detail) for entry in EVENT_TYPES if entry.detail
 }
+_routed_decoder = msgspec.msgpack.Decoder(RoutedDetail)
+_PLAIN_ROUTED: Final = RoutedDetail()
 
 
 def encode_detail(detail: Detail) -> bytes:
@@ -579,3 +581,8 @@ def decode_detail(kind: int, encoded: bytes) -> Detail | None:
         return None
     detail: Detail = decoder.decode(encoded or b"\x80")
     return detail
+
+
+def routed_detail(detail: bytes) -> RoutedDetail:
+    """Decode the detail of a Routed event."""
+    return _routed_decoder.decode(detail) if detail else _PLAIN_ROUTED

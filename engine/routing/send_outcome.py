@@ -4,9 +4,9 @@ Reads the open batch and changes nothing. Costs nothing for senders that do not 
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from daybook.engine.facts import details, events
+from daybook.engine.facts import events
 from daybook.engine.facts.events import KIND, QUEUE, REASON
 from daybook.engine.facts.pending import Pending
 from daybook.engine.facts.reasons import REASONS, SENT
@@ -51,7 +51,7 @@ def outcome_of(
         if row[KIND] == events.ROUTED:
             ids: tuple[int, ...] = (row[QUEUE],)
             if not row[QUEUE]:
-                ids = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail)).queues
+                ids = events.routed_detail(detail).queues
             if row[REASON] == SENT:
                 sent += [state.queues[number] for number in ids]
             elif copied or reason is None:

@@ -79,7 +79,7 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     """A message enters the queue of the row, or those listed in the detail."""
     decoded = _PLAIN
     if detail:
-        decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+        decoded = events.routed_detail(detail)
     message = Message(
         row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body
     )

@@ -17,7 +17,6 @@ from daybook.engine.facts.life import BEGINS, BROKER
 from daybook.engine.facts.life import QUEUE as OF_QUEUE
 from daybook.engine.facts.reasons import REASONS
 from daybook.engine.state.state import State
-from daybook.history.audit.context import routed_detail
 
 Way: TypeAlias = tuple[int, int, int]
 """Queue, kind and reason."""
@@ -77,7 +76,7 @@ class Ledger:
             if queue:
                 self.ways[queue, kind, row[REASON]] += 1
                 return
-            for each in routed_detail(detail).queues:
+            for each in events.routed_detail(detail).queues:
                 self.ways[each, kind, row[REASON]] += 1
         elif kind in STARTS:
             now = counts_of(self._state)

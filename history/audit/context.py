@@ -5,11 +5,11 @@ events tell. Must never know what a rule says.
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from daybook.engine.consumers.sequences import filter_of
 from daybook.engine.core.core import Core, Options
-from daybook.engine.facts import details, events
+from daybook.engine.facts import events
 from daybook.engine.facts.events import BODY_OMITTED, KIND, RELATED, Row
 from daybook.engine.facts.kinds import changing
 from daybook.engine.facts.life import BEGINS, BROKER
@@ -33,7 +33,6 @@ NOT_REQUESTED: Final = "no administrator's request covers it"
 RETURNED_MAX: Final = 10_000
 """How many messages that came back to one ring are known by themselves."""
 NOTHING: Final[frozenset[int]] = frozenset()
-_PLAIN: Final = details.RoutedDetail()
 
 
 class AuditContext:
@@ -244,10 +243,3 @@ def entry_of(context: AuditContext, row: Row) -> tuple[Queue, Entry]:
     """Return the queue and the entry of an event. Raises KeyError if there is none."""
     queue = context.state.queues[row[events.QUEUE]]
     return queue, queue.get(row[events.MESSAGE])
-
-
-def routed_detail(detail: bytes) -> details.RoutedDetail:
-    """Decode the detail of a Routed."""
-    if not detail:
-        return _PLAIN
-    return cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))

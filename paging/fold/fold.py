@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts import events, reasons
 from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
 from daybook.engine.facts.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES, SAYING_UNROUTED
 from daybook.engine.facts.mismatch import MismatchError
@@ -261,7 +261,7 @@ class Fold:
             self._touched.add((queue_id, message_id))
             changed.queues.add(queue_id)
         elif row[KIND] == ROUTED:
-            decoded = cast(details.RoutedDetail, events.decode_detail(ROUTED, detail))
+            decoded = events.routed_detail(detail)
             for each in decoded.queues:
                 self._touched.add((each, message_id))
                 changed.queues.add(each)

@@ -9,7 +9,7 @@ they were in flight.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,7 +239,7 @@ def _noted(
 def _details(columns: Columns, positions: NDArray[np.intp]) -> Iterator[details.RoutedDetail]:
     """Details of Routed events."""
     for detail in columns.details(positions):
-        yield cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+        yield events.routed_detail(detail)
 
 
 def _groups(items: _Items, run_first: int, count: int) -> tuple[NDArray[np.intp], int]:

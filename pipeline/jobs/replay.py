@@ -27,7 +27,7 @@ import pyarrow as pa
 from daybook.client.stomp import Content
 from daybook.engine.facts import events, reasons
 from daybook.engine.names.names import host_and_name, plain
-from daybook.history.originals import LargeBodies, content_of, detail_of
+from daybook.history.originals import LargeBodies, content_of
 from daybook.pipeline.engines import Engine, History
 from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
 from daybook.pipeline.parquet.segments import segments_of
@@ -323,7 +323,7 @@ def _message(
             )
         queue = plain(queue) if queue is not None else None
         destination, routing_type = destination_of(address, queue, reason, dict(reversed(pairs)))
-    detail = detail_of(detail_raw or b"")
+    detail = events.routed_detail(detail_raw or b"")
     content: bytes | Content = plain_body
     if flags & events.LARGE:
         content = bodies.content(str(lsn), detail_raw or b"", detail.body_bytes)

@@ -72,7 +72,7 @@ class Wanted:
                 self._address(lsn, row[ADDRESS], row)
             queues: Iterable[int] = (row[QUEUE],) if row[QUEUE] else ()
             if row[KIND] == events.ROUTED and not row[QUEUE]:
-                decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, detail))
+                decoded = events.routed_detail(detail)
                 queues = decoded.queues
             for queue in queues:
                 self._queue(lsn, queue, row, detail)
@@ -185,7 +185,7 @@ class Fitter:
         )
 
     def _routed(self, fact: Fact) -> Fact | None:
-        decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, fact.detail))
+        decoded = events.routed_detail(fact.detail)
         asked = _queues_of(fact)
         known = tuple(queue for queue in asked if queue in self.state.queues)
         if known == asked:
@@ -273,7 +273,7 @@ class Fitter:
 
 def _queues_of(routed: Fact) -> tuple[int, ...]:
     """Return the queues that a message was sent to."""
-    decoded = cast(details.RoutedDetail, events.decode_detail(events.ROUTED, routed.detail))
+    decoded = events.routed_detail(routed.detail)
     return decoded.queues or (routed.row[QUEUE],)
 
 

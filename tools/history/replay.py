@@ -30,7 +30,7 @@ from daybook.engine.facts.events import FLAGS, PRIORITY
 from daybook.history.fate_words import REPLAY_OF
 from daybook.history.fates import Chosen, Request, choose
 from daybook.history.moments import last_lsn, lsn_at
-from daybook.history.originals import LargeBodies, content_of, detail_of
+from daybook.history.originals import LargeBodies, content_of
 from daybook.history.scan import Event, events_of, wanted_blocks
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
@@ -424,7 +424,7 @@ class _Source:
         row = event.row
         body: bytes | Content
         pairs, body = content_of(event.lsn, row[FLAGS], event.headers, event.body or b"")
-        detail = detail_of(event.detail)
+        detail = events.routed_detail(event.detail)
         if row[FLAGS] & events.LARGE:
             if not self._bodies.is_whole(event.detail):
                 # Before anything is sent: half a message cannot be taken back.

@@ -54,7 +54,7 @@ from daybook.history.audit.checks.related_events import (
     wrong_chunks,
 )
 from daybook.history.audit.checks.waiting import wrong_schedule
-from daybook.history.audit.context import AuditContext, routed_detail
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
@@ -98,7 +98,7 @@ def routed(context: AuditContext, row: Row) -> Wrong | None:
 
 
 def _routed_with_care(context: AuditContext, row: Row) -> Wrong | None:
-    decoded = routed_detail(context.detail)
+    decoded = events.routed_detail(context.detail)
     chosen = [context.state.queues[each] for each in decoded.queues or (row[QUEUE],)]
     wrong = _wrong_columns(context, row) or _wrong_sender(context, row)
     wrong = wrong or _wrong_original(context, row) or _wrong_origin(context, row, decoded.origin)

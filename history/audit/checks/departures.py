@@ -59,7 +59,6 @@ from daybook.history.audit.context import (
     AuditContext,
     Folded,
     entry_of,
-    routed_detail,
 )
 from daybook.history.audit.feature_levels import ORIGINS, RETURNED_FLAG
 from daybook.history.audit.registry import Check, checks
@@ -294,7 +293,7 @@ def _check_copy(
 
 def _as_said(death: Death, event: Folded) -> Death:
     """Return a death with what only its consumer and the end of its delivery knew."""
-    past = routed_detail(event[2]).origin
+    past = events.routed_detail(event[2]).origin
     if past is None or not past.deaths:
         return death
     said = past.deaths[0]
@@ -330,7 +329,7 @@ def _compare_copy(
         different = "body"
     elif make is not None:
         copy = make()
-        decoded = routed_detail(detail)
+        decoded = events.routed_detail(detail)
         if decoded.origin is None and not context.has(ORIGINS):
             # Earlier releases have fewer headers about the origin, and no other fact of it.
             headers, copy.headers = (
@@ -377,11 +376,11 @@ def _went_back(context: AuditContext, entry: Entry, routed: Row) -> bool:
 def _wrong_past(context: AuditContext, event: Folded, queue: Queue, entry: Entry) -> Wrong | None:
     """Check what a moved message says of where it was: in this queue, or where it was before."""
     _, routed, detail, _, _ = event
-    said = routed_detail(detail).origin
+    said = events.routed_detail(detail).origin
     if routed[KIND] != events.ROUTED:
         return None
     addresses = {entry.message.address_id}
-    for number in routed_detail(detail).queues or (routed[QUEUE],):
+    for number in events.routed_detail(detail).queues or (routed[QUEUE],):
         addresses.add(context.state.queues[number].address.id)
     if routed[events.ADDRESS] not in addresses and not _went_back(context, entry, routed):
         why = f"message {routed[MESSAGE]} is for address {routed[events.ADDRESS]}"

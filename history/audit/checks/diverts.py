@@ -37,7 +37,7 @@ from daybook.engine.state.diverts import Divert
 from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
 from daybook.history.audit.checks.related_events import check_transaction
-from daybook.history.audit.context import AuditContext, Folded, routed_detail
+from daybook.history.audit.context import AuditContext, Folded
 from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
@@ -176,7 +176,7 @@ def _arrival(context: AuditContext, created: dict[int, str], event: Folded) -> t
         return dropped.destination or (basis.destination if basis is not None else "") or name, ""
     if row[KIND] == events.DIVERTED:
         return name, ""
-    decoded = routed_detail(detail)
+    decoded = events.routed_detail(detail)
     if row[REASON] == reasons.NO_ROUTE:
         return name_of(decoded.unrouted_at) or name, ""
     origin = decoded.origin

@@ -15,7 +15,7 @@ from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
-from daybook.history.audit.context import AuditContext, routed_detail
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.feature_levels import BASIS
 from daybook.history.audit.rules import Wrong
 
@@ -143,6 +143,6 @@ def _enters(row: Row, detail: bytes, queue: Queue) -> bool:
     if row[KIND] not in ENTERING:
         return False
     if row[KIND] == events.ROUTED:
-        return queue.id in routed_detail(detail).last_values
+        return queue.id in events.routed_detail(detail).last_values
     found = cast(RecalledDetail, events.decode_detail(row[KIND], detail))
     return queue.id in found.last_values

@@ -12,7 +12,7 @@ from daybook.engine.facts.events import KIND, MESSAGE, QUEUE, REASON, TIME, Row
 from daybook.engine.facts.kinds import ENTERING
 from daybook.engine.queues.queue import Queue
 from daybook.history.audit import rules
-from daybook.history.audit.context import AuditContext, routed_detail
+from daybook.history.audit.context import AuditContext
 from daybook.history.audit.feature_levels import BASIS, ENTERS_ASIDE
 from daybook.history.audit.rules import Wrong
 
@@ -57,7 +57,7 @@ def wrong_delivery_time(context: AuditContext, row: Row) -> Wrong | None:
         return rules.SCHEDULE, "what its sender scheduled enters set aside", (row[MESSAGE],)
     if not context.has(BASIS):
         return None
-    if routed_detail(encoded).due == detail.due:
+    if events.routed_detail(encoded).due == detail.due:
         return None
     why = f"its sender did not ask for the delivery time {detail.due}"
     return rules.SCHEDULE, why, (row[MESSAGE],)
