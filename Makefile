@@ -217,21 +217,21 @@ format: $(LINT) ## format the sources
 	$(BIN)/ruff format .
 
 map: $(TEST) ## redraw what the pages take from the sources: the map of modules, events, columns
-	$(BIN)/python -m tests.meta.rooms_map
-	$(BIN)/python -m tests.meta.events_page
-	$(BIN)/python -m tests.meta.schema_page
-	$(BIN)/python -m tests.meta.errors_tree
-	$(BIN)/python -m tests.meta.metrics_page
-	$(BIN)/python -m tests.meta.pools_page
-	$(BIN)/python -m tests.meta.requests_page
-	$(BIN)/python -m tests.meta.states_page
-	$(BIN)/python -m tests.meta.synonyms_page
-	$(BIN)/python -m tests.meta.audit_page
-	$(BIN)/python -m tests.meta.verification_page
+	$(BIN)/python -m tests.meta.drawn.rooms_map
+	$(BIN)/python -m tests.meta.drawn.events_page
+	$(BIN)/python -m tests.meta.drawn.schema_page
+	$(BIN)/python -m tests.meta.drawn.errors_tree
+	$(BIN)/python -m tests.meta.drawn.metrics_page
+	$(BIN)/python -m tests.meta.drawn.pools_page
+	$(BIN)/python -m tests.meta.drawn.requests_page
+	$(BIN)/python -m tests.meta.drawn.states_page
+	$(BIN)/python -m tests.meta.drawn.synonyms_page
+	$(BIN)/python -m tests.meta.drawn.audit_page
+	$(BIN)/python -m tests.meta.drawn.verification_page
 
 audit-mutants: $(TEST) ## forge real journals in every field of every event, and see what the audit finds
-	$(BIN)/python -m tests.support.forgeries
-	$(BIN)/python -m tests.meta.audit_page
+	$(BIN)/python -m tests.support.forging.forgeries
+	$(BIN)/python -m tests.meta.drawn.audit_page
 
 bench: $(TEST) $(if $(COMPILING),$(COMPILED_BROKER)) ## measure (COMPILE=1 for the compiled build; BENCH_ARGS="...")
 	$(BIN)/python -m bench.run $(if $(COMPILING),--python $(abspath $(COMPILED)/bin/python)) $(BENCH_ARGS)

@@ -16,8 +16,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.support.chance import beginning, seed_of
-from tests.support.checked_replace import checked_replace
+from tests.support.suite.chance import beginning, seed_of
+from tests.support.suite.checked_replace import checked_replace
 
 # Before the first module of the broker is imported.
 msgspec.structs.replace = checked_replace
@@ -48,17 +48,17 @@ _SCHEDULER: Final = pytest.StashKey[Any]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let hypothesis draw what the other tests draw from (`tests.support.chance`)."""
+    """Let hypothesis draw what the other tests draw from (`tests.support.suite.chance`)."""
     if config.option.hypothesis_seed is None and "HYPOTHESIS_PROFILE" not in os.environ:
         config.option.hypothesis_seed = seed_of("hypothesis")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each file to one worker, as `tests.support.scheduling` says."""
+    """Give each file to one worker, as `tests.support.suite.scheduling` says."""
     if config.getoption("dist") != "loadfile":
         return None
-    from tests.support.scheduling import Files  # noqa: PLC0415 (only where xdist runs)
+    from tests.support.suite.scheduling import Files  # noqa: PLC0415 (only where xdist runs)
 
     config.stash[_SCHEDULER] = Files(config, log)
     return config.stash[_SCHEDULER]

@@ -4,7 +4,7 @@ Strict priority between levels, first in first out within a level, round robin b
 that can take. `Queue.next_consumer` is the consumer whose turn it is; it moves when one was served.
 There are two loops: the second follows all rules, the first is for queues that need none of them.
 Non-destructive queues choose no consumer: all get everything (`engine.settling.non_destructive`).
-`tests/property/test_choosing.py` checks that both choose alike.
+`tests/property/engine/test_choosing.py` checks that both choose alike.
 
 - **In turn**: the next consumer that can take gets the head of the queue.
 - **By rules**: consumers of a higher priority are asked first, and those of the same priority in

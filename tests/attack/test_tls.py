@@ -12,7 +12,7 @@ import pytest
 
 from tests.attack.honest import Beside
 from tests.interop.wire import Wire
-from tests.support.certificates import Authority
+from tests.support.brokers.certificates import Authority
 from tests.support.process import BrokerProcess, wait_for
 
 

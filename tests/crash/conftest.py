@@ -8,8 +8,8 @@ import pytest
 
 from bench.machine.preload import NoCompiler, compile_library
 from tests.crash.power import SOURCE
-from tests.support.chance import seed_of
 from tests.support.process import started_by
+from tests.support.suite.chance import seed_of
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,8 +17,8 @@ import msgspec
 import zstandard
 
 from daybook.engine.state.digest import digest
-from tests.support.leaving import Leaving
 from tests.support.scenario import RETENTION, play
+from tests.support.stored.leaving import Leaving
 from tests.support.world import World, fold
 
 FOLDER: Final = Path(__file__).parent / "base-v1"

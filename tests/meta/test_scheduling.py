@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.scheduling import Files
+from tests.support.suite.scheduling import Files
 
 
 class Worker:

@@ -46,7 +46,7 @@ from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.tools.daybook import cli
 from tests.support.histories import some_history, write_history
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:

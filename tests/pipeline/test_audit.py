@@ -29,12 +29,12 @@ from daybook.pipeline.jobs.archive import ArchiveReport, archive
 from daybook.pipeline.jobs.audit import Audit, audit
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
-from tests.support.auditing import OPTIONS, DoorWorld, door_history
-from tests.support.breaches import BREACHES
-from tests.support.faults import appended, of_kind
+from tests.support.forging.breaches import BREACHES
+from tests.support.forging.faults import appended, of_kind
 from tests.support.histories import write_history
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
 from tests.support.world import Event, fold
+from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

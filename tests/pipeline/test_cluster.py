@@ -22,8 +22,8 @@ import pytest
 
 from tests.meta import tree
 from tests.pipeline.conftest import QUICK_JAVA
-from tests.support.building import build_wheel
 from tests.support.histories import some_history, write_history
+from tests.support.suite.building import build_wheel
 
 SPARK = Path(sysconfig.get_path("purelib")) / "pyspark"
 LAUNCHER = tree.ROOT / "etc" / "spark" / "daybook_pipeline.py"

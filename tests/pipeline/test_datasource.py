@@ -20,8 +20,8 @@ from daybook.pipeline.planning import Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, PLAIN_COLUMNS, arrow_schema
 from daybook.pipeline.selection import SelectionError, from_options
 from daybook.pipeline.spark.datasource import JournalReader, JournalSource
-from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
+from tests.support.stored.growing import Growing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

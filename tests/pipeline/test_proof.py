@@ -40,7 +40,7 @@ from daybook.pipeline.proof import (
 )
 from daybook.pipeline.proving import ProofReport, prove, restore
 from tests.support.histories import some_history, write_history
-from tests.support.older import write_as_before
+from tests.support.stored.older import write_as_before
 
 PAGE = (Path(__file__).parents[2] / "docs" / "journal-format.md").read_text("utf-8")
 BLOCK_EVENTS = 40

@@ -37,8 +37,8 @@ from daybook.pipeline.selection import Selection, SelectionError
 from daybook.tools.daybook import cli
 from daybook.tools.jobs import replay as tool
 from tests.support.histories import some_history, write_history
-from tests.support.second_format import MAPS, encode_typed, installed, pack
 from tests.support.world import Event, World
+from tests.support.worlds.second_format import MAPS, encode_typed, installed, pack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,8 +25,8 @@ from daybook.pipeline.spark.engine import views as make_views
 from daybook.pipeline.spark.failures import sentence
 from daybook.pipeline.spark.session import SparkError, why
 from tests.pipeline.conftest import QUICK_JAVA
-from tests.support.growing import Growing
 from tests.support.histories import some_history, write_history
+from tests.support.stored.growing import Growing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from daybook.pipeline.schema import arrow_schema
 from daybook.pipeline.selection import SelectionError
 from daybook.pipeline.spark.datasource import JournalSource
 from daybook.pipeline.spark.streaming import JournalStreamReader
-from tests.support.growing import Growing
 from tests.support.histories import some_history
+from tests.support.stored.growing import Growing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

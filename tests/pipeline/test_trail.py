@@ -19,9 +19,9 @@ from daybook.pipeline.jobs.trail import TRAIL, trail
 from daybook.pipeline.planning import Source
 from daybook.pipeline.selection import SelectionError
 from daybook.recovery.readonly import journal_disk
-from tests.support.faults import of_kind
+from tests.support.forging.faults import of_kind
 from tests.support.histories import some_history, write_history
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.second_format import MapsCodec, installed
+from tests.support.worlds.second_format import MapsCodec, installed
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -31,7 +31,7 @@ class SwarmCounts(msgspec.Struct):
 
 
 class HardCounts(msgspec.Struct):
-    """What happened in a run with the faults of `tests.simulation.hardships`."""
+    """What happened in a run with the faults of `tests.simulation.mishaps.hardships`."""
 
     indexer_hangs: int = 0
     writer_hangs: int = 0

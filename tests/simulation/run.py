@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 
-from tests.simulation.hooks import Hooks
+from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.seeds import SEEDS
 from tests.simulation.simulation import Simulation
 

@@ -20,7 +20,7 @@ import structlog
 
 from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
 from daybook.engine.facts.reasons import REASONS
-from tests.simulation.hooks import Hooks
+from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.run import explain
 from tests.simulation.seeds import SEEDS, SWARM_FROM
 from tests.simulation.simulation import Simulation

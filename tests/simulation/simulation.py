@@ -21,21 +21,23 @@ from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
 from daybook.server.hub.ports import HubOptions
-from tests.simulation.checkers import Judge
-from tests.simulation.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
-from tests.simulation.clock import Clock
 from tests.simulation.counts import Counts, WayCounts
-from tests.simulation.disk import Faults, PowerCut
-from tests.simulation.faults import administrate, break_something
-from tests.simulation.hardships import Hardships
-from tests.simulation.hooks import Hooks
-from tests.simulation.incarnation import SETTINGS, Incarnation
-from tests.simulation.kinds import MIXED, MixedKinds, with_mixed
-from tests.simulation.ledger import Ledger
-from tests.simulation.limits import draw_limits
-from tests.simulation.network import Link
-from tests.simulation.paging import SimulatedIndex
-from tests.simulation.retention import SimulatedRetention
+from tests.simulation.judges.checkers import Judge
+from tests.simulation.judges.violation import Violation
+from tests.simulation.machine.clock import Clock
+from tests.simulation.machine.disk import Faults, PowerCut
+from tests.simulation.machine.incarnation import SETTINGS, Incarnation
+from tests.simulation.machine.network import Link
+from tests.simulation.machine.paging import SimulatedIndex
+from tests.simulation.machine.retention import SimulatedRetention
+from tests.simulation.mishaps.faults import administrate, break_something
+from tests.simulation.mishaps.hardships import Hardships
+from tests.simulation.mishaps.hooks import Hooks
+from tests.simulation.mishaps.limits import draw_limits
+from tests.simulation.peers.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
+from tests.simulation.peers.kinds import MIXED, MixedKinds, with_mixed
+from tests.simulation.peers.ledger import Ledger
+from tests.simulation.peers.swarm_clients import SwarmClient
 from tests.simulation.seeds import (
     ARRIVING_FROM,
     HARDENED_FROM,
@@ -46,9 +48,7 @@ from tests.simulation.seeds import (
     draw_device_block,
 )
 from tests.simulation.swarm import Swarm
-from tests.simulation.swarm_clients import SwarmClient
-from tests.simulation.violation import Violation
-from tests.support.recovering import recover
+from tests.support.stored.recovering import recover
 
 DATA_ID = bytes(range(16))
 TICK_US = 100_000

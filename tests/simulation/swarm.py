@@ -1,6 +1,6 @@
 """A run in which any features of the broker may meet: each seed draws which (swarm testing).
 
-Clients use what `tests.simulation.swarm_clients` has; here is what administrators do, which
+Clients use what `tests.simulation.peers.swarm_clients` has; here is what administrators do, which
 permissions and settings change, and what the wall clock does. All names begin with `kinds.PREFIX`.
 All chance is its own, so that a mistake in the clients does not change what administrators do.
 """
@@ -25,14 +25,14 @@ from daybook.engine.settings.permissions import (
 )
 from daybook.server.hub.hub import Hub
 from tests.simulation.counts import SwarmCounts
-from tests.simulation.kinds import LATE, MATCH, MIXED, PREFIX, STAYS, is_mixed
-from tests.simulation.swarm_clients import CLIENT_FEATURES, OTHER_HOST, draw_features
-from tests.support.mixture import KINDS
-from tests.support.mixture import SETTINGS as MIXTURE
+from tests.simulation.peers.kinds import LATE, MATCH, MIXED, PREFIX, STAYS, is_mixed
+from tests.simulation.peers.swarm_clients import CLIENT_FEATURES, OTHER_HOST, draw_features
 from tests.support.topology import create_queue
+from tests.support.worlds.mixture import KINDS
+from tests.support.worlds.mixture import SETTINGS as MIXTURE
 
 if TYPE_CHECKING:
-    from tests.simulation.incarnation import Incarnation
+    from tests.simulation.machine.incarnation import Incarnation
     from tests.simulation.simulation import Simulation
 
 DEAD = f"{PREFIX}dead"

@@ -11,9 +11,9 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.verify import verify
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import RecoveryError
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.simulation.simulation import DATA_ID, Simulation
-from tests.support.recovering import recover
+from tests.support.stored.recovering import recover
 
 SEEDS = range(6)
 FLIPS = 60

@@ -7,7 +7,7 @@ import pytest
 from daybook.journal.errors import JournalFailed
 from daybook.journal.journal import Journal
 from daybook.journal.segments.verify import verify
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_rows import append_some, create, make_batch, noise, read_all, reopen
 
 SEEDS = range(20)

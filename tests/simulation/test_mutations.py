@@ -28,15 +28,15 @@ from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.subscription import Subscription
 from daybook.recovery.directory import Recovered, RecoveryError
 from daybook.recovery.fold import FoldError
-from tests.simulation.disk import FaultyDisk, FaultyFile
-from tests.simulation.hooks import Hooks
-from tests.simulation.paging import SimulatedIndex
+from tests.simulation.judges.violation import Violation
+from tests.simulation.machine.disk import FaultyDisk, FaultyFile
+from tests.simulation.machine.paging import SimulatedIndex
+from tests.simulation.machine.writer import SteppedWriter
+from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.seeds import HARDENED_FROM, RESENDING_FROM
 from tests.simulation.simulation import Simulation
-from tests.simulation.violation import Violation
-from tests.simulation.writer import SteppedWriter
 from tests.support.compiled import replaces_parts
-from tests.support.recovering import recover
+from tests.support.stored.recovering import recover
 
 STEPS = 5_000
 SEEDS_MAX = 30

@@ -23,7 +23,7 @@ from tests.simulation.seeds import (
     SWARM_FROM,
 )
 from tests.simulation.simulation import Simulation
-from tests.support.chance import seed_of
+from tests.support.suite.chance import seed_of
 
 ROOT = Path(__file__).parents[2]
 FRESH_RUNS = 24

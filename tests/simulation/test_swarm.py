@@ -22,7 +22,7 @@ SEEDS_MAX = 60
 """After so many seeds what was not played is missing."""
 
 NOT_PLAYED = {
-    "Signed": "a notary beside the broker asks for it; its tests are tests/interop/test_signing.py",
+    "Signed": "a notary beside the broker asks for it; tests/interop/history/test_signing.py",
     "SigningKeyChanged": "as Signed",
     "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
     "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",

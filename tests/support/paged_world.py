@@ -8,7 +8,7 @@ from daybook.engine.core.residency import page_out
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.state import State
-from tests.support.memory_store import MemoryStore
+from tests.support.models.memory_store import MemoryStore
 from tests.support.world import World, fold
 
 

@@ -23,10 +23,10 @@ from daybook.engine.names.names import RETAINED_PLACE, temporary_name
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.engine.settings.setting_keys import Matches
-from tests.support.hosts import OTHER, moved
-from tests.support.second_format import MAPS, encode
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
+from tests.support.worlds.hosts import OTHER, moved
+from tests.support.worlds.second_format import MAPS, encode
 
 Step = tuple[int, int, int, int]
 

@@ -47,8 +47,8 @@ from daybook.engine.state.apply import apply
 from daybook.engine.state.digest import digest
 from daybook.engine.state.invariants import check as check_invariants
 from daybook.engine.state.state import State
-from tests.support.filters import compile_filter
-from tests.support.hosts import HOSTS
+from tests.support.models.filters import compile_filter
+from tests.support.worlds.hosts import HOSTS
 
 SECOND = 1_000_000
 MANY = 1 << 30

@@ -23,8 +23,8 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
-from tests.simulation.network import Link
-from tests.support.filters import compile_filter
+from tests.simulation.machine.network import Link
+from tests.support.models.filters import compile_filter
 from tests.support.world import SECOND, Event, unpack
 
 START: Final = 1_700_000_000 * SECOND

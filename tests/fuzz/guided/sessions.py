@@ -20,7 +20,7 @@ from tests.fuzz.guided.frames import answers
 from tests.fuzz.guided.house import ADMIN, BY, NAMES, PASSCODE, STOMP, House
 from tests.fuzz.guided.reference import Broken, Frame
 from tests.fuzz.guided.story import Step, decoded, encoded
-from tests.simulation.network import Link
+from tests.simulation.machine.network import Link
 from tests.support.world import fold
 
 NAME: Final = "sessions"

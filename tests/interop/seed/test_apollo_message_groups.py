@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tests.interop.conftest import NO_LIMIT
-from tests.interop.test_groups import Worker
+from tests.interop.delivery.test_groups import Worker
 from tests.interop.using import arrived, connected, daybook, sent
 from tests.support.process import BrokerProcess
 

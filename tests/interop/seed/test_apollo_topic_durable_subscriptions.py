@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.test_browsing import of
+from tests.interop.delivery.test_browsing import of
 from tests.interop.using import arrived, connected, sent
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
 from daybook.engine.refusals import Code, Refusal
 from tests.support.links.wire import frame
-from tests.support.second_format import MAPS, encode, encode_typed
+from tests.support.worlds.second_format import MAPS, encode, encode_typed
 
 if TYPE_CHECKING:
     from tests.support.links.session import LinksSession

@@ -10,7 +10,7 @@ from daybook.engine.facts.reasons import REASONS
 from daybook.engine.messages.content import view_of
 from daybook.protocols.port import DeliveredMessage, Pull
 from tests.support.links.wire import frame
-from tests.support.second_format import has_typed_body
+from tests.support.worlds.second_format import has_typed_body
 
 if TYPE_CHECKING:
     from tests.support.links.session import LinksSession

@@ -4,7 +4,7 @@ for the protocol, one for its content format."""
 from daybook.engine.messages.content import CODECS
 from daybook.protocols.registry import OFFERS
 from tests.support.links.offer import OFFER
-from tests.support.second_format import MAPS, MapsCodec
+from tests.support.worlds.second_format import MAPS, MapsCodec
 
 if __name__ == "__main__":
     OFFERS[OFFER.scheme] = OFFER

@@ -1,11 +1,11 @@
 """Frames: a length of four bytes, then a msgpack array that begins with the name of the frame, with
-values of all types (`tests.support.second_format`)."""
+values of all types (`tests.support.worlds.second_format`)."""
 
 from typing import Any, Final
 
 import msgspec
 
-from tests.support.second_format import pack, unpack
+from tests.support.worlds.second_format import pack, unpack
 
 FRAME_BYTES_MAX: Final = 1 << 20
 

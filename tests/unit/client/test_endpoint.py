@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daybook.client.endpoint import Endpoint, EndpointError, parse_url
-from tests.support.certificates import Authority
+from tests.support.brokers.certificates import Authority
 
 
 @pytest.mark.parametrize(

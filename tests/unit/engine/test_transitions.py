@@ -8,8 +8,7 @@ from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.life import GONE, IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
-from tests.support.topology import create_queue
-from tests.support.transitions import (
+from tests.support.models.transitions import (
     ACCEPT,
     COME,
     DELAYED_FAIL,
@@ -34,6 +33,7 @@ from tests.support.transitions import (
     WAY,
     transition,
 )
+from tests.support.topology import create_queue
 from tests.support.world import World
 
 QUEUE = "orders"

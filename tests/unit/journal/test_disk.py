@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from daybook.journal.disk import Disk, MemoryDisk, RealDisk, write_all
-from tests.simulation.disk import Faults, FaultyDisk
+from tests.simulation.machine.disk import Faults, FaultyDisk
 
 
 @pytest.fixture(params=["real", "memory", "simulated"])

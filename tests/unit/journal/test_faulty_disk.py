@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from daybook.tools.drills.disks.fault_model import SECTOR_BYTES
-from tests.simulation.disk import Faults, FaultyDisk, FaultyFile, PowerCut
+from tests.simulation.machine.disk import Faults, FaultyDisk, FaultyFile, PowerCut
 
 
 def durable_file(disk: FaultyDisk, content: bytes) -> FaultyFile:

@@ -9,7 +9,7 @@ from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import DiskFull, JournalFailed
 from daybook.journal.journal import SEGMENT_BYTES_MIN, Journal
 from daybook.journal.segments.segment import segment_names
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

@@ -14,7 +14,7 @@ from daybook.journal.segments.segment import open_segment, segment_names
 from daybook.journal.segments.verify import verify
 from daybook.journal.writing.commit_writer import CommitWriter
 from daybook.levels import LEVEL
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_rows import create, make_batch, read_all, reopen, some_contents
 from tests.support.process import wait_for
 

@@ -17,7 +17,7 @@ from daybook.journal.journal import Journal
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.stat import stat
 from daybook.journal.segments.verify import verify
-from tests.simulation.disk import FaultyDisk, PowerCut
+from tests.simulation.machine.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

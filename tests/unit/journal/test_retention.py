@@ -27,7 +27,7 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
 from daybook.journal.segments.stat import stat
 from daybook.journal.segments.verify import verify
-from tests.simulation.disk import FaultyDisk, PowerCut
+from tests.simulation.machine.disk import FaultyDisk, PowerCut
 from tests.suites.journal_rows import LAYOUT, append_some, create, read_all, reopen
 
 NOW = 1_000_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daybook.journal.disk import Disk, MemoryDisk, RealDisk
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_suite import JournalSuite
 
 

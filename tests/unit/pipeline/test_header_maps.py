@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from daybook.engine.messages.headers import as_dict, build
 from daybook.pipeline.header_maps import header_maps
-from tests.support.second_format import MAPS, encode, installed
+from tests.support.worlds.second_format import MAPS, encode, installed
 
 names = st.text(min_size=1, max_size=6)
 pieces = st.sampled_from([b"a", b"b", b":", b"\n", b"\\n", b"\\c", b"\\\\", b"\xff", b"\xc3\xbc"])

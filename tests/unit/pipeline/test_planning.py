@@ -20,7 +20,7 @@ from daybook.pipeline.planning import Source, check_source, durable_lsn, make_pl
 from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support import histories
 from tests.support.histories import HISTORY_ID, batch_of, some_history, write_history
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
 from tests.support.world import Event, World
 
 SEGMENT_BYTES = 8192

@@ -23,7 +23,7 @@ from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.fold import FoldError, fold, fold_block
 from daybook.recovery.readonly import read_state
 from tests.support.process import wait_for
-from tests.support.recovering import recover
+from tests.support.stored.recovering import recover
 
 NOW = 1_700_000_000_000_000
 

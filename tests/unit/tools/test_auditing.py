@@ -11,9 +11,9 @@ from daybook.journal.data_directory import JOURNAL
 from daybook.tools.history.audit import QUEUES_SHOWN
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.failures import Failure
-from tests.support.auditing import DoorWorld
-from tests.support.breaches import copy_with_another_body, years_ahead
+from tests.support.forging.breaches import copy_with_another_body, years_ahead
 from tests.support.histories import write_history
+from tests.support.worlds.auditing import DoorWorld
 
 
 def ask(*arguments: object) -> Result:

@@ -13,7 +13,7 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
 from daybook.recovery.signing.export_proof import PROOF
 from daybook.recovery.signing.signing_keys import make_pair
-from tests.support.signed import SignedJournal
+from tests.support.forging.signed import SignedJournal
 from tests.unit.history.exports.test_export_keys import run
 from tests.unit.tools.test_exporting import lines_of, verified, write_lines
 

@@ -21,8 +21,8 @@ from daybook.recovery.signing.export_proof import PROOF
 from daybook.recovery.signing.leaves import BODIES, HEADERS, hash_of, leaf_of
 from daybook.recovery.signing.signing_keys import make_pair
 from daybook.tools.journal_cli import cli
-from tests.support.full_disk import no_file_above
-from tests.support.signed import SignedJournal, rewrite
+from tests.support.forging.signed import SignedJournal, rewrite
+from tests.support.stored.full_disk import no_file_above
 from tests.unit.tools.conftest import Pen
 
 

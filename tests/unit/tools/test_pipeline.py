@@ -18,10 +18,10 @@ from daybook.tools.daybook import cli
 from daybook.tools.jobs.output import TABLE_ROWS, Output, write, write_file
 from daybook.tools.pipeline import pipeline_group
 from daybook.tools.terminal.extras import EXTRA
-from tests.support.auditing import OPTIONS, DoorWorld, door_history
-from tests.support.faults import appended, of_kind
+from tests.support.forging.faults import appended, of_kind
 from tests.support.histories import write_history
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
+from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history
 
 SEED = 3
 NOTHING_IN_ENVIRONMENT = {"DAYBOOK_DATA": None, "DAYBOOK_ARCHIVE": None}

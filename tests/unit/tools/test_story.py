@@ -18,7 +18,7 @@ from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.texts import moment
 from daybook.tools.terminal.times import parse_time
-from tests.support.second_format import MAPS, encode, installed
+from tests.support.worlds.second_format import MAPS, encode, installed
 
 LIMITS = {"B": 255, "H": 65_535, "I": 2**32 - 1, "Q": 2**64 - 1, "q": 2**63 - 1}
 

@@ -18,10 +18,10 @@ from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.names.names import host_and_name
 from daybook.engine.refusals import Code
-from tests.support.deaths import other_headers
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.deaths import other_headers
 
 
 @pytest.fixture(params=[World, lambda: PagedWorld(1, 0)], ids=["resident", "paged"])

@@ -11,10 +11,10 @@ from daybook.engine.names.names import qualified
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from tests.support.compiled import replaces_parts
-from tests.support.hosts import HOSTS, OTHER
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.hosts import HOSTS, OTHER
 
 ABC = ("a", "b", "/c")
 

@@ -9,9 +9,9 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import Permissions
-from tests.support.full import BODY, SIZE, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
 from tests.support.world import MANY, World
+from tests.support.worlds.full import BODY, SIZE, limited, paging, reasons_of, sends, try_send
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from daybook.engine.core.residency import (
 )
 from daybook.engine.queues.entry import READY
 from daybook.engine.queues.queue import StoreError
-from tests.support.memory_store import MemoryStore
+from tests.support.models.memory_store import MemoryStore
 from tests.support.paged_world import PagedWorld
 from tests.support.world import World
 

@@ -9,7 +9,7 @@ from daybook.engine.core.unreadable import REST_US
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import ContentError, Loaded, Queue
 from daybook.engine.queues.window import Window
-from tests.support.memory_store import MemoryStore
+from tests.support.models.memory_store import MemoryStore
 from tests.support.world import World
 
 MANY = 1 << 40

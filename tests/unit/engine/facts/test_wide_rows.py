@@ -9,8 +9,8 @@ from daybook.engine.facts import events
 from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.facts.events import ADDRESS, ID_MAX, QUEUE, ROW_STRUCT, SHORT_ID_MAX
 from daybook.engine.facts.rows import pack_wide, unpack_wide
-from tests.support.wide import NEAR, ids_from
 from tests.support.world import World
+from tests.support.worlds.wide import NEAR, ids_from
 
 
 @pytest.mark.parametrize("address", [0, 1, SHORT_ID_MAX, SHORT_ID_MAX + 1, ID_MAX])

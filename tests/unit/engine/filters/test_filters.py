@@ -9,7 +9,7 @@ from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.filters.compiling import FILTER_BYTES_MAX, compile_filter
 from daybook.engine.messages.headers import build
 from daybook.engine.messages.message import Message
-from tests.support.second_format import MAPS, encode, installed
+from tests.support.worlds.second_format import MAPS, encode, installed
 
 
 def message(headers: dict[str, str], flags: int = PERSISTENT, body: bytes = b"abc") -> Message:

@@ -6,9 +6,9 @@ from daybook.engine import commands as c
 from daybook.engine.core import capacity
 from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.refusals import Code, Refusal
-from tests.support.full import BODY, is_blocked, limited, paging, reasons_of, sends, try_send
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.full import BODY, is_blocked, limited, paging, reasons_of, sends, try_send
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from daybook.engine.facts.formats import LINES, Standard
 from daybook.engine.messages import headers
 from daybook.engine.messages.content import CODECS, UnknownFormat, View, codec_of, is_known, view_of
 from daybook.engine.messages.message import Message
-from tests.support.deaths import without_deaths
-from tests.support.second_format import MAPS, encode, installed
 from tests.support.world import World
+from tests.support.worlds.deaths import without_deaths
+from tests.support.worlds.second_format import MAPS, encode, installed
 
 BLOCK = headers.build(
     [

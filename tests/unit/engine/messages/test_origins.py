@@ -15,10 +15,10 @@ from daybook.engine.facts.formats import LINES
 from daybook.engine.messages.headers import build
 from daybook.engine.messages.origins import journaled, shown
 from daybook.engine.state.apply import routed
-from tests.support.deaths import other_headers
 from tests.support.paged_world import PagedWorld
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.deaths import other_headers
 from tests.unit.engine.administration.test_message_moves import act, dead
 
 FORGED = {

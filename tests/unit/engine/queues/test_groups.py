@@ -13,9 +13,9 @@ from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.groups import GroupCount, Groups
 from tests.support.compiled import replaces_parts
 from tests.support.paged_world import PagedWorld
-from tests.support.second_format import MAPS, encode, installed
 from tests.support.topology import create_queue, new_address, new_queue
 from tests.support.world import World
+from tests.support.worlds.second_format import MAPS, encode, installed
 
 WORLDS = [World, lambda: PagedWorld(window=1, lag=2)]
 SEQUENCE = "JMSXGroupSeq"

@@ -9,9 +9,9 @@ from daybook.engine.names import names
 from daybook.engine.refusals import Code
 from daybook.engine.routing.dead_letter_addresses import Resources, origin_filter, queue_name
 from daybook.engine.settings.settings import Settings
-from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.deaths import other_headers
 
 SEGREGATED = {
     "max_delivery_attempts": 1,

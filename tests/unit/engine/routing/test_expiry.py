@@ -5,9 +5,9 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.messages.headers import first
 from daybook.engine.state.timers import PRUNE_MIN
-from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.deaths import other_headers
 
 
 def soon(world: World, seconds: float = 1) -> int:

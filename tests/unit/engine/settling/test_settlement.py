@@ -14,9 +14,9 @@ from daybook.engine.messages.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settling.settlement import CONDITION_LENGTH_MAX
 from daybook.engine.state.digest import entry_hash
-from tests.support.deaths import other_headers
 from tests.support.topology import create_queue
 from tests.support.world import Delivery, World, fold
+from tests.support.worlds.deaths import other_headers
 
 
 def deliver(world: World, count: int, **values: object) -> tuple[int, int, list[Delivery]]:

@@ -10,9 +10,9 @@ from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.limits.pools import REGEXES, Pool
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.state.wildcards import VISITED_SHIFT
-from tests.support.full import SIZE
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.full import SIZE
 
 BODY = b"x" * 100
 

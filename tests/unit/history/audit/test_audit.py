@@ -18,12 +18,12 @@ from daybook.history.moments import last_lsn
 from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import DATA_ID, JOURNAL
 from daybook.journal.disk import RealDisk
-from tests.support.auditing import OPTIONS, door_history, judged
-from tests.support.breaches import BREACHES, Planter, queue_left_out
-from tests.support.faults import PLANTERS, appended, changed, of_kind
-from tests.support.faults import Planter as FaultPlanter
+from tests.support.forging.breaches import BREACHES, Planter, queue_left_out
+from tests.support.forging.faults import PLANTERS, appended, changed, of_kind
+from tests.support.forging.faults import Planter as FaultPlanter
 from tests.support.histories import write_history
 from tests.support.world import Event
+from tests.support.worlds.auditing import OPTIONS, door_history, judged
 
 SECOND = 1_000_000
 MESSAGES = 120

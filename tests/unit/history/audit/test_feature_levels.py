@@ -24,11 +24,11 @@ from daybook.history.audit.rules import RULES
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.levels import LEVEL
-from tests.support.auditing import DoorWorld, judged
-from tests.support.faults import changed, decided_by, of_kind
+from tests.support.forging.faults import changed, decided_by, of_kind
 from tests.support.histories import write_history
 from tests.support.topology import create_queue
 from tests.support.world import Event
+from tests.support.worlds.auditing import DoorWorld, judged
 
 
 def dead_letter() -> DoorWorld:

@@ -9,13 +9,13 @@ from daybook.history.audit import re_execution
 from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from tests.support.auditing import OPTIONS, judged
-from tests.support.forger import BLOCKS, Cell, Forger, cells, stories
-from tests.support.forgeries import measured, recorded, rule_of, why_unseen
+from tests.support.forging.forger import BLOCKS, Cell, Forger, cells, stories
+from tests.support.forging.forgeries import measured, recorded, rule_of, why_unseen
 from tests.support.histories import write_history
+from tests.support.worlds.auditing import OPTIONS, judged
 from tests.unit.history.audit.test_audit import audited
 
-RUN = "run `make audit-mutants`, and see tests/support/unseen.py"
+RUN = "run `make audit-mutants`, and see tests/support/forging/unseen.py"
 STORIES = 50
 EACH = 3
 

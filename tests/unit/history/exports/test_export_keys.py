@@ -14,7 +14,7 @@ from daybook.recovery.signing.signing_keys import load_public, make_pair
 from daybook.recovery.signing.statements import key_id
 from daybook.server.history.notary_messages import Changed, Configure
 from daybook.tools.journal_cli import cli
-from tests.support.signed import SignedJournal
+from tests.support.forging.signed import SignedJournal
 
 KEYS = ("first", "second", "third")
 

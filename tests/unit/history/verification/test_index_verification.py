@@ -26,11 +26,11 @@ from daybook.paging.tables.tables import (
 from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from tests.support.compiled import replaces_parts
-from tests.support.leaving import Leaving
 from tests.support.scenario import play
-from tests.support.stored_rows import flip
+from tests.support.stored.leaving import Leaving
+from tests.support.stored.stored_rows import flip
+from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World
-from tests.support.written_index import DATA_ID
 
 pytestmark = replaces_parts
 """Its clusters are smaller than any of the product."""

@@ -28,9 +28,15 @@ from daybook.recovery.signing.statements import change_message
 from daybook.server.history.notary import Notary
 from daybook.server.history.notary_messages import Answer, Configure, Refused, Sign, Signed
 from daybook.tools.journal_cli import cli
-from tests.support.faults import changed
-from tests.support.full_disk import no_file_above
-from tests.support.signed import SignedJournal, is_signature, rewrite, swap_blocks, with_body
+from tests.support.forging.faults import changed
+from tests.support.forging.signed import (
+    SignedJournal,
+    is_signature,
+    rewrite,
+    swap_blocks,
+    with_body,
+)
+from tests.support.stored.full_disk import no_file_above
 from tests.support.world import Event
 
 

@@ -34,8 +34,8 @@ from daybook.paging.snapshots import snapshots
 from daybook.paging.snapshots.snapshots import Snapshots, known_snapshots
 from daybook.tools.history import verify
 from daybook.tools.journal_cli import cli
-from tests.support.full_disk import no_file_above
 from tests.support.histories import HISTORY_ID, some_history, write_history
+from tests.support.stored.full_disk import no_file_above
 from tests.support.world import World
 
 ENDS = {400, 800, 1200, 1600}

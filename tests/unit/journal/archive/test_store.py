@@ -15,7 +15,7 @@ from daybook.journal.blocks.format import manifest_name
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.errors import ArchiveError, JournalError
 from daybook.journal.segments.segment import segment_names
-from tests.simulation.disk import Faults, FaultyDisk, PowerCut
+from tests.simulation.machine.disk import Faults, FaultyDisk, PowerCut
 from tests.suites.archive_suite import NOW, some_journal
 from tests.suites.broken_files import BrokenFiles, Killed
 

@@ -10,7 +10,7 @@ from daybook.journal.blocks.format import FLAG_NARROW_FIRST, NO_HASH, BlockHeade
 from daybook.journal.blocks.leading_rows import Stored, leading_rows
 from daybook.journal.blocks.rows_frame import PARTED_COUNT_MIN
 from tests.suites.journal_rows import LAYOUT, make_batch, some_contents
-from tests.support.older import as_before
+from tests.support.stored.older import as_before
 
 CODEC = BlockCodec(LAYOUT, bytes(16))
 ALL = tuple(range(len(LAYOUT.stored())))

@@ -14,7 +14,7 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import CHUNK_BYTES, segment_names
 from daybook.journal.segments.stat import stat
 from daybook.journal.segments.verify import verify
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_rows import (
     DATA_ID,
     LAYOUT,

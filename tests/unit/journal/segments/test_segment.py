@@ -13,7 +13,7 @@ from daybook.journal.segments.segment import (
     open_segment,
     segment_names,
 )
-from tests.simulation.disk import FaultyDisk
+from tests.simulation.machine.disk import FaultyDisk
 from tests.suites.journal_rows import append_some, create, make_batch, noise
 
 

@@ -29,8 +29,8 @@ from daybook.paging.tables.tables import (
     open_for_writing,
     page_key,
 )
-from tests.support.blocks import DATA_ID, blocks_of
-from tests.support.stored_rows import flip
+from tests.support.stored.blocks import DATA_ID, blocks_of
+from tests.support.stored.stored_rows import flip
 from tests.support.world import World
 
 Spoil = Callable[[Tables, Transaction], None]

@@ -18,10 +18,10 @@ from daybook.paging.tables.tables import (
     Tables,
     open_for_writing,
 )
-from tests.support.leaving import Leaving
 from tests.support.scenario import play
+from tests.support.stored.leaving import Leaving
+from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World
-from tests.support.written_index import DATA_ID
 
 
 @pytest.fixture

@@ -33,10 +33,10 @@ from daybook.paging.tables.tables import (
     open_for_reading,
     open_for_writing,
 )
-from tests.support.blocks import DATA_ID, blocks_of
 from tests.support.compiled import replaces_parts
+from tests.support.stored.blocks import DATA_ID, blocks_of
+from tests.support.stored.written_index import write_journal
 from tests.support.world import World
-from tests.support.written_index import write_journal
 from tests.unit.paging.fold.test_index import no_file_above
 
 BODY = b"all that there is to say about an order. " * 8

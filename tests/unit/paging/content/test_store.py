@@ -1,6 +1,6 @@
 """The store: windows, views, the map, and what it says of an index or a journal that is damaged.
 
-What it answers is compared with a store in memory in tests/property/test_store.py.
+What it answers is compared with a store in memory in tests/property/paging/test_store.py.
 """
 
 import subprocess
@@ -26,10 +26,10 @@ from daybook.paging.content.store import SUM_PAGES, IndexStore
 from daybook.paging.fold.index import Index
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import PAGES, open_for_reading, open_for_writing, page_key
-from tests.support.memory_store import MemoryStore
-from tests.support.stored_rows import flip
+from tests.support.models.memory_store import MemoryStore
+from tests.support.stored.stored_rows import flip
+from tests.support.stored.written_index import DATA_ID, write_journal, write_tables
 from tests.support.world import World
-from tests.support.written_index import DATA_ID, write_journal, write_tables
 
 ROOT = Path(__file__).parents[4]
 OVERHEAD = 128

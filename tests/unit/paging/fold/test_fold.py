@@ -17,8 +17,8 @@ from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.columns import Columns
 from daybook.paging.tables.loading import load_state
 from daybook.paging.tables.tables import open_for_writing
-from tests.support.blocks import DATA_ID, Chain, blocks_of
-from tests.support.index_state import state_of
+from tests.support.stored.blocks import DATA_ID, Chain, blocks_of
+from tests.support.stored.index_state import state_of
 from tests.support.topology import create_queue
 from tests.support.world import World
 from tests.support.world import fold as fold_events

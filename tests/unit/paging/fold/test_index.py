@@ -27,9 +27,9 @@ from daybook.paging.tables.tables import (
     IndexUnwritable,
     open_for_writing,
 )
-from tests.support.blocks import DATA_ID, Chain, blocks_of
-from tests.support.full_disk import no_file_above
-from tests.support.index_state import state_of
+from tests.support.stored.blocks import DATA_ID, Chain, blocks_of
+from tests.support.stored.full_disk import no_file_above
+from tests.support.stored.index_state import state_of
 from tests.support.topology import create_queue
 from tests.support.world import World, fold
 
@@ -225,7 +225,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from daybook.paging.fold.index import Index
-from tests.support.blocks import DATA_ID
+from tests.support.stored.blocks import DATA_ID
 from tests.unit.paging.fold.test_index import blocks_by, world_of
 index = Index(Path(sys.argv[1]), DATA_ID)
 for block in blocks_by(world_of(3000), 20):

@@ -29,7 +29,7 @@ from daybook.paging.tables.tables import (
     IndexDamaged,
     open_for_reading,
 )
-from tests.support.queued import entries_of
+from tests.support.stored.queued import entries_of
 
 GOLDEN: Final = Path(__file__).parents[3] / "golden"
 EXPECTED: Final = "expected.json"

@@ -33,7 +33,7 @@ from daybook.paging.retention.retention_round import (
     Where,
 )
 from daybook.paging.tables.layout import LAYOUT
-from tests.support.leaving import SEGMENT_BYTES, Leaving
+from tests.support.stored.leaving import SEGMENT_BYTES, Leaving
 from tests.support.world import World
 
 PIECES = [b"one" * 100, b"two" * 100]

@@ -11,7 +11,7 @@ from daybook.engine.facts.events import chunk_lsns
 from daybook.paging.retention.survey import Survey
 from daybook.paging.tables.checked import Transaction
 from tests.support.compiled import replaces_parts
-from tests.support.leaving import Leaving
+from tests.support.stored.leaving import Leaving
 from tests.support.world import World
 
 ANYCAST = "anycast"

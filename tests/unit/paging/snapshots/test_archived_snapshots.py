@@ -35,8 +35,8 @@ from daybook.paging.snapshots.snapshots import restore_nearest
 from daybook.recovery.moments import state_at
 from daybook.recovery.salvage.fork import fork
 from daybook.tools.journal_cli import cli
-from tests.support.archived import archived_history
 from tests.support.histories import HISTORY_ID, some_history
+from tests.support.stored.archived import archived_history
 from tests.support.world import fold as fold_events
 
 EVENTS = some_history(1, 300)

@@ -14,10 +14,10 @@ from daybook.paging.fold.index import Index
 from daybook.paging.retention.retirement import retire
 from daybook.paging.snapshots.base import Base, BaseDamaged, advance, describe, restore
 from daybook.paging.tables.tables import BLOCKS, ID_KEY, IndexDamaged
-from tests.support.leaving import Leaving
-from tests.support.stored_rows import flip
+from tests.support.stored.leaving import Leaving
+from tests.support.stored.stored_rows import flip
+from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World
-from tests.support.written_index import DATA_ID
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from tests.support.compiled import replaces_parts
 from tests.support.histories import write_history
-from tests.support.releases import unpacked
+from tests.support.stored.releases import unpacked
 from tests.support.world import World
 
 pytestmark = replaces_parts

@@ -10,7 +10,7 @@ from daybook.paging.tables.carried_content import SWEEP_KEY, _forget, _sweep, lo
 from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.tables import CARRIED, ID_KEY, META, Tables, open_for_writing
 from tests.support.compiled import replaces_parts
-from tests.support.written_index import DATA_ID
+from tests.support.stored.written_index import DATA_ID
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daybook.paging.tables.checked import Cursor, IndexDamaged, Table, Transaction, packed, unpacked
 from daybook.paging.tables.tables import CARRIED, LARGE, NAMES, Tables, open_for_writing
-from tests.support.stored_rows import flip, flip_key, respell, stored
+from tests.support.stored.stored_rows import flip, flip_key, respell, stored
 
 DATA_ID = b"d" * 16
 KEYS = (b"key.1", b"key.2", b"key.3")

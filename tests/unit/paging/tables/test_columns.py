@@ -12,10 +12,10 @@ from daybook.journal.blocks.block import Block, RawBlock
 from daybook.journal.blocks.format import FLAG_WIDE
 from daybook.journal.errors import Corruption
 from daybook.paging.tables.columns import DETAIL_BYTES, Columns
-from tests.support.blocks import Chain, blocks_of
 from tests.support.scenario import Step, play, steps
-from tests.support.wide import ids_from
+from tests.support.stored.blocks import Chain, blocks_of
 from tests.support.world import World
+from tests.support.worlds.wide import ids_from
 
 
 @given(scenario=steps, cuts=st.lists(st.integers(1, 300), max_size=8))

@@ -15,7 +15,7 @@ from daybook.paging.tables import id_pages
 from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.id_pages import PAGE_KEYS, IdPages, load, page_count
 from daybook.paging.tables.tables import IDS, IDS_KEY, IndexDamaged, Tables, open_for_writing
-from tests.support.blocks import DATA_ID
+from tests.support.stored.blocks import DATA_ID
 from tests.support.topology import new_address
 
 ADDRESS = 7

@@ -14,8 +14,8 @@ from daybook.paging.content.store import IndexStore
 from daybook.paging.fold.index import Index
 from daybook.paging.tables import last_values
 from daybook.paging.tables.tables import LAST_VALUES, NAMES, open_for_reading
-from tests.support.blocks import DATA_ID, blocks_of
 from tests.support.compiled import replaces_parts
+from tests.support.stored.blocks import DATA_ID, blocks_of
 from tests.support.topology import create_queue
 from tests.support.world import World
 

@@ -27,7 +27,7 @@ from daybook.paging.tables.tables import (
     page_key,
     timer_of,
 )
-from tests.support.stored_rows import flip
+from tests.support.stored.stored_rows import flip
 
 Row = tuple[int, int, int, int, int, int, int]
 Model = dict[tuple[int, int], dict[int, Row]]

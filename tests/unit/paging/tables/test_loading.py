@@ -25,9 +25,9 @@ from daybook.paging.tables.tables import (
     open_for_reading,
     open_for_writing,
 )
-from tests.support.blocks import DATA_ID, Chain, blocks_of
-from tests.support.index_state import state_of
-from tests.support.stored_rows import flip_key
+from tests.support.stored.blocks import DATA_ID, Chain, blocks_of
+from tests.support.stored.index_state import state_of
+from tests.support.stored.stored_rows import flip_key
 from tests.support.world import World
 
 

@@ -16,7 +16,7 @@ from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.paging.tables import plain_events
 from daybook.paging.tables.columns import Columns
 from daybook.paging.tables.plain_events import Run, classify, everything, ranks
-from tests.support.blocks import Chain
+from tests.support.stored.blocks import Chain
 from tests.support.world import World
 
 TOPOLOGY = {

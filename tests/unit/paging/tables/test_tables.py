@@ -23,7 +23,7 @@ from daybook.paging.tables.tables import (
     open_for_writing,
     page_key,
 )
-from tests.support.stored_rows import flip
+from tests.support.stored.stored_rows import flip
 
 ROOT = Path(__file__).resolve().parents[4]
 DATA_ID = bytes(range(16))

@@ -7,8 +7,8 @@ from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.facts.values import Value
 from daybook.engine.messages import headers
 from daybook.protocols.stomp import subscription
-from tests.support import second_format as maps
 from tests.support.compiled import replaces_parts
+from tests.support.worlds import second_format as maps
 from tests.unit.protocols.stomp.fakes import FakeMessage, Peer, connected
 
 STORED = b"destination:/queue/orders\ncontent-length:2\nx:y\n"

@@ -27,9 +27,9 @@ from daybook.server.administration import connections, views
 from daybook.server.administration.control import ControlServer
 from daybook.server.administration.views import listing_diverts, listing_groups
 from daybook.server.process.slices import ROW, SLICE, Slices
-from tests.support.second_format import MAPS, encode_typed, installed, pack
 from tests.support.topology import create_queue
 from tests.support.world import World
+from tests.support.worlds.second_format import MAPS, encode_typed, installed, pack
 from tests.unit.server.administration.test_control import FakeHub
 
 MANY = 3 * SLICE + 7

@@ -12,7 +12,7 @@ import pytest
 from daybook.recovery.signing.statements import Statement, read_anchors
 from daybook.server.configuration import anchor_targets
 from daybook.server.configuration.anchor_targets import WAITING_MAX, Place, keep, shown, wrong_with
-from tests.support.full_disk import no_file_above
+from tests.support.stored.full_disk import no_file_above
 
 STATEMENT = Statement("ab" * 16, 7, "cd" * 16, signature="ef")
 

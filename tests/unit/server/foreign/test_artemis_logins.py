@@ -13,7 +13,7 @@ from daybook.server.foreign.importing import foreign_users
 from daybook.server.foreign.logins import USERS_MAX, ForeignUser, users_of
 from daybook.server.foreign.taking_over import load_users
 from daybook.server.users.users import GUEST, Users
-from tests.support.artemis_created import HASHED, create
+from tests.support.brokers.artemis_created import HASHED, create
 
 
 def test_what_artemis_creates_has_few_losses_and_many_needless_things(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from daybook.server.configuration.config import Config, ConfigError, load
 from daybook.server.configuration.config_text import as_toml
 from daybook.server.foreign.broker_xml import read_broker_xml
 from daybook.server.foreign.findings import Findings
-from tests.support.broker_xml import PIECES, document
+from tests.support.brokers.broker_xml import PIECES, document
 
 ATTRIBUTES = {attribute.key for attribute in QUEUE_ATTRIBUTES} | {"address"}
 

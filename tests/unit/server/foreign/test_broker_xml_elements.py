@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.server.configuration.config import Config, ConfigError, load
-from tests.support.broker_xml import document
+from tests.support.brokers.broker_xml import document
 
 
 def listed(text: str) -> list[str]:

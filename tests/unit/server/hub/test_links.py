@@ -12,7 +12,7 @@ from daybook.protocols.port import Caller
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
 from tests.support.links.session import OPEN_US, LinksSession
 from tests.support.links.wire import Cutter, frame
-from tests.support.second_format import installed
+from tests.support.worlds.second_format import installed
 from tests.unit.server.hub.test_hub import Bench, Transport
 
 PIECES = [bytes([number]) * 20_000 for number in range(4)]

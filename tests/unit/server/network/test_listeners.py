@@ -23,7 +23,7 @@ from daybook.server.network.listeners import Acceptor
 from daybook.server.network.onlookers import Onlookers
 from daybook.server.network.peer_socket import Connection
 from daybook.server.process.descriptors import Descriptors
-from tests.support.certificates import Authority
+from tests.support.brokers.certificates import Authority
 
 NO_SIGHT: Any = None
 

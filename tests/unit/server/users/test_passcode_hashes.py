@@ -16,7 +16,7 @@ from daybook.server.users.passcode_hashes import (
     verify,
 )
 from daybook.server.users.users import Users
-from tests.support.artemis_created import HASHED
+from tests.support.brokers.artemis_created import HASHED
 
 NOBODY = hash_of_nobody()
 

@@ -24,7 +24,7 @@ from daybook.server.users import denials as denials_module
 from daybook.server.users import pools as server_pools
 from daybook.server.users.denials import Denials
 from daybook.server.users.pools import POOLS
-from tests.meta import pools_page
+from tests.meta.drawn import pools_page
 from tests.support.world import World
 from tests.unit.engine.queues.test_groups import send
 from tests.unit.server.hub.test_hub import Bench, Client

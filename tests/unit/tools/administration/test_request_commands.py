@@ -9,7 +9,7 @@ from daybook.server.administration.request_rows import Change, Request, Way
 from daybook.tools.administration import request_commands
 from daybook.tools.administration.request_commands import add_commands, help_of
 from daybook.tools.daybook import cli
-from tests.meta import requests_page
+from tests.meta.drawn import requests_page
 
 WAYS = [(row, way) for row in REQUESTS.values() for way in row.ways]
 

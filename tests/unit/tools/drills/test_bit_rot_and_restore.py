@@ -21,8 +21,8 @@ from daybook.tools import daybook, journal_cli
 from daybook.tools.drills import bit_rot, restore
 from daybook.tools.drills.reports.report import Report
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
+from tests.support.brokers.quick_broker import QuickBroker
 from tests.support.histories import some_history, write_history
-from tests.support.quick_broker import QuickBroker
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from daybook.recovery.directory import open_directory
 from daybook.tools.drills.campaigns import derived_files
 from daybook.tools.drills.campaigns.derived_files import HARMS, OF_THE_INDEX, SAID, Wounds
 from daybook.tools.drills.scratch.server import Serving
+from tests.support.brokers.quick_broker import QuickBroker
 from tests.support.histories import some_history, write_history
-from tests.support.quick_broker import QuickBroker
 
 
 @pytest.fixture(scope="module")

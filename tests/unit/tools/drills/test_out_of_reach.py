@@ -28,8 +28,8 @@ from daybook.tools import daybook
 from daybook.tools.drills import bit_rot, restore
 from daybook.tools.drills.scratch import server
 from daybook.tools.drills.scratch.server import Serving, drilled, make_key
+from tests.support.brokers.quick_broker import QuickBroker
 from tests.support.histories import some_history, write_history
-from tests.support.quick_broker import QuickBroker
 
 OPERATOR = "operator"
 PLACES = (f"/{OPERATOR}/file", f"https://{OPERATOR}/", f"file:/{OPERATOR}/file", f"{OPERATOR}:1")

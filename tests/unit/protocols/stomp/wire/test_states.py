@@ -5,7 +5,7 @@ import pytest
 from daybook.engine.commands import CloseConnection
 from daybook.protocols.stomp.actions import ACTIONS
 from daybook.protocols.stomp.wire import states
-from tests.meta import states_page
+from tests.meta.drawn import states_page
 from tests.unit.protocols.stomp.fakes import Peer, connected
 
 COMMANDS = states.CLIENT_COMMANDS + states.SERVER_COMMANDS

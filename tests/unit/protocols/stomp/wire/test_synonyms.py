@@ -11,7 +11,7 @@ from daybook.engine.messages.headers import _STANDARD
 from daybook.engine.queues.groups import SEQUENCES
 from daybook.protocols.stomp.wire import synonyms
 from daybook.protocols.stomp.wire.synonyms import Rule, Synonyms
-from tests.meta import synonyms_page
+from tests.meta.drawn import synonyms_page
 from tests.unit.protocols.stomp.exchange import Exchange
 from tests.unit.protocols.stomp.fakes import connected
 

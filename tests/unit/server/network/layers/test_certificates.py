@@ -11,7 +11,7 @@ from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.config import load
 from daybook.server.network.layers import certificates
 from daybook.server.network.layers.certificates import Identity, TlsError, validity
-from tests.support.certificates import Authority
+from tests.support.brokers.certificates import Authority
 
 
 @pytest.fixture

@@ -1,0 +1,3 @@
+"""The journal keeps its history: earlier moments, replay, forks, retention, signatures, and data
+directories of other releases.
+"""

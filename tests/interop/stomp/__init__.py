@@ -1,0 +1,3 @@
+"""STOMP as its clients see it: libraries in all versions, WebSocket, browsers, large and odd
+frames, and headers.
+"""

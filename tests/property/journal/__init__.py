@@ -1,0 +1,3 @@
+"""Laws of bytes on disk: every write is read back, everything that was reported durable is there
+after any power cut, and any flipped bit is found.
+"""

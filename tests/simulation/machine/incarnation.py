@@ -1,0 +1,160 @@
+"""One life of the simulated broker: from recovery to the crash or stop that ends it.
+
+It is what `server.service` is for the real one, with the simulator in the place of the event loop:
+the same hub, sessions, engine, recovery and journal, wired to simulated transports and disk.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from daybook.engine.broker import Broker
+from daybook.engine.commands import ChangeSettings
+from daybook.engine.core.core import Options
+from daybook.journal.blocks.batch import BatchLike
+from daybook.journal.disk import Disk
+from daybook.journal.journal import Journal
+from daybook.paging.content.content import ContentReader
+from daybook.paging.tables.layout import LAYOUT
+from daybook.protocols.port import Caller
+from daybook.protocols.stomp import Session
+from daybook.protocols.stomp.wire.options import StompOptions
+from daybook.recovery.directory import Recovered
+from daybook.recovery.starting import start_after
+from daybook.server.hub.hub import Hub
+from daybook.server.hub.peer import Peer
+from daybook.server.hub.ports import HubOptions
+from daybook.server.users.logins import LoginRequest
+from tests.simulation.judges.violation import Violation
+from tests.simulation.machine.network import Link
+from tests.simulation.machine.writer import SteppedWriter
+
+DEAD_LETTER_QUEUE = "dead"
+MAX_ATTEMPTS = 4
+SETTINGS: dict[str, dict[str, str | int | bool | float]] = {
+    "#": {"max-delivery-attempts": -1},
+    "orders.#": {
+        "max-delivery-attempts": MAX_ATTEMPTS,
+        "dead-letter-address": DEAD_LETTER_QUEUE,
+        "expiry-address": "expired",
+    },
+}
+
+WriterFactory = Callable[[Journal, Callable[[BatchLike], None]], SteppedWriter]
+
+
+class Incarnation:
+    """Broker, hub and writer of one life, and what waits to be called."""
+
+    def __init__(
+        self,
+        recovered: Recovered,
+        clock: Callable[[], int],
+        *,
+        options: Options,
+        hub_options: HubOptions,
+        stomp: StompOptions,
+        disk: Disk,
+        settings: dict[str, dict[str, str | int | bool | float]],
+        journal_non_persistent: str,
+        make_writer: WriterFactory,
+        note_live: Callable[[Broker], None],
+    ) -> None:
+        self.clock = clock
+        self.stomp = stomp
+        self.turn_due = False
+        self.logins: list[Callable[[str | None, str], None]] = []
+        self.stopped = False
+        self._answers = 0
+        self._asked = 0
+        self.broker = Broker(recovered.state, recovered.journal.next_lsn, options)
+        self.writer = make_writer(recovered.journal, lambda _: note_live(self.broker))
+        self.hub = Hub(
+            self.broker,
+            self.writer,
+            hub_options,
+            clock=clock,
+            schedule=self._schedule,
+            authenticate=self._authenticate,
+            admit=lambda request: "",
+        )
+        self.writer.on_durable = self.hub.durable
+        self.writer.on_failure = self.hub.failed
+        self.hub.chunks = ContentReader(disk, LAYOUT)
+        self.ask(start_after(recovered, disk, "sim", options.lsns_reserved))
+        self.ask(ChangeSettings(settings, journal_non_persistent))
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether what start-up decided is durable, so that clients may come."""
+        return self._answers == self._asked
+
+    def ask(self, command: Any) -> None:
+        """A command of the configuration, which must not be refused."""
+        self._asked += 1
+        self.hub.request(command, self._answered)
+
+    def lift_limits(self, settings: dict[str, dict[str, str | int | bool | float]]) -> None:
+        """Put settings in force, and no limits of the broker."""
+        self.broker.configure(replace(self.broker.options, global_max_messages=0))
+        self.ask(ChangeSettings(settings, self.broker.state.journal_non_persistent))
+
+    def _answered(self, answer: Any) -> None:
+        if not isinstance(answer, int):
+            raise Violation("protocol", f"the configuration was refused: {answer}")
+        self._answers += 1
+
+    def _schedule(self) -> None:
+        self.turn_due = True
+
+    def _authenticate(
+        self, request: LoginRequest, answer: Callable[[str | None, str], None]
+    ) -> None:
+        assert request.login == "guest"
+        self.logins.append(answer)
+
+    def accept(self, link: Link) -> None:
+        """A client connects."""
+        caller = Caller(str(link.serial))
+        session = Session(self.broker, self.stomp, caller, "sim")
+        link.hub = self.hub
+        link.clock = self.clock
+        link.peer = Peer(session, link, caller, "sim", self.stomp.room)
+        self.hub.opened(link.peer)
+
+    def turn(self) -> None:
+        """A turn of the hub."""
+        self.turn_due = False
+        self.hub.turn()
+
+    def hear_news(self) -> None:
+        """The hub hears the next thing of the writer."""
+        what, value = self.writer.news.popleft()
+        if what == "durable":
+            assert isinstance(value, int)
+            self.hub.durable(value)
+        elif what == "failed":
+            assert isinstance(value, Exception)
+            self.hub.failed(value)
+        else:
+            self.hub.disk_full("the broker's disk is full" if what == "full" else "")
+
+    def stop(self) -> None:
+        """Begin a clean stop."""
+
+        def stopped(_: Any) -> None:
+            self.stopped = True
+
+        self.hub.stop(stopped)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way between engine and disk."""
+        return not (
+            self.writer.has_work
+            or self.writer.news
+            or self.turn_due
+            or self.logins
+            or self.broker.pending.rows
+        )

@@ -1,0 +1,3 @@
+"""Journals, indexes and archives on disk: these modules make them without a broker, and read them
+back without the broker's checks.
+"""
