@@ -96,15 +96,24 @@ class Certificate(NamedTuple):
 class Caller:
     """The peer of a connection, as the layers below its session know it.
 
-    `name` is its address and port. What its layers learn is known before the first byte comes to
-    the session: whether they encrypt, the `certificate` that it has shown, None for none, and the
-    data that bind a login to this one connection (RFC 5929), by type.
+    `name` is its address and port, `is_loopback` says that it is on this machine. What its layers
+    learn is known before the first byte comes to the session: whether they encrypt, the
+    `certificate` that it has shown, None for none, and the data that bind a login to this one
+    connection (RFC 5929), by type. `offers` returns the mechanisms of SASL that a caller may use.
     """
 
-    __slots__ = ("bindings", "certificate", "is_encrypted", "name")
+    __slots__ = ("bindings", "certificate", "is_encrypted", "is_loopback", "name", "offers")
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        offers: Callable[["Caller"], Sequence[str]] = lambda _: (),
+        *,
+        is_loopback: bool = False,
+    ) -> None:
         self.name: Final = name
+        self.offers: Final = offers
+        self.is_loopback: Final = is_loopback
         self.is_encrypted = False
         self.certificate: Certificate | None = None
         self.bindings: dict[str, bytes] = {}
@@ -114,6 +123,11 @@ class Caller:
         """The login that its certificate gives, "" for none."""
         return self.certificate.login if self.certificate is not None else ""
 
+    @property
+    def mechanisms(self) -> Sequence[str]:
+        """The mechanisms of SASL that it may use now, the best one first."""
+        return self.offers(self)
+
 
 class Login(NamedTuple):
     """A login to be checked; with `by_certificate` the certificate of the peer proves it, and the
@@ -122,6 +136,29 @@ class Login(NamedTuple):
     login: str
     passcode: str
     by_certificate: bool = False
+
+
+class SaslTaker(Protocol):
+    """Where a session wants the answers to the steps of a login by SASL."""
+
+    def challenge(self, challenge: bytes, now: int) -> None:
+        """Send the peer a challenge, perhaps an empty one; its answer is the next step."""
+        ...
+
+    def prove(self, proof: bytes) -> None:
+        """Keep what proves to the peer who the server is: it belongs to the outcome, and
+        `authenticated` follows."""
+        ...
+
+
+class SaslStep(NamedTuple):
+    """A step of a login by SASL: the `mechanism` that the peer has chosen, and its response, None
+    for none; after a challenge the answer to it. Only the server reads it.
+    """
+
+    mechanism: str
+    response: bytes | None
+    taker: SaslTaker
 
 
 # ---- what sessions offer the server
@@ -216,11 +253,12 @@ class MessagingSession(Session, Protocol):
       their turns between two of them. A session asks for no more than the windows of its peer
       allow;
     - lets so much less be delivered to the connection as `unsent_bytes` says;
-    - answers a `login_request` with `authenticated`, which only says who the peer is;
+    - answers a `login_request` with `authenticated`, which only says who the peer is; a step of
+      SASL perhaps with a challenge instead, before or after the call returns;
     - answers a `host_request`, the virtual host that the peer asks for, with `admitted`; the
       session then opens the connection in the engine, as soon as the peer has said all that
       belongs to it, and from then on `connection` is the engine's id of it. A session whose peer
-      takes too long for that ends itself;
+      takes too long for that, or for its login, ends itself;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - calls `resume_sender` when it is the turn of a sender whose command was BLOCKED
       (`engine.limits.waiting_senders`), and reads no more from the peer while `is_blocked` is set,
@@ -235,7 +273,6 @@ class MessagingSession(Session, Protocol):
     pulls: list[Pull]
     gate: int
     connection: int
-    login_request: Login | None
     host_request: str | None
     refusal: tuple[int, str, str, str] | None
     is_blocked: bool
@@ -243,6 +280,11 @@ class MessagingSession(Session, Protocol):
     is_withheld: bool
     urgent: bytes
     has_stalled: bool
+
+    @property
+    def login_request(self) -> Login | SaslStep | None:
+        """The login, or the step of one, that waits for its answer."""
+        ...
 
     @property
     def held_bytes(self) -> int:

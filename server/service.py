@@ -67,6 +67,7 @@ from daybook.server.process.pulse import Pulse
 from daybook.server.process.service_manager import READY, STOPPING, Notifier
 from daybook.server.process.supervision import Supervisor
 from daybook.server.rights import Rights
+from daybook.server.users.sasl import Mechanisms
 from daybook.server.users.users import Users
 from daybook.server.users.users_file import User, UsersError
 from daybook.version import VERSION
@@ -185,6 +186,7 @@ class Service:
             schedule=self._schedule_turn,
             authenticate=self.checks.logins.begin,
             admit=self.checks.logins.admit,
+            mechanisms=Mechanisms(self.users),
         )
         self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
         self.hub.on_notice = log.warning

@@ -12,6 +12,8 @@ calls everything from one thread.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Command, RetryHeld, Room, Stop, Withhold
 from daybook.engine.consumers import transactions
@@ -19,7 +21,7 @@ from daybook.engine.facts.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.protocols.port import Body, Pull
+from daybook.protocols.port import Body, Login, Pull, SaslStep
 from daybook.server.administration.views import counting
 from daybook.server.hub.blocked import BlockedSenders
 from daybook.server.hub.deadlines import Deadlines
@@ -34,12 +36,13 @@ from daybook.server.hub.unindexed import Unindexed
 from daybook.server.process.slices import at_once
 from daybook.server.users.login_refusals import Refusals
 from daybook.server.users.logins import HostRequest, LoginRequest
+from daybook.server.users.sasl import Mechanisms
 
 
 class Hub:
     """All connections of a broker. `schedule` must call `turn` soon; `authenticate` must answer a
     LoginRequest by calling what it is given with (user or None, text); `admit` returns why a user
-    may not use a virtual host, "" if it may."""
+    may not use a virtual host, "" if it may; `mechanisms` are those of logins by SASL."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Hub:
         schedule: Callable[[], None],
         authenticate: Callable[[LoginRequest, Callable[[str | None, str], None]], None],
         admit: Callable[[HostRequest], str],
+        mechanisms: Mechanisms,
     ) -> None:
         self.broker: Final = broker
         self.writer: Final = writer
@@ -68,6 +72,7 @@ class Hub:
         self._schedule: Final = schedule
         self._authenticate: Final = authenticate
         self._admit: Final = admit
+        self.mechanisms: Final = mechanisms
         self._scheduled = False
         self._active: dict[Peer, None] = {}
         self._released: dict[Peer, None] = {}
@@ -460,7 +465,9 @@ class Hub:
         if session.login_request is not None:
             self._begin_login(peer)
         if session.refusal is not None:
-            refusal, session.refusal = session.refusal, None
+            (reason, protocol, login, text), session.refusal = session.refusal, None
+            login = peer.sasl.login if peer.sasl is not None else login
+            refusal = reason, protocol, login, text
             self.refusals.note(refusal, peer=peer.name, address=peer.address, now=self._clock())
         if session.next_deadline != peer.deadline and not session.closing:
             self._deadlines.set(peer, session.next_deadline)
@@ -469,33 +476,52 @@ class Hub:
     def _begin_login(self, peer: Peer) -> None:
         asked = peer.session.login_request
         assert asked is not None
+        request = None if peer.login_begun else self._login_of(peer, asked)
+        if request is None:
+            return
 
         def answer(user: str | None, text: str) -> None:
             if peer.closed or self.stopping or self.failure is not None:
                 return
             self.turns.allow_input()
             peer.user = user or ""
+            if user is not None and request.proof is not None and isinstance(asked, SaslStep):
+                asked.taker.prove(request.proof.answer)
             peer.session.authenticated(user, text, self._clock())
             self._after(peer)
+            peer.sasl = None
             if peer.is_held:
                 peer.is_held = False
                 if peer not in self._paused and not peer.session.is_blocked:
                     peer.transport.resume_reading()
             self._see_to_input(peer)
 
-        if not peer.login_begun:
-            peer.login_begun = True
-            request = LoginRequest(
-                asked.login, asked.passcode, peer.is_loopback, peer.name, peer.address,
-                lambda: not peer.closed and not peer.session.closing,
-                peer.caller.certified if asked.by_certificate else "",
-            )  # fmt: skip
-            self._authenticate(request, answer)
-            if peer.session.login_request is not None:
-                # Its further input stays in the kernel meanwhile.
-                peer.is_held = True
-                peer.transport.pause_reading()
-                peer.transport.notice_end()
+        peer.login_begun = True
+        self._authenticate(request, answer)
+        if peer.session.login_request is not None:
+            # Its further input stays in the kernel meanwhile.
+            peer.is_held = True
+            peer.transport.pause_reading()
+            peer.transport.notice_end()
+
+    def _login_of(self, peer: Peer, asked: Login | SaslStep) -> LoginRequest | None:
+        """Return the login to be checked, None if the peer got a challenge instead."""
+        caller = peer.caller
+        request = LoginRequest(
+            "", "", caller.is_loopback, peer.name, peer.address,
+            lambda: not peer.closed and not peer.session.closing,
+        )  # fmt: skip
+        if isinstance(asked, Login):
+            proven = caller.certified if asked.by_certificate else ""
+            return replace(request, login=asked.login, passcode=asked.passcode, proven=proven)
+        if peer.sasl is None:
+            peer.sasl = self.mechanisms.begin(caller)
+        said = peer.sasl.take(asked, request)
+        if isinstance(said, LoginRequest):
+            return said
+        asked.taker.challenge(said, self._clock())
+        self._after(peer)
+        return None
 
     def _flush(self, peer: Peer) -> None:
         session = peer.session

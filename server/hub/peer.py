@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from daybook.protocols.port import Body, Caller, MessagingSession, Pull
 from daybook.server.hub.outbox import Generation
 from daybook.server.hub.turn_lengths import Usage
+from daybook.server.users.sasl import SaslLogin
 
 WRITE_HIGH_BYTES: Final = 256 * 1024
 """A transport with more bytes than this in its buffer is full; it reports when it has drained."""
@@ -82,8 +83,9 @@ class Peer:
     `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
     may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
     last written. `pulls` are pieces of bodies that the session asked for. `is_held` is set while
-    nothing is read because the login is being checked. `user` is who logged in, "" for nobody yet;
-    the connection may be opened later.
+    nothing is read because the login is being checked. `sasl` is a login by SASL as long as it has
+    no outcome: between two of its steps the peer is a stranger. `user` is who logged in, "" for
+    nobody yet; the connection may be opened later.
     """
 
     __slots__ = (
@@ -104,7 +106,6 @@ class Peer:
         "held_bytes",
         "is_cut",
         "is_held",
-        "is_loopback",
         "is_tuned",
         "layer_bytes",
         "login_begun",
@@ -114,6 +115,7 @@ class Peer:
         "pulls",
         "released",
         "room",
+        "sasl",
         "session",
         "transport",
         "usage",
@@ -135,7 +137,6 @@ class Peer:
         self.name = caller.name
         self.acceptor = acceptor
         self.address = caller.name.rpartition(":")[0]
-        self.is_loopback = False
         # Whether its room depends on how many connections there are.
         self.is_tuned = False
         self.connection = 0
@@ -147,6 +148,7 @@ class Peer:
         self.closing = False
         self.closed = False
         self.login_begun = False
+        self.sasl: SaslLogin | None = None
         self.deadline = 0
         self.body_bytes = 0
         self.held_bytes = 0

@@ -106,10 +106,9 @@ class MessagingEntrance:
 
     def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
-        caller = Caller(name)
+        caller = Caller(name, self._hub.mechanisms.offered, is_loopback=is_loopback)
         session = self._protocol.session(self._hub.broker, caller, self._server_name)
         peer = Peer(session, transport, caller, self._acceptor, self.room)
-        peer.is_loopback = is_loopback
         peer.is_tuned = self._tunes_room
         return peer
 

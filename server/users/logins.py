@@ -1,12 +1,13 @@
 """Logins: accepted at once, queued for hashing the passcode, or refused.
 
 Data flow: a login whose passcode was accepted before, or that needs none, is answered within the
-call. Any other login waits for one of two hashing threads, in a queue for each peer address; the
-queues are served in turn. Invariants: a login without a hash never waits for one with a hash;
-nothing is hashed for a peer that has disconnected; the queues are bounded, in total and for each
-address; equal logins are hashed once.
+call, and so is the proof of SCRAM, which is cheap to check. Any other login waits for one of two
+hashing threads, in a queue for each peer address; the queues are served in turn. Invariants: a
+login without a hash never waits for one with a hash; nothing is hashed for a peer that has
+disconnected; the queues are bounded, in total and for each address; equal logins are hashed once.
 
-After a few failures an address waits before its next hash, each time longer, up to `DELAY_MAX_US`.
+After a few failures an address waits before its next hash or proof, each time longer, up to
+`DELAY_MAX_US`.
 Several clients may share an address, so this does not lock users out: a client that logged in
 before is still accepted at once, and the delay ends when the failures end. A failure is logged with
 the address in a form that a program (fail2ban) can match, and the peer gets the actual reason, not
@@ -26,6 +27,7 @@ import msgspec
 from daybook.server.process.logs import logger
 from daybook.server.process.tally import Tally
 from daybook.server.users.passcode_hashes import CannotCheck
+from daybook.server.users.scram import Proof
 from daybook.server.users.users import GUEST, Users
 
 HASHERS: Final = 2
@@ -62,7 +64,8 @@ class LoginRequest(msgspec.Struct, frozen=True):
     """A login of a peer and its address; `is_wanted` returns whether the peer still waits.
 
     `proven` is the name of a user that was proven otherwise, as by a certificate; login and
-    passcode then do not matter.
+    passcode then do not matter. With a `proof` the passcode does not. `fault` is the reason why
+    a login is refused in any case.
     """
 
     login: str
@@ -72,6 +75,8 @@ class LoginRequest(msgspec.Struct, frozen=True):
     address: str = ""
     is_wanted: Callable[[], bool] = _always
     proven: str = ""
+    proof: Proof | None = None
+    fault: str = ""
 
 
 class HostRequest(msgspec.Struct, frozen=True):
@@ -103,13 +108,15 @@ class Loop(Protocol):
 
 
 class _Waiting:
-    """A login and passcode that wait to be hashed, and all peers that wait for the result."""
+    """A login with a passcode that waits to be hashed, or with a proof that waits for the end of a
+    delay, and all peers that wait for the result."""
 
-    __slots__ = ("asked", "login", "passcode")
+    __slots__ = ("asked", "login", "passcode", "proof")
 
-    def __init__(self, login: str, passcode: str) -> None:
+    def __init__(self, login: str, passcode: str, proof: Proof | None) -> None:
         self.login: Final = login
         self.passcode: Final = passcode
+        self.proof: Final = proof
         self.asked: list[tuple[LoginRequest, Answer]] = []
 
     def keep_wanted(self) -> int:
@@ -167,8 +174,14 @@ class Logins:
     def begin(self, request: LoginRequest, answer: Answer) -> None:
         """Answer a login, at once or when its passcode has been hashed."""
         login, passcode = request.login, request.passcode
+        if request.fault:
+            self._refuse(request, answer, request.fault)
+            return
         if request.proven:
             self._begin_proven(request, answer)
+            return
+        if request.proof is not None:
+            self._begin_proof(request, request.proof, answer)
             return
         if not login and not passcode:
             login = passcode = GUEST
@@ -179,15 +192,20 @@ class Logins:
         if not users.can_be_right(login):
             self._refuse(request, answer, users.why_not(request.login, request.is_loopback))
             return
+        self._wait(request, answer, _Waiting(login, passcode, None), users.digest(passcode))
+
+    def _wait(self, request: LoginRequest, answer: Answer, new: _Waiting, secret: bytes) -> None:
+        """Put a login into the queue of its address; `secret` is what it has in common with equal
+        ones."""
         if not self._has_room(request.address):
             self.turned_away += 1
             answer(None, BUSY)
             return
-        key = (login, users.digest(passcode))
+        key = (new.login, secret)
         waiting = self._hashing.get((request.address, *key))
         if waiting is None:
             queue = self._queues.setdefault(request.address, OrderedDict())
-            waiting = queue.setdefault(key, _Waiting(login, passcode))
+            waiting = queue.setdefault(key, new)
         waiting.asked.append((request, answer))
         self._waiting[request.address] = self._waiting.get(request.address, 0) + 1
         self._total += 1
@@ -229,6 +247,16 @@ class Logins:
             self._refuse(request, answer, why)
         else:
             answer(request.proven, "")
+
+    def _begin_proof(self, request: LoginRequest, proof: Proof, answer: Answer) -> None:
+        """Check a proof at once; after failures of its address not before a delay is over."""
+        now = self._clock()
+        waiting = _Waiting(proof.login, "", proof)
+        if self._time_of(request.address, now) > now:
+            self._wait(request, answer, waiting, proof.answer)
+        else:
+            waiting.asked.append((request, answer))
+            self._conclude(request.address, waiting, proof.check())
 
     def tick(self) -> None:
         """Log the number of further failed logins of the last minute."""
@@ -322,6 +350,10 @@ class Logins:
         self._count_off(address, waiting.keep_wanted())
         if not waiting.asked:
             return
+        if waiting.proof is not None:
+            self._count_off(address, len(waiting.asked))
+            self._conclude(address, waiting, waiting.proof.check())
+            return
         place = (address, *key)
         self._hashing[place] = waiting
         work = self._executor.submit(self._users.verify, waiting.login, waiting.passcode)
@@ -339,10 +371,18 @@ class Logins:
         error = result.exception()
         if error is not None and not isinstance(error, CannotCheck):
             raise error
-        is_right = error is None and result.result()
+        if error is not None:
+            for _, answer in waiting.asked:
+                answer(None, f"the passcode could not be checked ({error}); try again later")
+        else:
+            self._conclude(address, waiting, result.result())
+        self._pump()
+
+    def _conclude(self, address: str, waiting: _Waiting, is_right: bool) -> None:
+        """Answer all peers that wait for a result."""
         if is_right:
             self._note_success(address)
-        elif error is None:
+        else:
             self._note_failure(address)
         disabled = self._users.is_disabled(waiting.login)
         for request, answer in waiting.asked:
@@ -350,12 +390,9 @@ class Logins:
                 self._tell(request, answer, f"the user '{waiting.login}' is disabled; {ENABLE}")
             elif is_right:
                 answer(waiting.login, "")
-            elif error is not None:
-                answer(None, f"the passcode could not be checked ({error}); try again later")
             else:
                 why = self._users.why_not(request.login, request.is_loopback)
                 self._tell(request, answer, why)
-        self._pump()
 
     # ---- failures
 
@@ -365,7 +402,11 @@ class Logins:
 
     def _tell(self, request: LoginRequest, answer: Answer, why: str) -> None:
         """Refuse a login, and log it with address and reason."""
-        self._note_refused(request, why)
+        known = request.proof is not None and self._users.has(request.login)
+        # Only the log may say so: to the peer a user without a verifier is like none.
+        lacks = known and not self._users.has_verifier(request.login)
+        advice = {"lacks": "a verifier for SCRAM; `daybook user passwd` makes one"} if lacks else {}
+        self._note_refused(request, why, **advice)
         answer(None, why)
 
     def _note_refused(self, request: LoginRequest, why: str, **logged: str) -> None:

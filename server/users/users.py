@@ -21,13 +21,15 @@ from typing import Final
 import msgspec
 
 from daybook.engine.names.names import UNKNOWN_HOST, wrong_with_host
-from daybook.server.users import passcode_hashes
+from daybook.server.users import passcode_hashes, scram
 from daybook.server.users.passcode_hashes import bytes_of
+from daybook.server.users.scram import Verifier
 from daybook.server.users.users_file import (
     ROLES_MAX,
     TOKEN_HASH_LENGTH,
     User,
     UsersError,
+    UsersFile,
     read_users,
     replace_users,
     wrong_with_name,
@@ -48,15 +50,18 @@ _NO_TOKEN: Final = "-" * TOKEN_HASH_LENGTH
 class Users:
     """The current users, read from a file. `verify` may run in any thread; changes only in one.
 
-    `allow_guest` allows the guest from this machine even if there is a users file.
+    `allow_guest` allows the guest from this machine even if there is a users file. `has_verifiers`
+    says whether any user can log in by SCRAM.
     """
 
     def __init__(self, path: Path | str) -> None:
         """Without any user; see `load`."""
         self.path = Path(os.path.realpath(path))
         self.allow_guest = False
+        self.has_verifiers = False
         self._has_file = False
         self._users: dict[str, User] = {}
+        self._secret = b""
         self._key = secrets.token_bytes(32)
         self._verified: dict[str, tuple[str, bytes]] = {}
         self._nobody = passcode_hashes.hash_of_nobody()
@@ -73,20 +78,38 @@ class Users:
 
         A file that was there and is gone is an error: without one, guests are let in.
         """
-        users = read_users(self.path)
-        if users is None and self._has_file:
+        content = read_users(self.path)
+        if content is None and self._has_file:
             raise UsersError(
                 f"{self.path}: the users file is gone; put it back, or restart the broker to run"
                 " without users"
             )
-        self._has_file = users is not None
-        self._users = users or {}
+        self._has_file = content is not None
+        self._take(content or UsersFile())
         # A login that was accepted with a hash that is still valid need not be hashed again.
         self._verified = {
             login: verified
             for login, verified in self._verified.items()
             if self._hash(login) == verified[0]
         }
+
+    def _take(self, content: UsersFile) -> None:
+        """Have the users of a file. Without verifiers there is no secret to be had from it."""
+        self._users = content.users
+        self._secret = content.secret or self._key
+        self.has_verifiers = any(user.scram for user in content.users.values())
+
+    def verifier(self, login: str) -> Verifier:
+        """Return the verifier of a user, a made-up one if there is no such user or it has none."""
+        user = self._users.get(login)
+        # Made in any case: how long this takes must not tell whether there is a user.
+        made_up = scram.made_up(login, self._secret)
+        return scram.parse(user.scram if user is not None else "") or made_up
+
+    def has_verifier(self, login: str) -> bool:
+        """Return whether there is such a user and it can log in by SCRAM."""
+        user = self._users.get(login)
+        return user is not None and bool(user.scram)
 
     def _hash(self, login: str) -> str:
         """Return the hash of the passcode of a user, empty if there is none."""
@@ -162,13 +185,14 @@ class Users:
         _check_name("login", login)
         for role in roles:
             _check_name("role", role)
-        hashed = hash_of(passcode) if passcode is not None else ""
+        hashed, verifier = _secrets_of(login, passcode) if passcode is not None else ("", "")
         with self._changing() as users:
             if login in users:
                 raise UsersError(f"the user {login!r} exists already in {self.path}")
             users[login] = User(
-                hashed, tuple(dict.fromkeys(roles)), hosts=_checked_hosts(login, hosts)
-            )
+                hashed, tuple(dict.fromkeys(roles)), hosts=_checked_hosts(login, hosts),
+                scram=verifier,
+            )  # fmt: skip
 
     def take_over(self, others: Mapping[str, User]) -> list[str]:
         """Add users of another broker and write the file; return the logins of those that were
@@ -190,9 +214,9 @@ class Users:
 
     def change_passcode(self, login: str, passcode: str) -> None:
         """Give a user another passcode. Slow by design. Raises UsersError."""
-        hashed = hash_of(passcode)
+        hashed, verifier = _secrets_of(login, passcode)
         with self._changing_one(login) as (users, user):
-            users[login] = msgspec.structs.replace(user, hash=hashed)
+            users[login] = msgspec.structs.replace(user, hash=hashed, scram=verifier)
 
     def set_disabled(self, login: str, disabled: bool) -> None:
         """Disable a user, which then cannot log in by any means, or enable it again."""
@@ -321,6 +345,7 @@ class Users:
             for login, user in before.items()
             if login not in self._users
             or self._hash(login) != user.hash
+            or self._users[login].scram != user.scram
             or (self.is_disabled(login) and not user.disabled)
             or _has_lost_hosts(user, self._users[login])
         }
@@ -355,12 +380,12 @@ class Users:
             raise UsersError(f"{self.path}: cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            users = read_users(self.path) or {}
-            yield users
-            replace_users(self.path, folder, users)
+            content = read_users(self.path) or UsersFile()
+            yield content.users
+            replace_users(self.path, folder, content)
         finally:
             os.close(folder)
-        self._users = users
+        self._take(content)
         self._has_file = True
 
     @contextmanager
@@ -383,6 +408,14 @@ def hash_of(passcode: str) -> str:
             " give one without"
         )
     return passcode_hashes.hash_of(passcode)
+
+
+def _secrets_of(login: str, passcode: str) -> tuple[str, str]:
+    """Return hash and verifier of a new passcode, no verifier if SCRAM cannot be used with it.
+    Raises UsersError."""
+    hashed = hash_of(passcode)
+    verifier = scram.verifier_of(login, passcode)
+    return hashed, verifier.text if verifier is not None else ""
 
 
 def _check_name(what: str, name: str) -> None:

@@ -1,13 +1,13 @@
 """The users file: a record for each user, read and replaced as a whole.
 
-A user without roles is a line `login = "HASH"`; any other is a line with a table: `login = { hash =
-"HASH", roles = ["ROLE"], disabled = true, token = "HASH", hosts = ["HOST"] }`. Must never know a
-passcode or a token.
+A user with nothing but a hash is a line `login = "HASH"`; any other is a line with a table: `login
+= { hash = "HASH", roles = ["ROLE"], disabled = true, token = "HASH", hosts = ["HOST"], scram =
+"VERIFIER" }`. A file with verifiers also has the secret of those that are made up
+(`server.users.scram.made_up`). Must never know a passcode or a token.
 """
 
 import os
 import secrets
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from daybook.engine.settings.permissions import ANYONE, USER
 from daybook.errors import DaybookError
 from daybook.server.config_keys.option import unknown
 from daybook.server.config_keys.toml_source import TomlError, TomlMissing, TomlSource, read_toml
+from daybook.server.users import scram
 from daybook.server.users.passcode_hashes import is_damaged
 
 ROLES_MAX: Final = 100
@@ -28,8 +29,8 @@ _HEADER: Final = """\
 # The users of this broker with hashes of their passcodes, written by `daybook user`.
 # The broker reads it at its start and on SIGHUP.
 
-[users]
 """
+_KEY: Final = "scram-secret"
 
 
 class UsersError(DaybookError):
@@ -40,14 +41,15 @@ class UsersError(DaybookError):
 
 class User(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A user: the hash of its passcode, empty for none; its roles; whether it is disabled; the hash
-    of its token for administration over the network, empty for none; and the virtual hosts that it
-    may use, none for all."""
+    of its token for administration over the network, empty for none; the virtual hosts that it may
+    use, none for all; and the verifier of its passcode for SCRAM, empty for none."""
 
     hash: str = ""
     roles: tuple[str, ...] = ()
     disabled: bool = False
     token: str = ""
     hosts: tuple[str, ...] = ()
+    scram: str = ""
 
 
 def wrong_with_name(what: str, name: str) -> str | None:
@@ -64,7 +66,15 @@ def wrong_with_name(what: str, name: str) -> str | None:
     return None
 
 
-def read_users(path: Path) -> dict[str, User] | None:
+class UsersFile(msgspec.Struct):
+    """The content of the file: the users, and the secret behind verifiers that are made up, empty
+    for none yet."""
+
+    users: dict[str, User] = {}
+    secret: bytes = b""
+
+
+def read_users(path: Path) -> UsersFile | None:
     """Read the file, None if there is none. Raises UsersError."""
     try:
         source = read_toml(path)
@@ -73,13 +83,20 @@ def read_users(path: Path) -> dict[str, User] | None:
     except TomlError as error:
         raise UsersError(f"{error}; the users file is damaged or not readable") from None
     for key in source.data:
-        if key != "users":
+        if key not in ("users", _KEY):
             raise UsersError(f"{source.where((key,))}: unknown key {key!r}; there is only [users]")
+    try:
+        secret = bytes.fromhex(str(source.data.get(_KEY, "")))
+    except ValueError:
+        raise UsersError(
+            f"{source.where((_KEY,))}: {_KEY} is damaged; remove the line, and the next"
+            " change by `daybook user` makes another"
+        ) from None
     # A file that is truncated before its table must not count as one without users.
     users = source.data.get("users")
     if not isinstance(users, dict):
         raise UsersError(f"{path}: the section [users] is missing; the users file is damaged")
-    return {login: _user(source, login, value) for login, value in users.items()}
+    return UsersFile({login: _user(source, login, value) for login, value in users.items()}, secret)
 
 
 def _user(source: TomlSource, login: str, value: object) -> User:
@@ -104,6 +121,11 @@ def _user(source: TomlSource, login: str, value: object) -> User:
             f"{where}: the hash of the token of the user {login!r} is damaged; make another with"
             " `daybook user token`"
         )
+    if user.scram and scram.parse(user.scram) is None:
+        raise UsersError(
+            f"{where}: the verifier for SCRAM of the user {login!r} is damaged; remove it, and make"
+            " another with `daybook user passwd`"
+        )
     if not user.hash and isinstance(value, dict):
         return user
     if is_damaged(user.hash):
@@ -114,12 +136,15 @@ def _user(source: TomlSource, login: str, value: object) -> User:
     return user
 
 
-def replace_users(path: Path, folder: int, users: Mapping[str, User]) -> None:
+def replace_users(path: Path, folder: int, content: UsersFile) -> None:
     """Write the file so that a crash leaves either the old one or the new one. Raises UsersError.
 
     `folder` is the descriptor of its folder.
     """
-    lines = [f"{_quoted(login)} = {_line(user)}\n" for login, user in sorted(users.items())]
+    if not content.secret and any(user.scram for user in content.users.values()):
+        content.secret = secrets.token_bytes(scram.SECRET_BYTES)
+    secret = f"{_KEY} = {_quoted(content.secret.hex())}\n\n" if content.secret else ""
+    lines = [f"{_quoted(name)} = {_line(user)}\n" for name, user in sorted(content.users.items())]
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         owner = (path if path.exists() else path.parent).stat()
@@ -128,7 +153,7 @@ def replace_users(path: Path, folder: int, users: Mapping[str, User]) -> None:
             if os.geteuid() == 0:
                 # An administrator's change must leave the file readable by the broker's user.
                 os.fchown(file, owner.st_uid, owner.st_gid)
-            stream.write(_HEADER + "".join(lines))
+            stream.write(_HEADER + secret + "[users]\n" + "".join(lines))
             stream.flush()
             os.fsync(file)
         temporary.replace(path)

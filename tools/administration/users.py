@@ -26,7 +26,7 @@ from daybook.tools.terminal.printing import show_json_pretty, show_table
 if TYPE_CHECKING:
     from daybook.server.users.users import Users
 
-USER_COLUMNS: Final = ("user", "roles", "hosts", "passcode", "token", "disabled")
+USER_COLUMNS: Final = ("user", "roles", "hosts", "passcode", "scram", "token", "disabled")
 
 
 @click.group(cls=Commands)
@@ -106,6 +106,16 @@ def _done(what: str, users: "Users") -> None:
     click.echo(f"{what} in {users.path}; a running broker reads it on SIGHUP")
 
 
+def _note_verifier(login: str, users: "Users") -> None:
+    """Say so if a new passcode has no verifier."""
+    if not users.has_verifier(login):
+        click.echo(
+            f"user '{login}' cannot log in by SCRAM: login or passcode has characters that SASLprep"
+            " (RFC 4013) changes or forbids",
+            err=True,
+        )
+
+
 @user.command("add")
 @click.argument("login")
 @stdin_option
@@ -130,6 +140,8 @@ def user_add(
         raise click.UsageError("--no-passcode and --passcode-stdin exclude each other")
     _check_hosts(hosts, data, users_file)
     users.add(login, None if no_passcode else _passcode(passcode_stdin), roles, hosts)
+    if not no_passcode:
+        _note_verifier(login, users)
     click.echo(f"added user '{login}' to {users.path}; a running broker reads it on SIGHUP")
 
 
@@ -178,6 +190,7 @@ def user_passwd(login: str, passcode_stdin: bool, users_file: Path | None, data:
     if login not in users.logins():
         raise Failure(f"there is no user '{login}' in {users.path}")
     users.change_passcode(login, _passcode(passcode_stdin))
+    _note_verifier(login, users)
     _done(f"changed the passcode of user '{login}'", users)
 
 
@@ -229,6 +242,7 @@ def user_row(users: "Users", login: str) -> dict[str, Any]:
         "roles": sorted(found.roles),
         "hosts": sorted(found.hosts),
         "passcode": bool(found.hash),
+        "scram": bool(found.scram),
         "token": bool(found.token),
         "disabled": found.disabled,
     }

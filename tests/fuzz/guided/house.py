@@ -23,6 +23,8 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
+from daybook.server.users.sasl import Mechanisms
+from daybook.server.users.users import Users
 from tests.simulation.machine.network import Link
 from tests.support.models.filters import compile_filter
 from tests.support.world import SECOND, Event, unpack
@@ -118,7 +120,7 @@ class House:
         self.hub: Final = Hub(
             broker, self.writer, HubOptions(),
             clock=lambda: self.now, schedule=self._schedule, authenticate=self._authenticate,
-            admit=lambda request: "",
+            admit=lambda request: "", mechanisms=Mechanisms(Users("")),
         )  # fmt: skip
         self.hub.chunks = Chunks(self.writer.events)
         self.hub.request(c.Start(version="fuzz", skipped=0))

@@ -69,7 +69,7 @@ def connect(shared: LinksBroker, request: pytest.FixtureRequest) -> Connect:
 def test_logging_in_and_opening_are_two_steps(shared: LinksBroker) -> None:
     with LinksClient(shared.port) as client:
         client.say("hello")
-        assert client.expect("mechanisms") == [["ANONYMOUS", "PLAIN"], []]
+        assert client.expect("mechanisms") == [["PLAIN", "ANONYMOUS"], []]
         assert client.log_in() == "guest"
         # Nothing is open yet, so nothing else may come.
         assert client.open("container") > 0
@@ -81,7 +81,7 @@ def test_logging_in_and_opening_are_two_steps(shared: LinksBroker) -> None:
 
 def test_a_wrong_login_and_an_unknown_host_are_refused(shared: LinksBroker) -> None:
     with LinksClient(shared.port) as client:
-        client.say("login", "PLAIN", "joe", "wrong")
+        client.say("init", "PLAIN", b"\0joe\0wrong")
         assert "wrong" in client.expect("closed")[0]
     with LinksClient(shared.port) as client:
         client.log_in()
@@ -119,11 +119,11 @@ certificate-login = "cn"
         with LinksClient(broker.port, authority.trusting(shown)) as client:
             client.say("hello")
             mechanisms, bindings = client.expect("mechanisms")
-            assert mechanisms == ["ANONYMOUS", "PLAIN", "EXTERNAL"]
+            assert mechanisms == ["EXTERNAL", "PLAIN", "ANONYMOUS"]
             assert "tls-server-end-point" in bindings
         with LinksClient(broker.port, authority.trusting()) as client:
             client.say("hello")
-            assert client.expect("mechanisms")[0] == ["ANONYMOUS", "PLAIN"]
+            assert client.expect("mechanisms")[0] == ["PLAIN", "ANONYMOUS"]
 
 
 TYPED = {each.type.__name__: each.example for each in CONVERSIONS}

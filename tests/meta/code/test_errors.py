@@ -13,6 +13,7 @@ from tests.meta import tree
 from tests.meta.drawn import errors_tree
 
 INTERNAL: Final = {
+    "BadMessage": "of a peer that logs in; becomes an answer to the login",
     "BadQuestion": "a use of the command line, with the text of an error",
     "Blocked": "flow within a session: nothing is wrong",
     "CannotCheck": "of a passcode; becomes an answer to the login",

@@ -26,6 +26,8 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
+from daybook.server.users.sasl import Mechanisms
+from daybook.server.users.users import Users
 from tests.simulation.judges.violation import Violation
 from tests.simulation.machine.network import Link
 from tests.simulation.machine.writer import SteppedWriter
@@ -78,6 +80,7 @@ class Incarnation:
             schedule=self._schedule,
             authenticate=self._authenticate,
             admit=lambda request: "",
+            mechanisms=Mechanisms(Users("")),
         )
         self.writer.on_durable = self.hub.durable
         self.writer.on_failure = self.hub.failed

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final
 
+from tests.support.links.scram_client import ScramClient
 from tests.support.links.wire import Cutter, frame
 from tests.support.process import BrokerProcess
 
@@ -99,10 +100,19 @@ class LinksClient:
     # ---- steps
 
     def log_in(self, mechanism: str = "ANONYMOUS", login: str = "", passcode: str = "") -> str:
-        """Log in; return the user's name."""
-        self.say("login", mechanism, login, passcode)
+        """Log in, in one step; return the user's name."""
+        response = f"\0{login}\0{passcode}" if mechanism == "PLAIN" else ""
+        self.say("init", mechanism, response.encode())
         user: str = self.expect("outcome")[0]
         return user
+
+    def scram(self, scram: ScramClient, mechanism: str = "SCRAM-SHA-256") -> str:
+        """Log in by SCRAM; return the user's name, after the broker has proven who it is."""
+        self.say("init", mechanism, scram.first())
+        self.say("response", scram.last(self.expect("challenge")[0]))
+        user, proof = self.expect("outcome")
+        scram.check(proof)
+        return str(user)
 
     def open(self, container: str = "c", *, window: int = WINDOW, host: str = "default") -> int:
         """Open the connection; return its id."""

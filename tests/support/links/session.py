@@ -23,7 +23,7 @@ from daybook.engine.facts.reasons import (
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.names.names import HOST
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.port import Body, BrokerPort, Caller, Login, Pull
+from daybook.protocols.port import Body, BrokerPort, Caller, Pull, SaslStep
 from tests.support.links.incoming import CREDIT, Incoming
 from tests.support.links.outgoing import Outgoing
 from tests.support.links.wire import BadFrame, Cutter, frame
@@ -46,7 +46,7 @@ class LinksSession:
         self.pulls: list[Pull] = []
         self.gate = 0
         self.connection = 0
-        self.login_request: Login | None = None
+        self.login_request: SaslStep | None = None
         self.host_request: str | None = None
         self.refusal: tuple[int, str, str, str] | None = None
         self.has_more = self.closing = self.is_blocked = False
@@ -60,7 +60,8 @@ class LinksSession:
         self._caller: Final = caller
         self._room: Final = room
         self._cutter: Final = Cutter()
-        self._user = ""
+        self._user = self._mechanism = ""
+        self._proof = b""
         self._container = ""
         self._is_pumping = False
 
@@ -130,7 +131,7 @@ class LinksSession:
         action: Callable[..., None] | None = getattr(self, f"_on_{name}", None)
         if action is None:
             raise Wrong(f"unknown frame {name}")
-        if not self.connection and name not in ("hello", "login", "open"):
+        if not self.connection and name not in ("hello", "init", "response", "open"):
             raise Wrong(f"{name} before open")
         try:
             action(now, *parts)
@@ -138,16 +139,29 @@ class LinksSession:
             raise Wrong(f"{name}: {error}") from None
 
     def _on_hello(self, now: int) -> None:
-        mechanisms = ["ANONYMOUS", "PLAIN"]
-        certificate = self._caller.certificate
-        if certificate is not None and certificate.login:
-            mechanisms.append("EXTERNAL")
-        self.say(frame("mechanisms", mechanisms, sorted(self._caller.bindings)))
+        caller = self._caller
+        self.say(frame("mechanisms", list(caller.mechanisms), sorted(caller.bindings)))
 
-    def _on_login(self, now: int, mechanism: str, login: str = "", passcode: str = "") -> None:
-        if self._user:
+    def _on_init(self, now: int, mechanism: str, response: bytes | None) -> None:
+        if self._user or self._mechanism:
             raise Wrong("login twice")
-        self.login_request = Login(login, passcode, mechanism == "EXTERNAL")
+        self._mechanism = mechanism
+        self.login_request = SaslStep(mechanism, response, self)
+
+    def _on_response(self, now: int, response: bytes) -> None:
+        if self._user or not self._mechanism:
+            raise Wrong("a response to no challenge")
+        self.login_request = SaslStep(self._mechanism, response, self)
+
+    def challenge(self, challenge: bytes, now: int) -> None:
+        """The login has another step."""
+        self.login_request = None
+        self.say(frame("challenge", challenge))
+        self._go_on(now)
+
+    def prove(self, proof: bytes) -> None:
+        """The outcome takes this along."""
+        self._proof = proof
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:
         """The login was checked."""
@@ -159,7 +173,7 @@ class LinksSession:
             self._fail(text, AUTHENTICATION, now)
             return
         self._user = user
-        self.say(frame("outcome", user))
+        self.say(frame("outcome", user, self._proof))
         self._go_on(now)
 
     def _on_open(self, now: int, container: str, host: str = HOST) -> None:

@@ -24,6 +24,8 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
+from daybook.server.users.sasl import Mechanisms
+from daybook.server.users.users import Users
 
 Answer = Callable[[str | None, str], None]
 
@@ -107,6 +109,7 @@ class Bench:
             schedule=self.schedule,
             authenticate=lambda request, answer: self.logins.append((request, answer)),
             admit=lambda request: "",
+            mechanisms=Mechanisms(Users("")),
         )
         self.hub.on_notice = self.notices.append
         self.hub.chunks = ContentReader(self.disk, LAYOUT)

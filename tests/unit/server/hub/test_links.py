@@ -48,7 +48,7 @@ class Links:
         return found
 
     def log_in(self) -> None:
-        self.say("login", "PLAIN", "joe", "p")
+        self.say("init", "PLAIN", b"\0joe\0p")
         self.bench.logins.pop()[1]("joe", "")
 
     def connect(self, window: int = 1000) -> "Links":

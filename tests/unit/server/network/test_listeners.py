@@ -23,6 +23,8 @@ from daybook.server.network.listeners import Acceptor
 from daybook.server.network.onlookers import Onlookers
 from daybook.server.network.peer_socket import Connection
 from daybook.server.process.descriptors import Descriptors
+from daybook.server.users.sasl import Mechanisms
+from daybook.server.users.users import Users
 from tests.support.brokers.certificates import Authority
 
 NO_SIGHT: Any = None
@@ -33,12 +35,13 @@ class RememberingHub:
 
     def __init__(self) -> None:
         self.broker = Broker(State())
+        self.mechanisms = Mechanisms(Users(""))
         self.events: list[tuple[str, Any]] = []
         self.peers: list[Peer] = []
 
     def opened(self, peer: Peer) -> None:
         self.peers.append(peer)
-        self.events.append(("opened", peer.is_loopback))
+        self.events.append(("opened", peer.caller.is_loopback))
 
     def received(self, peer: Peer, data: bytes) -> None:
         self.events.append(("received", data))

@@ -1,5 +1,6 @@
 """Logins by hand: an executor that hashes when it is told to, and a clock that stands still."""
 
+import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from io import StringIO
@@ -53,6 +54,9 @@ class Users:
     def why_not(self, login: str, peer_is_loopback: bool) -> str:
         return f"{login} is wrong"
 
+    def has_verifier(self, login: str) -> bool:
+        return login != "joe"
+
     def verify(self, login: str, passcode: str) -> bool:
         self.hashed.append((login, passcode))
         if passcode == "exhausted":
@@ -82,6 +86,18 @@ class Hand(Executor):
             future.set_exception(error)
 
 
+class FakeProof:
+    """A proof that is right, or not."""
+
+    def __init__(self, login: str, is_right: bool) -> None:
+        self.login = login
+        self.answer = secrets.token_bytes(8)
+        self.is_right = is_right
+
+    def check(self) -> bool:
+        return self.is_right
+
+
 class World:
     """Logins with everything around them."""
 
@@ -106,6 +122,13 @@ class World:
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> None:
         self.timers.append((delay, callback))
+
+    def prove(self, *, is_right: bool, peer: str = "", login: str = "joe") -> None:
+        request = LoginRequest(
+            login, "", False, peer, "192.0.2.1", lambda: peer not in self.gone,
+            proof=FakeProof(login, is_right),  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.logins.begin(request, lambda user, text: self.answers.append((user, text)))
 
     def log_in(self, login: str, passcode: str, address: str = "192.0.2.1", peer: str = "") -> None:
         request = LoginRequest(login, passcode, False, peer, address, lambda: peer not in self.gone)
@@ -265,3 +288,67 @@ def test_a_disabled_user_hears_it_with_the_right_passcode_only(world: World) -> 
         (None, f"the user 'joe' is disabled; {ENABLE}"),
         (None, "joe is wrong"),
     ]
+
+
+def test_a_proof_does_not_wait_behind_hashing(world: World) -> None:
+    world.log_in("joe", "wrong1")
+    world.log_in("joe", "wrong2")
+    world.log_in("joe", "wrong3")
+    world.prove(is_right=True)
+    world.prove(is_right=False)
+    assert world.answers == [("joe", ""), (None, "joe is wrong")]
+
+
+def test_proofs_wait_for_the_delay_of_their_address(world: World) -> None:
+    for number in range(FREE_FAILURES + 3):
+        world.prove(is_right=False, peer=f"p{number}")
+    world.prove(is_right=True)
+    # One of them was behind the first delay already; then each waits for its turn.
+    answered = len(world.answers)
+    assert answered == FREE_FAILURES + 1
+    assert world.logins.waiting == 3
+    world.gone.add(f"p{FREE_FAILURES + 1}")
+    while world.logins.waiting:
+        world.now += DELAY_MAX_US
+        world.timers.pop()[1]()
+    # Nothing is checked for a peer that has gone.
+    assert world.answers[answered:] == [(None, "joe is wrong"), ("joe", "")]
+    assert not world.hand.work
+
+
+def test_proofs_that_wait_are_bounded(world: World) -> None:
+    for _ in range(FREE_FAILURES + 1 + world.limits.pending_per_address):
+        world.prove(is_right=False)
+    assert world.logins.waiting == world.limits.pending_per_address
+    world.prove(is_right=True)
+    assert world.answers[-1] == (None, BUSY)
+    assert world.logins.turned_away == 1
+
+
+def test_the_proof_of_a_disabled_user(world: World) -> None:
+    world.users.disabled.add("joe")
+    world.prove(is_right=True)
+    world.prove(is_right=False)
+    assert world.answers == [
+        (None, f"the user 'joe' is disabled; {ENABLE}"),
+        (None, "joe is wrong"),
+    ]
+
+
+def test_only_the_log_says_that_a_verifier_is_missing(world: World) -> None:
+    stream = StringIO()
+    logs.configure("info", "json", stream)
+    world.prove(is_right=False)
+    world.prove(is_right=False, login="eve")
+    logs.configure("info", "auto")
+    assert world.answers == [(None, "joe is wrong"), (None, "eve is wrong")]
+    assert stream.getvalue().count("daybook user passwd") == 1
+
+
+def test_what_is_malformed_is_a_failure_of_its_address(world: World) -> None:
+    for _ in range(FREE_FAILURES + 1):
+        request = LoginRequest("", "", False, address="192.0.2.1", fault="the response is wrong")
+        world.logins.begin(request, lambda user, text: world.answers.append((user, text)))
+    assert world.answers[-1] == (None, "the response is wrong")
+    world.prove(is_right=True)
+    assert world.logins.waiting == 1

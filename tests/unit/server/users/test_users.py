@@ -368,7 +368,7 @@ def test_users_with_roles_are_written_as_tables_and_read_again(path: Path) -> No
     lines = path.read_text().splitlines()
     assert any(line.startswith('"alice" = { hash = "$argon2') for line in lines)
     assert '"robot" = { }' in lines
-    assert any(line.startswith('"plain" = "$argon2') for line in lines)
+    assert any(line.startswith('"plain" = { hash = "$argon2') for line in lines)
     again = Users.load(path)
     assert again.roles()["alice"] == {"sales", "staff"}
     assert again.verify("alice", "one")
@@ -431,3 +431,68 @@ def test_a_damaged_user_is_an_error(path: Path, line: str, why: str) -> None:
         Users.load(path)
     assert why in str(caught.value)
     assert "users.toml:2" in str(caught.value)
+
+
+def test_a_passcode_gets_a_verifier_with_its_hash(path: Path) -> None:
+    users = Users.load(path)
+    users.add("robot", None)
+    # What older brokers can read stays so.
+    assert "scram" not in path.read_text()
+    assert not users.has_verifiers
+    users.add("alice", "one")
+    first = users.verifier("alice")
+    assert users.has_verifiers
+    assert users.has_verifier("alice")
+    assert not users.has_verifier("robot")
+    again = Users.load(path)
+    assert again.verifier("alice") == first
+    assert again.verifier("robot") == users.verifier("robot") != first
+    before = again.snapshot()
+    again.change_passcode("alice", "two")
+    assert again.changed_since(before) == {"alice"}
+    assert again.verifier("alice") != first
+    # Only one secret is ever made.
+    assert again.verifier("robot") == users.verifier("robot")
+
+
+def test_users_of_older_files_log_in_as_before_and_get_a_verifier_with_the_next_passcode(
+    written: Path,
+) -> None:
+    users = Users.load(written)
+    made_up = users.verifier("alice")
+    assert users.verify("alice", "right")
+    assert not users.has_verifiers
+    users.set_disabled("alice", False)
+    assert "scram" not in written.read_text()
+    users.change_passcode("alice", "new")
+    assert Users.load(written).has_verifier("alice")
+    assert users.verifier("alice") != made_up
+
+
+def test_a_passcode_that_scram_cannot_express_has_a_hash_alone(path: Path) -> None:
+    users = Users.load(path)
+    users.add("alice", "one")
+    users.change_passcode("alice", "\U0001f511")
+    assert not users.has_verifier("alice")
+    assert users.verify("alice", "\U0001f511")
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('alice = { scram = "SCRAM-SHA-256$1:x$y:z" }', "verifier for SCRAM of the user 'alice'"),
+        ("[other]\na = 1", "unknown key"),
+    ],
+)
+def test_damaged_verifiers_are_named(path: Path, line: str, named: str) -> None:
+    path.parent.mkdir()
+    path.write_text(f"[users]\n{line}\n")
+    with pytest.raises(UsersError, match=named):
+        Users.load(path)
+
+
+def test_a_damaged_secret_is_named(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('scram-secret = "xyz"\n[users]\n')
+    with pytest.raises(UsersError, match="scram-secret is damaged"):
+        Users.load(path)

@@ -69,7 +69,7 @@ def test_roles_are_given_and_taken(clerk: Clerk) -> None:
 
 def test_users_without_named_hosts_may_use_all(clerk: Clerk) -> None:
     _, line = clerk.ok("list").splitlines()
-    assert line.split() == ["alice", "sales", "all", "yes", "no", "no"]
+    assert line.split() == ["alice", "sales", "all", "yes", "yes", "no", "no"]
     assert clerk.row("alice")["hosts"] == []
 
 
@@ -88,6 +88,10 @@ def test_a_passcode_is_changed(clerk: Clerk) -> None:
     assert clerk.users.verify("alice", "two")
     assert not clerk.users.verify("alice", "one")
     assert clerk.row("alice")["roles"] == ["sales"]
+    assert clerk.row("alice")["scram"] is True
+    told = clerk.ok("passwd", "alice", "--passcode-stdin", text="\U0001f511\n")
+    assert "user 'alice' cannot log in by SCRAM" in told
+    assert clerk.row("alice")["scram"] is False
     assert "there is no user 'bob'" in clerk.fails("passwd", "bob", "--passcode-stdin", text="x\n")
     assert "the passcode is empty" in clerk.fails("passwd", "alice", "--passcode-stdin", text="\n")
 
