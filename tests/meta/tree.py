@@ -1,5 +1,6 @@
 """The source tree as the meta tests see it: rooms, modules, pages, and what pyproject.toml says."""
 
+import ast
 import re
 import tomllib
 from functools import cache
@@ -34,6 +35,16 @@ def rooms(root: Path = ROOT) -> list[str]:
 def sources(root: Path, *folders: str) -> list[Path]:
     """Return the Python files below these folders."""
     return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
+
+
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a source file; nobody may change it, for all checks share it."""
+    return _module(path.read_text("utf-8"))
+
+
+@cache
+def _module(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def pages(root: Path = ROOT) -> list[Path]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.journal import data_directory
+from tests.meta import tree
 
 NAMES: Final = frozenset(
     value for name, value in vars(data_directory).items() if name.isupper() if type(value) is str
@@ -22,7 +23,7 @@ WORDS: Final = frozenset(
 
 def file_names(path: Path) -> Iterator[str]:
     """Find spelled names of files."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+    for node in ast.walk(tree.parsed(path)):
         for name in sorted(_spelled(node)):
             yield f"{path}:{node.lineno}: spells '{name}'; see journal/data_directory.py"  # type: ignore[attr-defined]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from daybook.engine.facts import events
+from tests.meta import tree
 
 CONSTANTS: Final = {
     name
@@ -33,7 +34,7 @@ _BRANCHES: Final = re.compile(
 def kind_lists(path: Path) -> Iterator[str]:
     """Find displays, calls, chains of comparisons and SQL texts with two or more kinds."""
     inner: set[ast.AST] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+    for node in ast.walk(tree.parsed(path)):
         if node in inner:
             continue
         found = sorted(_listed(node))

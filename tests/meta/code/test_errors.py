@@ -32,7 +32,7 @@ INTERNAL: Final = {
 
 def exceptions(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Classes of a module that are exceptions by their bases, with these."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree.parsed(path)):
         if isinstance(node, ast.ClassDef):
             bases = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
             if {"Exception", "ValueError", "OSError", "RuntimeError", "ClickException"} & {*bases}:

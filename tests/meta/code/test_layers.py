@@ -59,7 +59,7 @@ def test_the_rooms_keep_their_contracts() -> None:
 def imports_of(path: Path, modules: frozenset[str]) -> set[str]:
     """Return the modules of the product that a source file imports, also for its types alone."""
     found: set[str] = set()
-    for node in ast.walk(tidy.parse(path)):
+    for node in ast.walk(tree.parsed(path)):
         names = set(tidy.imported(node)) & modules
         # A package is meant only if none of its modules is.
         found |= {each for each in names if not any(n.startswith(f"{each}.") for n in names)}

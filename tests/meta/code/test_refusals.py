@@ -39,7 +39,7 @@ def text_of(node: ast.expr) -> str:
 
 def calls(path: Path, names: set[str]) -> Iterator[ast.Call]:
     """Yield the calls of these names in a module."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree.parsed(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node
 

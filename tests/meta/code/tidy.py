@@ -42,11 +42,6 @@ IMPURE_BUILTINS = {"open", "print", "input", "hash", "id", "eval", "exec", "__im
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def parse(path: Path) -> ast.Module:
-    """Parse a source file."""
-    return ast.parse(path.read_text("utf-8"), str(path))
-
-
 def statements(node: ast.AST) -> Iterator[ast.stmt | ast.ExceptHandler]:
     """Yield what a tree has but expressions, of which there are many more."""
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
@@ -57,7 +52,7 @@ def statements(node: ast.AST) -> Iterator[ast.stmt | ast.ExceptHandler]:
 
 def long_functions(path: Path) -> Iterator[str]:
     """Find functions that are longer than 70 lines."""
-    for node in statements(parse(path)):
+    for node in statements(tree.parsed(path)):
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -69,7 +64,7 @@ def mixed_errors(path: Path) -> Iterator[str]:
 
     mypyc gives a variable the type that it has first, and refuses errors of another one.
     """
-    for function in statements(parse(path)):
+    for function in statements(tree.parsed(path)):
         if not isinstance(function, Function):
             continue
         types: dict[str, str] = {}
@@ -113,7 +108,7 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 def clocks_and_randomness(path: Path) -> Iterator[str]:
     """Find clocks and sources of randomness."""
-    for node in ast.walk(parse(path)):
+    for node in ast.walk(tree.parsed(path)):
         names = set(imported(node))
         found = {name for name in names if name.partition(".")[0] in RANDOM_MODULES}
         found |= names & CLOCKS
@@ -126,7 +121,7 @@ def clocks_and_randomness(path: Path) -> Iterator[str]:
 
 def impurities(path: Path) -> Iterator[str]:
     """Find what else a deterministic room must not do: any clock, files, the terminal, hashes."""
-    for node in ast.walk(parse(path)):
+    for node in ast.walk(tree.parsed(path)):
         for name in imported(node):
             if name in CLOCK_MODULES:
                 yield f"{path}:{node.lineno}: {name}: time comes in with commands"  # type: ignore[attr-defined]
@@ -156,7 +151,7 @@ def public_definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple
 
 def missing_docstrings(path: Path) -> Iterator[str]:
     """Find public names that do not say what they are for."""
-    for name, node in public_definitions(parse(path).body):
+    for name, node in public_definitions(tree.parsed(path).body):
         assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if not ast.get_docstring(node):
             yield f"{path}:{node.lineno}: {name} has no docstring"
@@ -165,7 +160,7 @@ def missing_docstrings(path: Path) -> Iterator[str]:
 def imports_of(modules: dict[str, Path], name: str) -> set[str]:
     """Return which of the modules this one imports; importing `a.b` imports `a` too."""
     found: set[str] = set()
-    for node in statements(parse(modules[name])):
+    for node in statements(tree.parsed(modules[name])):
         found |= set(imported(node))
     parents = {part for each in found | {name} for part in ancestors(each)}
     return {each for each in found | parents if each in modules and each != name}

@@ -17,7 +17,7 @@ HEADING = "Modules:"
 
 def first_line(path: Path) -> str:
     """Return the first paragraph of the module docstring as one line, fit for a table."""
-    docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    docstring = ast.get_docstring(tree.parsed(path)) or ""
     return " ".join(docstring.partition("\n\n")[0].split()).replace("|", "\\|")
 
 

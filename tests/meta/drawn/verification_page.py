@@ -111,7 +111,7 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
 
 def functions_of(module: str) -> list[str]:
     """The names of the tests of a module, in its order."""
-    parsed = ast.parse((tree.ROOT / module).read_text("utf-8"))
+    parsed = tree.parsed(tree.ROOT / module)
     return [
         node.name
         for node in parsed.body
@@ -121,7 +121,7 @@ def functions_of(module: str) -> list[str]:
 
 def lists_of(module: str) -> set[tuple[str, str]]:
     """The lists of mistakes that a module defines."""
-    parsed = ast.parse((tree.ROOT / module).read_text("utf-8"))
+    parsed = tree.parsed(tree.ROOT / module)
     targets = [
         target
         for node in parsed.body
