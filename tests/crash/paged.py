@@ -13,9 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import lmdb
+
 from daybook.engine.state.state import State
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.paging.checks.index_check import check
+from daybook.paging.tables.tables import NAMES
 from daybook.tools.drills.clients.client import Connect
 from daybook.tools.drills.clients.workload import DRAINING, FILLING, LARGE_STAFF, Staff, Worker
 from tests.crash.campaign import KILL_AFTER_SECONDS, KILL_IN_START_SECONDS, SETTINGS, Campaign
@@ -41,6 +44,15 @@ max-size-bytes = "20KiB"
 max-read-page-bytes = "2KiB"
 """
 PAGED_SETTINGS: Final = (*SETTINGS, "journal.checkpoint-period=200")
+
+
+def is_complete(index: Path) -> bool:
+    """Whether an index was made to the end: each table is a commit, and its format is the next.
+
+    A start replaces one that was not.
+    """
+    with lmdb.open(str(index), readonly=True, lock=False) as environment:
+        return int(environment.info()["last_txnid"]) > len(NAMES)
 
 
 class PagedCampaign(Campaign):
@@ -116,9 +128,10 @@ class PagedCampaign(Campaign):
 
     def check_index(self, directory: Path) -> None:
         """What the crash left of the index is sound, and the journal is at least as far."""
-        if not (directory / INDEX / TABLES).exists():
+        index = directory / INDEX
+        if not (index / TABLES).exists() or not is_complete(index):
             return
-        lsn = check(directory / INDEX)
+        lsn = check(index)
         assert lsn <= self.last_lsn, f"the index is at {lsn}, the journal at {self.last_lsn}"
 
     def finish(self) -> None:
