@@ -24,6 +24,7 @@ from daybook.engine.consumers import (
     bundle_subscriptions,
     composite,
     connections,
+    owner_ends,
     slices,
     subscriptions,
     transactions,
@@ -44,7 +45,7 @@ from daybook.engine.settings.permissions import ROLES_NONE, Permissions
 from daybook.engine.settling import held_messages, settlement
 from daybook.engine.state.feature_levels import level_of
 from daybook.engine.state.state import State
-from daybook.engine.topology import durable_subscriptions, sweep
+from daybook.engine.topology import durable_subscriptions, ownership, sweep
 
 REQUEST_CHARACTERS_MAX: Final = 2000
 """How much of the request of an administrator is recorded."""
@@ -168,6 +169,8 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Attach: subscriptions.attach,
     commands.AttachAll: bundle_subscriptions.attach_all,
     commands.Detach: _detach,
+    commands.CreateTemporary: ownership.create_temporary,
+    commands.EndOwner: owner_ends.end_owner,
     commands.DeleteSubscription: durable_subscriptions.delete,
     commands.Credit: _credit,
     commands.Room: connections.room,

@@ -109,6 +109,12 @@ class Attach(Command, gc=True):
     and means nothing to the engine. A queue that this creates gets, from the history of the
     address, only what came after the event `after` and since the time `since`, in milliseconds
     since 1970; `NO_HISTORY` as `after` is for none.
+
+    `session` is the one of the connection that the consumer is on, in the protocol's own numbers,
+    0 for none. `expiry_policy` says when the time of the subscription's queue begins
+    (`definitions.EXPIRY_POLICIES`), of `expiry_ms` milliseconds; with "" that of a durable name
+    stays, and that of a topic ends with its consumer. Only a named one has a time, or is `durable`:
+    one that is not does not outlive a restart.
     """
 
     connection: int
@@ -135,6 +141,10 @@ class Attach(Command, gc=True):
     receiver: Any = None
     after: int = 0
     since: int = 0
+    session: int = 0
+    expiry_policy: str = ""
+    expiry_ms: int = 0
+    durable: bool = True
 
 
 class AttachAll(Command, gc=True):
@@ -159,6 +169,33 @@ class Detach(Command):
 
     consumer: int
     delete_durable: bool = False
+
+
+class CreateTemporary(Command):
+    """Create a temporary destination of a connection, with its queue if it is anycast.
+
+    It ends with the `link`, or else with the `session` of the connection (in the protocol's own
+    numbers) when that has ended (`EndOwner`); with neither, as always, with the connection.
+    """
+
+    connection: int
+    address: str
+    routing_type: str = ANYCAST
+    session: int = 0
+    link: int = 0
+
+
+class EndOwner(Command):
+    """A link, or with `link` 0 a session of a connection, has ended, and has no consumers any more:
+    so do the temporary destinations that it owns, and it gives up the queues of subscriptions,
+    which expire after their time.
+
+    An answer UNFINISHED asks for the same command again.
+    """
+
+    connection: int
+    session: int = 0
+    link: int = 0
 
 
 class DeleteSubscription(Command):

@@ -8,15 +8,14 @@ never know where a configuration comes from.
 from typing import Final
 
 from daybook.engine.commands import DropUnlisted
-from daybook.engine.consumers.subscriptions import detach_consumer, retire
+from daybook.engine.consumers.queue_removal import remove
 from daybook.engine.core.core import Core
 from daybook.engine.facts import reasons
-from daybook.engine.queues.consumer import consumers_of
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import UNFINISHED, Refusal
 from daybook.engine.routing.divert_decisions import remove_divert
 from daybook.engine.settings.lifetime_keys import FORCE
-from daybook.engine.topology.topology import begin_deletion, delete_address, delete_queue, is_unused
+from daybook.engine.topology.topology import delete_address, is_unused
 
 LOOK_SHIFT: Final = 3
 """Looking at names costs one unit of the budget for 2 to this power."""
@@ -94,8 +93,7 @@ def _drop_queues(core: Core, command: DropUnlisted, progress: Progress) -> bool:
             address = queue.address.name
             settings = core.state.settings.resolve(address)
             if settings.config_delete_queues == FORCE or _goes(core, queue.address, command):
-                if not _delete_queue(core, queue):
-                    return False
+                _delete_queue(core, queue)
                 progress.deleted.append(shown)
             elif not queue.deleting:
                 progress.kept.append(f"{shown} (config-delete-queues)")
@@ -127,8 +125,7 @@ def _drop_addresses(core: Core, command: DropUnlisted, progress: Progress) -> bo
         address = core.state.addresses.get(numbers[-1])
         if address is not None and _goes(core, address, command):
             for queue in address.queues():
-                if not _delete_queue(core, queue):
-                    return False
+                _delete_queue(core, queue)
             if address.id in core.state.addresses:
                 if not is_unused(core, address):
                     # The events of queues that are being deleted name the address.
@@ -146,21 +143,7 @@ def _is_kept(address: Address, command: DropUnlisted) -> bool:
     return address.definition.configuration_managed and address.name not in command.addresses
 
 
-def _delete_queue(core: Core, queue: Queue) -> bool:
-    """Delete a queue with its messages and consumers; return whether it has no consumers any more,
-    and its messages are gone or leave in turns to come."""
-    if queue.consumers:
-        if not queue.deleting:
-            begin_deletion(core, queue, reasons.CONFIGURATION, 0)
-        for consumer in list(consumers_of(queue)):
-            retire(core, consumer)
+def _delete_queue(core: Core, queue: Queue) -> None:
     text = f"queue '{queue.name}' was deleted: the configuration lists it no more"
-    while queue.consumers:
-        if not detach_consumer(core, consumers_of(queue)[0], reasons.QUEUE_REMOVED, text):
-            return False
-        if core.budget.is_spent and queue.consumers:
-            return False
+    remove(core, queue, reasons.CONFIGURATION, 0, text)
     core.budget.spent += DELETE_UNITS
-    if queue.id in core.state.queues and queue.id not in core.work.emptying:
-        delete_queue(core, queue, reasons.CONFIGURATION, 0)
-    return True

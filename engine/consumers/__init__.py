@@ -9,6 +9,9 @@ Modules:
   or none (ADR 60).
 - `composite`: Deciding a message for several destinations: it goes to all of them, or to none.
 - `connections`: Deciding about connections and about the broker's own start and stop.
+- `owner_ends`: Deciding the fate of queues and addresses when their owner ends (ADR 102).
+- `queue_removal`: Removing queues that may have consumers: their clients have no part in it, and
+  hear why.
 - `sequences`: Sequence numbers: consumers that get only messages from a number on (ADR 50).
 - `slices`: Work that continues in slices without commands: closing connections, emptying queues,
   recalls.

@@ -12,11 +12,12 @@ from daybook.engine.commands import Attach
 from daybook.engine.consumers import sequences
 from daybook.engine.core import permission_checks, quotas
 from daybook.engine.core.core import Core
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.definitions import ANYCAST, EXPIRY_POLICIES, MULTICAST, NEVER
 from daybook.engine.names.names import INTERNAL, host_and_name, is_temporary, plain
 from daybook.engine.queues.consumer import Connection
 from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.engine.state import no_local
 from daybook.engine.topology import durable_subscriptions
 from daybook.engine.topology.temporary_names import check_consumer
@@ -135,6 +136,7 @@ def routing_type_of(core: Core, command: Attach) -> str:
 def check_asking(core: Core, command: Attach, connection: Connection, plan: Plan) -> Refusal | None:
     """Return why a client may not consume as it wants to, whatever queues there are."""
     refusal = check_host(command, connection) or quotas.check_consumer(core, command.connection)
+    refusal = refusal or check_expiry(command)
     refusal = refusal or _check_permission(core, command, plan)
     return refusal or _check_reading(core, command, connection, plan)
 
@@ -148,6 +150,28 @@ def check_host(command: Attach, connection: Connection) -> Refusal | None:
         f"'{command.address}' is not on virtual host '{connection.host}'; connect to the host that"
         " has it",
     )
+
+
+def check_expiry(command: Attach) -> Refusal | None:
+    """Return why the queue of a subscription cannot live as its subscriber wants it to."""
+    policy = command.expiry_policy
+    if policy not in ("", *EXPIRY_POLICIES):
+        known = ", ".join(EXPIRY_POLICIES)
+        return Refusal(Code.INVALID, f"unknown expiry policy '{policy}'; it must be one of {known}")
+    if not 0 <= command.expiry_ms <= DELAY_MAX:
+        return Refusal(
+            Code.INVALID,
+            f"a subscription cannot expire after {command.expiry_ms:,} ms; the most is"
+            f" {DELAY_MAX:,}",
+        )
+    is_named = command.durable_name is not None
+    if not is_named and (policy == NEVER or command.expiry_ms or not command.durable):
+        return Refusal(
+            Code.INVALID,
+            "only a subscription with a name can outlive its connection, because nothing else"
+            " finds it again; give it one",
+        )
+    return None
 
 
 def _check_permission(core: Core, command: Attach, plan: Plan) -> Refusal | None:

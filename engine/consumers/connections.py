@@ -12,6 +12,7 @@ from daybook.engine.commands import (
     Stop,
 )
 from daybook.engine.consumers.bundle_subscriptions import forget_all
+from daybook.engine.consumers.owner_ends import end_all
 from daybook.engine.consumers.subscriptions import NEVER, detach_consumer
 from daybook.engine.consumers.transactions import end
 from daybook.engine.core import quotas
@@ -27,7 +28,6 @@ from daybook.engine.state.digest import digest, digest_costs_more_than
 from daybook.engine.state.feature_levels import level_of_state
 from daybook.engine.topology import history_removal
 from daybook.engine.topology.purges import all_left
-from daybook.engine.topology.temporary_destinations import end_all
 from daybook.engine.topology.topology import delete_useless
 from daybook.levels import LEVEL, LEVEL_MIN
 

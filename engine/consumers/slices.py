@@ -5,13 +5,13 @@ ends when the budget of the turn is spent. If the broker ends before the work do
 are gone, and the journal says which queues are being deleted, so that the next start continues.
 """
 
-from daybook.engine.consumers import bundle_subscriptions
+from daybook.engine.consumers import bundle_subscriptions, queue_removal
 from daybook.engine.consumers.connections import close
 from daybook.engine.core.core import Core
 from daybook.engine.entries import arrivals, recalls
 from daybook.engine.topology import history_removal
 from daybook.engine.topology.purges import purge
-from daybook.engine.topology.topology import ALL, empty
+from daybook.engine.topology.topology import ALL
 
 
 def has_more(core: Core) -> bool:
@@ -59,5 +59,5 @@ def go_on(core: Core) -> None:
         if core.budget.is_spent:
             return
         del core.work.emptying[queue_id]
-        if not empty(core, emptying.queue, emptying.reason, emptying.connection):
+        if not queue_removal.go_on(core, emptying):
             core.work.emptying[queue_id] = emptying

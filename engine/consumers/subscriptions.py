@@ -26,10 +26,9 @@ from daybook.engine.core.residency import set_window, share_windows
 from daybook.engine.effects import Detached, Settled
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
+from daybook.engine.facts.definitions import BEYOND_CONSUMERS, MULTICAST, QueueDefinition
 from daybook.engine.facts.settlements import BY_GRANT, ack_mode_of
 from daybook.engine.messages.message import PRIORITIES, Filter
-from daybook.engine.names.names import DURABLE, plain
 from daybook.engine.queues.consumer import BrowseState, Bundle, Consumer, InFlightIndex
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
@@ -40,7 +39,7 @@ from daybook.engine.settling import drains
 from daybook.engine.settling.delivery import wake
 from daybook.engine.settling.settlement import give_all_back
 from daybook.engine.state import group_rules
-from daybook.engine.topology import bundle_members, durable_subscriptions, purges
+from daybook.engine.topology import bundle_members, durable_subscriptions, ownership, purges
 from daybook.engine.topology.bundle_members import TEXT_SHIFT
 from daybook.engine.topology.shown import forget_shown
 from daybook.engine.topology.topology import (
@@ -116,7 +115,7 @@ def begin_consuming(
     consumer = _attach(core, command, queue, own_filter, bundle.id if bundle is not None else 0)
     consumer.matcher = sequences.filter_of(consumer, matcher if own_filter else None)
     if consumer.first:
-        # What comes before is passed without a look at it.
+        # Messages before it are passed unseen.
         consumer.passed = dict.fromkeys(range(PRIORITIES), consumer.first - 1)
         queue.has_passed = True
     consumer.receiver = command.receiver
@@ -134,6 +133,8 @@ def begin_consuming(
             ends=not command.listens, in_sequence=command.from_sequence is not None
         )
         return consumer
+    if queue.definition.outlives_consumers:
+        core.owners.disown(queue.id)
     if queue.waits_since:
         dispatch_start.decide(core, queue)
     core.budget.spent += group_rules.units_of(queue)
@@ -169,6 +170,7 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: 
     consumer.acknowledges = command.acknowledges
     consumer.credits_early = command.credits_early
     consumer.tells_retained = command.tells_retained
+    consumer.session = command.session
     consumer.credit_policy = command.credit_policy
     consumer.credit_messages = command.credit_messages
     consumer.credit_bytes = command.credit_bytes
@@ -213,6 +215,7 @@ def _own_queue(core: Core, command: Attach) -> Queue | Refusal:
         auto_created=True,
         owner=command.connection,
         no_local=command.no_local,
+        expiry_policy=command.expiry_policy if command.expiry_policy in BEYOND_CONSUMERS else "",
     )
     start = Start(command.after, command.since)
     return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
@@ -224,7 +227,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     queue = consumer.queue
-    if command.delete_durable and not plain(queue.name).startswith(DURABLE):
+    if command.delete_durable and not durable_subscriptions.is_one(queue):
         return Refusal(
             Code.NOT_ALLOWED,
             f"queue '{queue.name}' is no durable subscription; end it without deleting it",
@@ -322,17 +325,22 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     share_windows(core.state)
     if last_of_temporary:
         delete_queue(core, queue, reasons.UNUSED, consumer.connection_id)
-    else:
-        purges.left(core, queue)
+        return True
+    purges.left(core, queue)
+    if queue.definition.expiry_policy and not consumer.browses:
+        ownership.consumer_left(core, queue, consumer)
     return True
 
 
 def ends_with_consumers(queue: Queue) -> bool:
-    """Whether a queue is deleted when its last consumer leaves: that of a subscription to a topic.
+    """Whether a queue is deleted when its last consumer leaves: that of a subscription to a topic,
+    unless its policy says that it stays until the session or the connection ends.
 
-    The queue of a temporary destination stays until its connection ends.
+    The queue of a temporary destination stays until its owner ends.
     """
-    return queue.definition.temporary and queue.definition.routing_type == MULTICAST
+    definition = queue.definition
+    is_of_topic = definition.temporary and definition.routing_type == MULTICAST
+    return is_of_topic and not definition.outlives_consumers
 
 
 def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:

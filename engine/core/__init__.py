@@ -14,6 +14,8 @@ Modules:
 - `lifetime`: How long queues and addresses stay that nobody uses: which go, and when (ADR 46).
 - `open_transactions`: The open transactions of all connections: their operations, and the memory
   they take together.
+- `owners`: The queues and temporary addresses that sessions and links of open connections own (ADR
+  102).
 - `parts`: The parts of what deciding functions share: room, work, and rights.
 - `permission_checks`: Checking that the user of a connection may do what its command asks for
   (`engine.settings.permissions`).

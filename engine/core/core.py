@@ -14,6 +14,7 @@ import msgspec
 from daybook.engine.core.backlog import Backlog
 from daybook.engine.core.compiled_filters import CompiledFilters
 from daybook.engine.core.open_transactions import OpenTransactions
+from daybook.engine.core.owners import Owners
 from daybook.engine.core.parts import Rights, Room, Work
 from daybook.engine.effects import Delivered, Effect
 from daybook.engine.facts import details, events
@@ -123,6 +124,7 @@ class Core:
         self.work = Work(is_holding=bool(state.holding))
         self.rights = Rights()
         self.transactions = OpenTransactions()
+        self.owners: Final = Owners()
         # What a connection may have in flight, in bytes.
         self.unacked_max = UNLIMITED
         self.notices: list[str] = []

@@ -6,7 +6,7 @@ with more messages than its settings allow never goes.
 
 import msgspec
 
-from daybook.engine.facts.definitions import QueueDefinition
+from daybook.engine.facts.definitions import NEVER, QueueDefinition
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.settings.settings import AddressSettings
 
@@ -37,15 +37,23 @@ def with_lifetime(settings: AddressSettings, definition: QueueDefinition) -> Que
     )
 
 
+def expires(definition: QueueDefinition) -> bool:
+    """Whether a queue expires by the policy of a subscription, with all that it holds."""
+    return definition.expiry_policy not in ("", NEVER)
+
+
 def is_over(queue: Queue, settings: AddressSettings, now: int) -> bool:
     """Whether a queue goes at this time (microseconds since 1970).
 
     What is paused waits for an administrator. A queue created by being used also stays if
-    auto-delete-queues was turned off since.
+    auto-delete-queues was turned off since. The subscriber alone says when its queue expires.
     """
     definition = queue.definition
     if not definition.auto_delete or queue.is_used or queue.deleting or queue.is_paused:
         return False
+    if expires(definition):
+        over_at = queue.left_at + definition.auto_delete_delay * US_PER_MS
+        return queue.left_at > 0 and now >= over_at
     if definition.auto_created and not settings.auto_delete_queues:
         return False
     count = definition.auto_delete_message_count

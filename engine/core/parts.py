@@ -129,11 +129,13 @@ class Closing:
 
 
 class Emptying:
-    """A queue that was deleted and still holds messages, with the reason and the connection."""
+    """A queue that was deleted and still holds messages, with the reason and the connection; `text`
+    tells consumers that it still has why they end."""
 
-    __slots__ = ("connection", "queue", "reason")
+    __slots__ = ("connection", "queue", "reason", "text")
 
-    def __init__(self, queue: Queue, reason: int, connection: int) -> None:
+    def __init__(self, queue: Queue, reason: int, connection: int, text: str = "") -> None:
         self.queue = queue
         self.reason = reason
         self.connection = connection
+        self.text = text

@@ -276,12 +276,15 @@ def taken(core: Core, connection: int, queue: Queue, address: str) -> Refusal:
     )
 
 
-def check_new_subscription(core: Core, connection: int, address: str, queue: str) -> Refusal | None:
-    """Return why a client may not create the queue of a durable subscription, None if it may.
+def check_new_subscription(
+    core: Core, connection: int, address: str, queue: str, *, durable: bool
+) -> Refusal | None:
+    """Return why a client may not create the queue of a named subscription, None if it may.
 
     Its name is free for everybody, as nobody loses it: `named_alone`.
     """
-    return check(core, connection, CREATE_DURABLE_QUEUE, address, queue)
+    permission = CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE
+    return check(core, connection, permission, address, queue)
 
 
 def _refuse_durable(

@@ -19,10 +19,12 @@ from daybook.engine.commands import (
     Chunk,
     Command,
     Commit,
+    CreateTemporary,
     Credit,
     DeleteUnused,
     DeliverDue,
     Detach,
+    EndOwner,
     ExpireDue,
     OpenConnection,
     RecordDenial,
@@ -51,7 +53,9 @@ _PASS: Final = frozenset((
     DeleteUnused, DeliverDue, ExpireDue,
 ))  # fmt: skip
 """Commands that look at no queue; and scans, which let messages enter a queue first (`scanned`)."""
-_WAIT: Final = frozenset((Attach, AttachAll, Commit, Credit, Detach, Send, SendToAll, Settle))
+_WAIT: Final = frozenset((
+    Attach, AttachAll, Commit, CreateTemporary, Credit, Detach, EndOwner, Send, SendToAll, Settle,
+))  # fmt: skip
 """Commands that a session gives again when they are answered UNFINISHED."""
 
 

@@ -27,6 +27,17 @@ ANYCAST: Final = "anycast"
 MULTICAST: Final = "multicast"
 ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
 UNLIMITED_CONSUMERS: Final = -1
+
+LINK_DETACH: Final = "link-detach"
+SESSION_END: Final = "session-end"
+CONNECTION_CLOSE: Final = "connection-close"
+NEVER: Final = "never"
+EXPIRY_POLICIES: Final = (LINK_DETACH, SESSION_END, CONNECTION_CLOSE, NEVER)
+"""When the time begins after which the queue of a subscription expires (AMQP 1.0, 3.5.6): its last
+consumer leaves, or the session or connection of that consumer ends as well, or it never expires."""
+BEYOND_CONSUMERS: Final = frozenset((SESSION_END, CONNECTION_CLOSE))
+"""The policies by which a queue outlives its last consumer."""
+
 LAST_VALUE_KEY: Final = "_AMQ_LVQ_NAME"
 """The property that last value queues compare unless they name another one."""
 SHARED_TEXTS_MAX: Final = 10_000
@@ -78,7 +89,9 @@ class QueueDefinition(Detail, frozen=True):
     takes no messages of its owner, or if it stays, of connections with this `client_id`. `keeps` is
     the address whose history a queue of the broker itself is (`engine.entries.retroactive`), empty
     for all others; the queue of retained messages (`engine.entries.retained_messages`) names its
-    own.
+    own. `expiry_policy` is one of `EXPIRY_POLICIES`, for the queue of a subscription that states
+    one: its time is then `auto_delete_delay` (ADR 102). Without one the queue of a durable
+    subscription stays, and any other ends with its last consumer.
     """
 
     name: str = ""
@@ -230,6 +243,12 @@ class QueueDefinition(Detail, frozen=True):
     client_id: str = ""
 
     keeps: str = ""
+    expiry_policy: str = ""
+
+    @property
+    def outlives_consumers(self) -> bool:
+        """Whether it belongs to the session or connection that its last consumer was on."""
+        return self.expiry_policy in BEYOND_CONSUMERS
 
     @property
     def keyed_by(self) -> str:

@@ -189,6 +189,7 @@ RECALLED: Final = 81
 RECALL_ENDED: Final = 82
 TIME_MARKED: Final = 83
 DISPATCH_STARTED: Final = 90
+OWNER_ENDED: Final = 92
 GROUPS_RESET: Final = 95
 PERMISSION_REFUSED: Final = 100
 BUNDLE_OPENED: Final = 108
@@ -482,6 +483,11 @@ EVENT_TYPES: Final = (
               " consumer left.",
               subject=life.QUEUE,
               reasons=(why.CONSUMERS_CAME, why.DELAY_OVER)),
+    EventType(OWNER_ENDED, "OwnerEnded", ("address", "queue", "connection"), None,
+              "The session or the connection that had the queue since its last consumer left has"
+              " ended. The queue expires after its delay, unless a consumer attaches before.",
+              subject=life.QUEUE,
+              reasons=NONE_BUT),
     EventType(GROUPS_RESET, "GroupsReset", ("reason", "address", "queue"), GroupsResetDetail,
               "The consumers of the queue gave up the message group in the detail, or all groups:"
               " the next message of each goes to the consumer whose turn it is.",

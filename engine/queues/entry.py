@@ -134,8 +134,8 @@ class Taker:
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
         "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early", "drained",
         "exclusive", "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed",
-        "priority", "receiver", "refused", "settled_lsn", "shown", "subscription", "tells_retained",
-        "unacked", "user",
+        "priority", "receiver", "refused", "session", "settled_lsn", "shown", "subscription",
+        "tells_retained", "unacked", "user",
     )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection_id: int, user: str) -> None:
@@ -163,6 +163,8 @@ class Taker:
         self.credit_bytes = 0
         self.matcher: Filter | None = None
         self.receiver: Any = None
+        # The session of its connection that it is on, in the numbers of the protocol; 0: none.
+        self.session = 0
         # By priority, the position up to which its filter wants no ready entry, or up to which it
         # has read a non-destructive queue, or as a browser.
         self.passed: dict[int, int] = {}

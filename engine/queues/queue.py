@@ -149,8 +149,8 @@ class Queue:
         # The binding that routes messages here; None as long as the queue is not bound.
         self.binding: Binding | None = None
         self.paused = False
-        # Only with auto-delete: when it was created, and when its last consumer left, 0 if it
-        # never had one (microseconds since 1970).
+        # Only with auto-delete or an expiry policy: when it was created, and when its last consumer
+        # left, 0 if it never had one, or has an owner (microseconds since 1970).
         self.created_at = self.left_at = 0
         # Deleted, and not empty yet: it has an id, but neither a name nor a binding.
         self.deleting = False
@@ -217,6 +217,11 @@ class Queue:
     def is_used(self) -> bool:
         """Whether anybody takes from it, or reads it."""
         return bool(self.consumers or self.browsers)
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether it has no consumers, and belongs to the session or connection of the last one."""
+        return self.definition.outlives_consumers and not self.left_at and not self.consumers
 
     @property
     def is_paused(self) -> bool:

@@ -58,8 +58,10 @@ from daybook.engine.state.apply_topology import (
     dispatch_started,
     divert_created,
     divert_deleted,
+    note_disowned,
     note_empty,
     note_idle,
+    owner_ended,
     queue_created,
     queue_deleted,
     queue_paused,
@@ -387,7 +389,9 @@ def broker_started(
         if not queue.definition.durable:
             state.remove_queue(queue)
             note_empty(queue.address, row)
-        elif queue.transient_count:
+            continue
+        note_disowned(queue, row)
+        if queue.transient_count:
             queue.drop_paged_transients(lsn)
             for entry in list(queue.entries.values()):
                 if not entry.message.flags & PERSISTENT:
@@ -456,6 +460,7 @@ APPLY: Final[dict[int, Apply]] = {
     events.RECALL_ENDED: recall_ended,
     events.TIME_MARKED: time_marked,
     events.DISPATCH_STARTED: dispatch_started,
+    events.OWNER_ENDED: owner_ended,
     events.GROUPS_RESET: nothing,
 }
 assert APPLY.keys() == events.BY_NUMBER.keys()

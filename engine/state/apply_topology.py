@@ -74,6 +74,8 @@ def consumer_attached(
         queue.waits_since = row[TIME]
         state.waiting[queue.id] = queue
     queue.attach(consumer)
+    if queue.definition.outlives_consumers and not decoded.browses:
+        queue.left_at = 0
 
 
 def consumer_detached(
@@ -95,8 +97,26 @@ def consumer_detached(
 
 def note_idle(queue: Queue, row: Row) -> None:
     """Remember when the last consumer left a queue that may be deleted for that."""
-    if queue.definition.auto_delete and not queue.is_used:
+    definition = queue.definition
+    is_watched = definition.auto_delete or definition.expiry_policy
+    if is_watched and not definition.outlives_consumers and not queue.is_used:
         queue.left_at = row[TIME]
+
+
+def note_disowned(queue: Queue, row: Row) -> None:
+    """Remember when a queue lost the session or connection that it belonged to."""
+    if queue.is_owned:
+        queue.left_at = row[TIME]
+
+
+def owner_ended(
+    state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
+) -> None:
+    """A queue loses the session or connection that it belonged to."""
+    queue = state.queues[row[QUEUE]]
+    if not queue.is_owned:
+        raise MismatchError(f"event {lsn}: queue {queue.name} belongs to no session or connection")
+    note_disowned(queue, row)
 
 
 def note_empty(address: Address, row: Row) -> None:
@@ -179,7 +199,7 @@ def queue_updated(
     definition = with_changes(queue.definition, decoded, fields)
     if "auto_delete" in fields:
         queue.created_at = row[TIME] if definition.auto_delete else 0
-        queue.left_at = 0
+        queue.left_at = queue.left_at if definition.expiry_policy else 0
     if "ring_size" in fields:
         if queue.definition.ring_size < 0 and not state.settings.has_rings:
             # It was no ring: what it has stays.

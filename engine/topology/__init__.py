@@ -10,13 +10,13 @@ Modules:
   mean to a client.
 - `history_removal`: Ending histories that no address keeps any more, in slices
   (`engine.entries.retroactive`).
+- `ownership`: Deciding what belongs to links, sessions and connections (ADR 102).
 - `purges`: Queues that keep messages only while they have consumers: what is left goes with the
   last one.
 - `reserved_names`: Names that no new address or queue may have here, although protocols could spell
   them.
 - `shown`: What consumers were shown and have not settled: volatile, and counted in memory (ADR 44).
 - `sweep`: Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
-- `temporary_destinations`: Deciding about the end of temporary destinations (ADR 57).
 - `temporary_names`: Names of temporary destinations, and who may use them (ADR 57).
 - `topology`: Deciding about addresses and queues: creation on demand or by command, rebinding,
   deletion.

@@ -10,6 +10,7 @@ import msgspec
 from daybook.engine.commands import Attach, DeleteSubscription
 from daybook.engine.core import permission_checks, quotas
 from daybook.engine.core.core import Core
+from daybook.engine.core.lifetime import ANY_NUMBER, expires
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import MULTICAST, QueueDefinition
 from daybook.engine.names.names import DURABLE, HOST, numbered, plain, qualified
@@ -31,6 +32,13 @@ def queue_name(core: Core, connection: int, name: str) -> str:
     """Return the name of the queue of a durable subscription, on the host of a connection."""
     peer = core.state.connections.get(connection)
     return qualified(peer.host if peer is not None else HOST, DURABLE + name)
+
+
+def is_one(queue: Queue) -> bool:
+    """Whether a queue is that of a subscription which its clients may end."""
+    definition = queue.definition
+    is_named = plain(queue.name).startswith(DURABLE) or bool(definition.expiry_policy)
+    return is_named and not definition.temporary
 
 
 def find(core: Core, command: Attach, name: str) -> Queue | None:
@@ -60,10 +68,12 @@ def require(core: Core, command: Attach, name: str, queue: Queue | None) -> Queu
         )
         return queue if queue is not None else missing
     if queue is not None:
-        if queue.definition.routing_type != MULTICAST or not queue.definition.durable:
+        definition = queue.definition
+        if definition.routing_type != MULTICAST or definition.durable != command.durable:
+            kind = "durable" if command.durable else "non-durable"
             return Refusal(
                 Code.ALREADY_EXISTS,
-                f"queue '{wanted}' exists already and is no durable subscription; give"
+                f"queue '{wanted}' exists already and is no {kind} subscription; give"
                 " the subscription another id",
             )
         as_wanted = _as_subscribed(core, command, queue.definition)
@@ -90,7 +100,7 @@ def _check_change(core: Core, command: Attach, queue: Queue) -> bool | Refusal:
         del core.rights.denials[denials:]
         return False
     refusal = refusal or permission_checks.check_new_subscription(
-        core, connection, command.address, queue.name
+        core, connection, command.address, queue.name, durable=command.durable
     )
     return refusal if refusal is not None else True
 
@@ -109,7 +119,7 @@ def _create(core: Core, command: Attach, name: str) -> Queue | Refusal:
     """Create the queue of a subscription; if others have one of the name, with a number."""
     connection = command.connection
     refusal = check_spaces(core, name) or permission_checks.check_new_subscription(
-        core, connection, command.address, name
+        core, connection, command.address, name, durable=command.durable
     )
     refusal = refusal or quotas.check_queue(core, connection)
     if refusal is not None:
@@ -127,8 +137,19 @@ def _create(core: Core, command: Attach, name: str) -> Queue | Refusal:
 def _as_subscribed(core: Core, command: Attach, found: QueueDefinition) -> QueueDefinition:
     """Return the definition of a durable subscription's queue with what its subscriber wants."""
     client_id = core.state.connections[command.connection].client_id if command.no_local else ""
+    wanted = msgspec.structs.replace(
+        found, filter=command.filter, durable=command.durable,
+        no_local=command.no_local, client_id=client_id,
+    )  # fmt: skip
+    if not command.expiry_policy:
+        return wanted
+    wanted = msgspec.structs.replace(wanted, expiry_policy=command.expiry_policy)
+    is_expiring = expires(wanted)
     return msgspec.structs.replace(
-        found, filter=command.filter, no_local=command.no_local, client_id=client_id
+        wanted,
+        auto_delete=is_expiring,
+        auto_delete_delay=command.expiry_ms if is_expiring else 0,
+        auto_delete_message_count=ANY_NUMBER if is_expiring else 0,
     )
 
 

@@ -2,7 +2,7 @@
 
 `/temp-queue/replies` of connection 23 is the address `temp.default.23.replies`: the name says which
 connection owns it. The owner alone creates it and consumes from it; everybody may send to it. Must
-never know how one ends (`engine.topology.temporary_destinations`).
+never know how one ends (`engine.topology.ownership`).
 """
 
 from typing import Final

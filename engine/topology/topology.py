@@ -369,7 +369,10 @@ def rebind_queue(
     """Bind a durable subscription's queue to another address, or with other attributes; its
     messages stay."""
     before, found = queue.address, queue.definition
-    others = ("no_local", "client_id")
+    others = (
+        "no_local", "client_id",
+        "expiry_policy", "auto_delete", "auto_delete_delay", "auto_delete_message_count",
+    )  # fmt: skip
     changed = tuple(each for each in others if getattr(found, each) != getattr(wanted, each))
     fields = ("routing_type", "filter", *changed)
     detail = details.QueueDetail(**msgspec.structs.asdict(wanted), changed=fields)
@@ -434,6 +437,7 @@ def delete_queue(core: Core, queue: Queue, reason: int, connection: int) -> None
     """
     core.touched.pop(queue.id, None)
     core.later.pop(queue.id, None)
+    core.owners.disown(queue.id)
     if queue.message_count > max(core.budget.left, DELETED_AT_ONCE):
         begin_deletion(core, queue, reason, connection)
         core.work.emptying[queue.id] = Emptying(queue, reason, connection)
@@ -542,12 +546,16 @@ def delete_useless(core: Core) -> None:
 
 def delete_if_useless(core: Core, address: Address, connection: int) -> None:
     """Delete an address that was created on demand, has no queues any more, and is a wildcard
-    address or a temporary destination whose connection ends.
+    address or a temporary destination whose owner ends.
 
     Nothing is sent to a wildcard address, so it would only be matched with names for ever.
     """
     owner = address.owner
-    is_over = owner and (owner in core.work.closing or owner not in core.state.connections)
+    is_over = owner and (
+        owner in core.work.closing
+        or owner not in core.state.connections
+        or address.id in core.owners.ended
+    )
     if not (address.is_wildcard or is_over):
         return
     if address.definition.auto_created and is_unused(core, address):
@@ -571,5 +579,7 @@ def delete_address(core: Core, address: Address, reason: int, connection: int) -
         )
     )  # fmt: skip
     core.wildcards.remove(address)
+    core.owners.disown(-address.id)
+    core.owners.ended.discard(address.id)
     core.room.resized.pop(address.id, None)
     core.room.opened.pop(address.id, None)

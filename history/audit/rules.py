@@ -94,6 +94,9 @@ DUE: Final = Rule("due", "ADR 39", "a scheduled message is ready when its time h
 COMMIT: Final = Rule("commit", "ADR 2", "a transaction is all of its events, and nothing else")
 CHUNKS: Final = Rule("chunks", "ADR 9", "a large message has all of its chunks")
 ADMITTED: Final = Rule("admitted", "ADR 32", "a queue takes the consumers that it may have")
+LIFETIME: Final = Rule(
+    "lifetime", "ADR 102", "a queue that nobody uses stays for its time, and its owner ends once"
+)
 PAGING: Final = Rule("paging", "ADR 10", "paging begins and ends in turn, at the size recorded")
 HISTORY: Final = Rule("history", "ADR 49", "what a new queue gets of before is in a history")
 CONSERVED: Final = Rule(

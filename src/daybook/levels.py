@@ -186,6 +186,11 @@ FEATURES: Final = (
         8, "0.2.0", "messages that consumers refuse for themselves",
         fields=("ReturnedDetail.not_here",),
     ),
+    Feature(
+        9, "0.2.0", "subscriptions that expire",
+        kinds=("OwnerEnded",),
+        fields=("QueueDetail.expiry_policy",),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

@@ -13,7 +13,13 @@ from daybook.engine.administration import retention_commands
 from daybook.engine.administration.message_moves import ACTIONS
 from daybook.engine.administration.signatures import RecordKeyChange, RecordSignature
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import ANYCAST, LAST_VALUE_KEY, MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    EXPIRY_POLICIES,
+    LAST_VALUE_KEY,
+    MULTICAST,
+    DivertDefinition,
+)
 from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
@@ -266,6 +272,10 @@ def _attach(world: World, x: int, y: int, z: int) -> c.Command:
         listens=z % 2 == 0,
         after=world.broker.lsn // 2 if z == 11 else 0,
         since=world.now // 1000 - 20 if z == 10 else 0,
+        session=y % 3,
+        expiry_policy=EXPIRY_POLICIES[z % 4] if (x + y) % 4 == 1 else "",
+        expiry_ms=20 * (x % 3) if z > 13 else 0,
+        durable=z < 18,
     )
 
 
@@ -509,6 +519,13 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (2, lambda w, x, y, z: SETTINGS[(x + 21 * y) % len(SETTINGS)]),
     (1, lambda w, x, y, z: c.DeliverScheduled(QUEUES[x % 6], limit=1 + z)),
     (4, _attach_all),
+    (1, lambda w, x, y, z: c.EndOwner(_connection(w, x), y % 3, z % 3)),
+    (
+        1,
+        lambda w, x, y, z: c.CreateTemporary(
+            _connection(w, x), _temporary(w, y), (ANYCAST, MULTICAST)[z % 2], y % 3, z % 3
+        ),
+    ),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
 

@@ -7,6 +7,7 @@ from typing import cast
 
 from daybook.engine.commands import Attach
 from daybook.engine.consumers.attach_plan import check_queue_of
+from daybook.engine.core.lifetime import is_over
 from daybook.engine.entries.dispatch_start import why_begin
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import Detail, with_changes
@@ -18,6 +19,7 @@ from daybook.engine.facts.events import (
     QUEUE,
     REASON,
     RELATED,
+    TIME,
     Row,
 )
 from daybook.engine.queues.queue import Queue
@@ -126,7 +128,8 @@ def queue_updated(context: AuditContext, row: Row) -> Wrong | None:
     queue = context.state.queues[row[QUEUE]]
     decoded = cast(details.QueueDetail, events.decode_detail(events.QUEUE_UPDATED, context.detail))
     if decoded.deleting:
-        return _wrong_maker(context, row) or _wrong_place(context, queue, row)
+        wrong = _wrong_maker(context, row) or _wrong_place(context, queue, row)
+        return wrong or _wrong_lifetime(context, queue, row)
     wrong = _wrong_maker(context, row)
     if row[ADDRESS] != queue.address.id and row[REASON] != reasons.SUBSCRIPTION:
         return _wrong_place(context, queue, row)
@@ -196,7 +199,15 @@ def queue_deleted(context: AuditContext, row: Row) -> Wrong | None:
     wrong = wrong or _wrong_place(context, queue, row)
     if wrong is None and queue.consumers:
         return rules.FITS, f"queue '{queue.name}' has consumers", (queue.consumers[0].id,)
-    return wrong
+    return wrong or (None if queue.deleting else _wrong_lifetime(context, queue, row))
+
+
+def _wrong_lifetime(context: AuditContext, queue: Queue, row: Row) -> Wrong | None:
+    """Check that a queue that nobody uses was not deleted before its time."""
+    settings = context.state.settings.resolve(queue.address.name)
+    if row[REASON] != reasons.AUTO_DELETE or is_over(queue, settings, row[TIME]):
+        return None
+    return rules.LIFETIME, f"queue '{queue.name}' is used, or its time is not over", ()
 
 
 @checks(events.QUEUE_PAUSED)
@@ -276,6 +287,15 @@ def dispatch_started(context: AuditContext, row: Row) -> Wrong | None:
     if reason == row[REASON]:
         return None
     return rules.WAITING, f"it has {len(queue.consumers)} consumers, and is to wait", ()
+
+
+@checks(events.OWNER_ENDED)
+def owner_ended(context: AuditContext, row: Row) -> Wrong | None:
+    """Check that a queue without consumers belonged to a session or a connection."""
+    queue = context.state.queues[row[QUEUE]]
+    if not queue.is_owned:
+        return rules.LIFETIME, f"queue '{queue.name}' belongs to no session or connection", ()
+    return _wrong_maker(context, row) or _wrong_place(context, queue, row)
 
 
 @checks(events.TIME_MARKED)

@@ -4,7 +4,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 
@@ -13,13 +13,13 @@ from daybook.engine.facts.values import Symbol, Timestamp, Uuid
 from daybook.engine.messages.conversions import CONVERSIONS, text_of
 from daybook.engine.messages.headers import escape
 from tests.interop.security.test_logins import add_user
-from tests.interop.using import reload
+from tests.interop.using import queues, reload
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.brokers.certificates import Authority
 from tests.support.links.client import WINDOW, LinksBroker, LinksClient, opened
 from tests.support.links.outgoing import PIECE_BYTES
-from tests.support.process import JOURNAL
+from tests.support.process import JOURNAL, wait_for
 from tests.support.worlds.second_format import pack, unpack
 
 pytestmark = pytest.mark.interop
@@ -27,6 +27,9 @@ pytestmark = pytest.mark.interop
 Connect: TypeAlias = Callable[..., LinksClient]
 
 CONFIG = """
+[broker]
+address-queue-scan-period = 20
+
 [[address-setting]]
 match = "full.#"
 max-size-messages = 1
@@ -492,6 +495,82 @@ def test_a_body_that_was_arriving_at_kill_9_is_no_message(broker: LinksBroker) -
         client.deliver(1, b"later")
         assert client.take(2)[1] == b"later"
         assert not client.has("transfer", 2)
+
+
+NAMED: Final = {"topic": True, "named": "mine", "session": 1}
+
+
+def test_a_subscription_outlives_its_link_until_its_session_ends(
+    connect: Connect, shared: LinksBroker
+) -> None:
+    options = {**NAMED, "named": "sessions", "expires": "session-end"}
+    with connect() as client:
+        client.receiver(1, "news", **options)
+        client.detach(1)
+        client.sender(2, "news")
+        client.deliver(2, b"meanwhile")
+        client.receiver(3, "news", 9, **options)
+        assert client.take(3)[1] == b"meanwhile"
+        client.detach(3)
+        assert "dsub.sessions" in queues(shared)
+        client.say("end", 1)
+        client.expect("ended", 1)
+        assert "dsub.sessions" not in queues(shared)
+        client.deliver(2, b"the connection goes on")
+
+
+def test_a_subscription_expires_after_its_connection_also_over_kill_9(broker: LinksBroker) -> None:
+    options = {**NAMED, "expires": "connection-close", "after": 3_600_000}
+    with opened(broker) as client:
+        client.receiver(1, "news", **options)
+        client.detach(1)
+        client.sender(2, "news")
+        client.deliver(2, b"kept")
+        broker.kill()
+    broker.start()
+    with opened(broker) as client:
+        client.receiver(1, "news", 9, **options)
+        assert client.take(1)[1] == b"kept"
+        # A time of a moment, from the end of the connection on.
+        client.detach(1)
+        client.receiver(1, "news", **{**options, "after": 1})
+        client.detach(1)
+        client.pass_through()
+        assert "dsub.mine" in queues(broker)
+    wait_for(lambda: "dsub.mine" not in queues(broker), "the subscription to expire")
+    broker.kill()
+    told = nursery.run(
+        [JOURNAL, "inspect", "--data", str(broker.data), "--kind", "OwnerEnded"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "OwnerEnded" in told
+
+
+def test_a_client_closes_a_subscription_for_good(broker: LinksBroker) -> None:
+    with opened(broker) as client:
+        client.receiver(1, "news", expires="never", **NAMED)
+        client.detach(1)
+        assert "dsub.mine" in queues(broker)
+        client.receiver(1, "news", expires="never", **NAMED)
+        client.detach(1, closes=True)
+        assert "dsub.mine" not in queues(broker)
+
+
+def test_a_dynamic_destination_ends_with_its_link(connect: Connect, shared: LinksBroker) -> None:
+    with connect() as client, connect() as other:
+        address = client.dynamic(1, "replies")
+        client.say("attach", 2, "receiver", address, {})
+        client.expect("attached", 2)
+        client.say("flow", 2, 9)
+        other.say("attach", 1, "sender", address)
+        other.expect("attached", 1)
+        other.deliver(1, b"answer")
+        assert client.take(2)[1] == b"answer"
+        client.detach(1)
+        assert client.expect("detached", 2)[1] == "queue-removed"
+        assert address not in queues(shared)
+        client.sender(3, "elsewhere")
+        client.deliver(3, b"the connection goes on")
 
 
 def test_what_is_no_frame_ends_its_connection_alone(connect: Connect) -> None:

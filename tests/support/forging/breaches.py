@@ -11,7 +11,7 @@ import msgspec
 
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import MULTICAST
+from daybook.engine.facts.definitions import LINK_DETACH, MULTICAST, SESSION_END
 from tests.support.forging.decisions import DECISIONS, Planted, Planter
 from tests.support.forging.faults import appended, changed, inserted, replaced, retold, without
 from tests.support.topology import create_queue
@@ -385,6 +385,36 @@ def queue_created_twice() -> Planted:
     return _planted(world, again, "named-once", again[-1].lsn)
 
 
+def deleted_before_its_time() -> Planted:
+    """The queue of a subscription expired an hour before it could."""
+    world, connection, _ = _world()
+    world.detach(_expiring(world, connection, LINK_DETACH))
+    world.sleep(60)
+    world.ok(c.DeleteUnused())
+    event = _named(world, "QueueDeleted")
+    left = _named(world, "ConsumerDetached")
+    early = changed(event.row, time=left.row[events.TIME])
+    history = replaced(world.journal[: event.lsn], event, early)
+    return _planted(world, history, "lifetime", event.lsn)
+
+
+def owner_ended_twice() -> Planted:
+    """A session ended, and the queue that it had lost it once more."""
+    world, connection, _ = _world()
+    world.detach(_expiring(world, connection, SESSION_END))
+    world.ok(c.EndOwner(connection, session=1))
+    event = _named(world, "OwnerEnded")
+    again = appended(world.journal, event.row)
+    return _planted(world, again, "lifetime", again[-1].lsn)
+
+
+def _expiring(world: World, connection: int, policy: str) -> int:
+    return world.attach(
+        connection, "news", routing_type=MULTICAST, durable_name="mine", session=1,
+        expiry_policy=policy, expiry_ms=60_000,
+    )  # fmt: skip
+
+
 def unknown_kind() -> Planted:
     """An event is of a kind that nobody knows."""
     world, _, _ = _world()
@@ -400,6 +430,7 @@ BREACHES: tuple[Planter, ...] = (
     chunk_missing, another_address, another_priority, another_persistence,
     automatic_by_the_client, acknowledged_before_its_delivery, an_hour_back, a_day_back,
     years_ahead, unknown_reason, duplicate_taken_twice, queue_created_twice, unknown_kind,
+    deleted_before_its_time, owner_ended_twice,
     *DECISIONS,
 )  # fmt: skip
 """What an audit by re-execution must find."""

@@ -15,7 +15,7 @@ import msgspec
 
 from daybook.engine import commands as c
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import Detail
+from daybook.engine.facts.definitions import CONNECTION_CLOSE, MULTICAST, SESSION_END, Detail
 from daybook.engine.facts.events import EVENT_TYPES, KIND, EventType, Row
 from tests.support import histories
 from tests.support.forging.faults import changed
@@ -123,8 +123,23 @@ def _mixture(seed: int) -> Story:
     player.play(story)
     for name in mixture.QUEUES:
         world.handle(c.ResetGroups(name))
+    _expire(world, seed)
     world.turn()
     return _with_rare_ones(Story(world.journal, world.ends))
+
+
+def _expire(world: DoorWorld, seed: int) -> None:
+    """A subscription is left, then its session or its connection ends, then its time is over."""
+    connection = world.connect()
+    consumer = world.attach(
+        connection, "news", routing_type=MULTICAST, durable_name="mine", session=1,
+        expiry_policy=(SESSION_END, CONNECTION_CLOSE)[seed % 2], expiry_ms=1000,
+    )  # fmt: skip
+    world.handle(c.Detach(consumer))
+    world.handle(c.EndOwner(connection, session=1))
+    world.handle(c.CloseConnection(connection, reasons.CLOSED))
+    world.sleep(seed % 3)
+    world.handle(c.DeleteUnused())
 
 
 def _scenario(seed: int) -> Story:

@@ -133,6 +133,17 @@ class LinksClient:
         if credit:
             self.say("flow", link, credit)
 
+    def dynamic(self, link: int, name: str) -> str:
+        """Attach a link to send by to a destination that ends with it; return its address."""
+        self.say("attach", link, "dynamic", name)
+        address: str = self.expect("attached", link)[1]
+        return address
+
+    def detach(self, link: int, *, closes: bool = False) -> None:
+        """Detach a link, or close it."""
+        self.say("detach", link, closes)
+        self.expect("detached", link)
+
     def send(
         self,
         link: int,

@@ -6,8 +6,10 @@ from typing import Any, Final
 from daybook.engine.commands import (
     Attach,
     CloseConnection,
+    CreateTemporary,
     Credit,
     Detach,
+    EndOwner,
     OpenConnection,
     Settle,
 )
@@ -21,7 +23,7 @@ from daybook.engine.facts.reasons import (
     TIMEOUT,
 )
 from daybook.engine.facts.settlements import BY_GRANT
-from daybook.engine.names.names import HOST
+from daybook.engine.names.names import HOST, temporary_name
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import Body, BrokerPort, Caller, Pull, SaslStep
 from tests.support.links.incoming import CREDIT, Incoming
@@ -214,6 +216,9 @@ class LinksSession:
             self.say(frame("attached", number))
             self.say(frame("credit", number, CREDIT))
             return
+        if role == "dynamic":
+            self._make(number, address, now)
+            return
         asked = options or {}
         link = Outgoing(self, number)
         answer = self.broker.handle(
@@ -221,7 +226,9 @@ class LinksSession:
                 self.connection, address, subscription=str(number),
                 routing_type=MULTICAST if asked.get("topic") else ANYCAST,
                 filter=asked.get("filter", ""), credit_policy=BY_GRANT, credit_messages=0,
-                credit_bytes=0, receiver=link,
+                credit_bytes=0, receiver=link, durable_name=asked.get("named"),
+                session=asked.get("session", 0), expiry_policy=asked.get("expires", ""),
+                expiry_ms=asked.get("after", 0), durable=asked.get("durable", True),
             ),
             now,
         )  # fmt: skip
@@ -231,6 +238,18 @@ class LinksSession:
         link.consumer = answer
         self.links[number] = link
         self.say(frame("attached", number), answer)
+
+    def _make(self, number: int, name: str, now: int) -> None:
+        """Attach a link to send by to a destination that is made for it and ends with it."""
+        address = temporary_name(self.connection, name)
+        answer = self._do(CreateTemporary(self.connection, address, link=number), now)
+        self.links[number] = Incoming(self, number, address)
+        self.say(frame("attached", number, address), answer)
+        self.say(frame("credit", number, CREDIT))
+
+    def _on_end(self, now: int, session: int) -> None:
+        """End a session, whose links were detached before."""
+        self.say(frame("ended", session), self._do(EndOwner(self.connection, session=session), now))
 
     def _on_transfer(
         self, now: int, number: int, tag: str, headers: dict[str, Any], piece: bytes, more: bool
@@ -259,13 +278,15 @@ class LinksSession:
         answer = self._do(Settle(consumer, message, outcome=outcome, **said), now)
         self.say(frame("settled", number, message), answer)
 
-    def _on_detach(self, now: int, number: int) -> None:
+    def _on_detach(self, now: int, number: int, closes: bool = False) -> None:
+        """Detach a link, or close it: with its subscription."""
         link = self.links[number]
         if isinstance(link, Incoming):
             link.detach(now)
+            self._do(EndOwner(self.connection, link=number), now)
         else:
             link.forget()
-            self._do(Detach(link.consumer), now)
+            self._do(Detach(link.consumer, delete_durable=closes), now)
         self.end_link(number, "")
 
     def _on_close(self, now: int) -> None:

@@ -20,7 +20,7 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "Scheduled": 41, "Due": 42, "Shown": 50, "Seen": 51, "Administered": 60, "Moved": 61,
         "DivertCreated": 70, "DivertDeleted": 71, "Diverted": 72, "RecallStarted": 80,
         "Recalled": 81, "RecallEnded": 82, "TimeMarked": 83, "DispatchStarted": 90,
-        "GroupsReset": 95,
+        "OwnerEnded": 92, "GroupsReset": 95,
         "PermissionRefused": 100,
         "BundleOpened": 108,
         "BundleClosed": 109, "Signed": 110, "SigningKeyChanged": 111, "Forked": 113, "Lost": 114,

@@ -1,0 +1,60 @@
+"""The queues and temporary addresses that sessions and links of open connections own (ADR 102).
+
+Volatile: at a restart no connection is left, and all that they owned was given up or removed with
+them. Must never know how owners end (`engine.consumers.owner_ends`).
+"""
+
+from typing import Final, NamedTuple, TypeAlias
+
+Owned: TypeAlias = int
+"""The id of a queue, or that of an address with a minus."""
+
+
+class Owner(NamedTuple):
+    """A link of a connection, or with `link` 0 a session, or with both 0 the connection itself. The
+    numbers are those of the protocol."""
+
+    connection: int
+    session: int = 0
+    link: int = 0
+
+
+class Owners:
+    """Who owns what. Everything has one owner at most.
+
+    `ended` are addresses that have lost their owner, and still have a queue that is being deleted.
+    """
+
+    __slots__ = ("_by_connection", "_owner_of", "ended")
+
+    def __init__(self) -> None:
+        self._owner_of: Final[dict[Owned, Owner]] = {}
+        self._by_connection: Final[dict[int, dict[Owner, dict[Owned, None]]]] = {}
+        self.ended: Final[set[int]] = set()
+
+    def own(self, owner: Owner, owned: Owned) -> None:
+        """Give something to an owner, whoever had it before."""
+        self.disown(owned)
+        self._owner_of[owned] = owner
+        owners = self._by_connection.setdefault(owner.connection, {})
+        owners.setdefault(owner, {})[owned] = None
+
+    def disown(self, owned: Owned) -> None:
+        """Take something from its owner, if it has one."""
+        owner = self._owner_of.pop(owned, None)
+        if owner is None:
+            return
+        owners = self._by_connection[owner.connection]
+        del owners[owner][owned]
+        if not owners[owner]:
+            del owners[owner]
+        if not owners:
+            del self._by_connection[owner.connection]
+
+    def first_of(self, owner: Owner) -> Owned:
+        """Return something that an owner has, or, for a connection, its sessions and links; 0 if
+        there is nothing."""
+        owners = self._by_connection.get(owner.connection, {})
+        if owner == Owner(owner.connection):
+            owner = next(iter(owners), owner)
+        return next(iter(owners.get(owner, ())), 0)
