@@ -226,6 +226,7 @@ map: $(TEST) ## redraw what the pages take from the sources: the map of modules,
 	$(BIN)/python -m tests.meta.drawn.requests_page
 	$(BIN)/python -m tests.meta.drawn.states_page
 	$(BIN)/python -m tests.meta.drawn.synonyms_page
+	$(BIN)/python -m tests.meta.drawn.amqp_page
 	$(BIN)/python -m tests.meta.drawn.audit_page
 	$(BIN)/python -m tests.meta.drawn.verification_page
 

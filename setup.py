@@ -22,6 +22,7 @@ HOT = (
     "engine/**/*.py",
     "journal/**/*.py",
     "paging/**/*.py",
+    "protocols/amqp/**/*.py",
     "protocols/stomp/**/*.py",
     "server/hub/hub.py",
     "server/hub/blocked.py",

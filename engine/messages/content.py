@@ -11,12 +11,13 @@ from typing import Final, Protocol
 from daybook.engine.facts.events import FORMAT, PERSISTENT
 from daybook.engine.facts.formats import LINES, Codec, Standard, number_of
 from daybook.engine.facts.values import Value
+from daybook.engine.messages.amqp.content_codec import SectionsCodec
 from daybook.engine.messages.conversions import bytes_of, text_of
 from daybook.engine.messages.headers import LinesCodec, build, standard_pairs
 from daybook.engine.messages.message import DEFAULT_PRIORITY
 from daybook.errors import DaybookError
 
-CODECS: Final[dict[int, Codec]] = {codec.flags: codec for codec in (LinesCodec(),)}
+CODECS: Final[dict[int, Codec]] = {codec.flags: codec for codec in (LinesCodec(), SectionsCodec())}
 """The codecs by the flags that name their formats."""
 
 

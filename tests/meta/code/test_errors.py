@@ -13,6 +13,7 @@ from tests.meta import tree
 from tests.meta.drawn import errors_tree
 
 INTERNAL: Final = {
+    "AmqpError": "of a peer; becomes the error of a close frame",
     "BadMessage": "of a peer that logs in; becomes an answer to the login",
     "BadQuestion": "a use of the command line, with the text of an error",
     "Blocked": "flow within a session: nothing is wrong",
@@ -21,6 +22,7 @@ INTERNAL: Final = {
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
+    "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
     "NotCatalogued": "flow within a question: what has no catalog is read",
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",

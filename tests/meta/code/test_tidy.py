@@ -58,6 +58,11 @@ def test_no_dead_modules() -> None:
     assert not tidy.dead_modules(ROOT)
 
 
+def test_a_registered_protocol_is_awaited_no_longer() -> None:
+    registry = (ROOT / "protocols" / "registry.py").read_text("utf-8")
+    assert not [name for name in tidy.AWAITED if name.rpartition(".")[0] in registry]
+
+
 def test_pages_and_settings_have_no_marks_of_unfinished_work() -> None:
     named = ("Makefile", "pyproject.toml", ".ci/run")
     paths = [*tree.pages(), *(ROOT / name for name in named), *(ROOT / "etc").glob("*.*")]

@@ -172,11 +172,17 @@ def ancestors(name: str) -> list[str]:
     return [".".join(parts[:length]) for length in range(1, len(parts))]
 
 
+AWAITED = ("daybook.protocols.amqp.wire",)
+"""Codecs of protocols that the registry does not have yet: whole and tested, and used by the next
+part. A test sees that a name leaves this list when its protocol is registered."""
+
+
 def dead_modules(root: Path) -> list[str]:
     """Find modules of the product that nothing reaches from any entry point; tests do not count."""
     modules = {tree.module_name(root, path): path for path in tree.sources(root, *tree.rooms(root))}
     reached: set[str] = set()
     waiting = [name for name in tree.entry_points(root) if name in modules]
+    waiting += [name for name in modules if name.startswith(AWAITED)]
     while waiting:
         name = waiting.pop()
         if name not in reached:

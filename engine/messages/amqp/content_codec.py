@@ -1,0 +1,331 @@
+"""The sections of AMQP 1.0 as a format of content: how a message is stored, and its typed view.
+
+A message is stored as it came, byte for byte. Its body is apart, so that plain data and texts are
+the same bytes in every format, and large ones are in chunks:
+
+| bytes of the headers | content |
+|---|---|
+| 1 | the framing: how the body is encoded, as listed in `FRAMINGS` |
+| 4 | so many bytes at the end stood behind the body: the footer |
+| ... | the sections before the body, and the framing itself, up to where the body begins |
+| ... | the footer |
+
+The body of the framing `SECTIONS_THEMSELVES` is whole sections. Of every other one it is as many
+bytes as the framing says; if there are more, these are further sections. A message that came in may
+be malformed inside of a section: its reader then finds nothing there. Must never know a link.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
+from daybook.engine.facts.values import Id, Value
+from daybook.engine.messages.amqp.described import Described
+from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.engine.messages.amqp.places import Place, begin_of, places_of, properties_of
+from daybook.engine.messages.amqp.reader import Reader, end_of
+from daybook.engine.messages.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    COMPOSITES,
+    DATA,
+    DELIVERY_ANNOTATIONS,
+    FOOTER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    SEQUENCE,
+    VALUE,
+    Properties,
+)
+from daybook.engine.messages.amqp.writer import (
+    NOTHING,
+    encoded,
+    list_of,
+    map_of_items,
+    section_of,
+)
+from daybook.engine.messages.conversions import bytes_of
+
+AMQP: Final = 1 << FORMAT_SHIFT
+"""The flags that name the format."""
+
+PREFIX: Final = 5
+"""Bytes in front of the sections."""
+_PREFIX: Final = struct.Struct(">BI")
+
+SECTIONS_THEMSELVES: Final = 0
+
+
+class Framing(NamedTuple):
+    """How a body is encoded: the kind of its section, its constructor, and the bytes of its size.
+
+    `is_text` says that the body is a text in UTF-8.
+    """
+
+    section: int
+    constructor: int
+    size_bytes: int
+    is_text: bool = False
+
+
+FRAMINGS: Final = {
+    1: Framing(DATA, 0xA0, 1),
+    2: Framing(DATA, 0xB0, 4),
+    3: Framing(VALUE, 0xA1, 1, is_text=True),
+    4: Framing(VALUE, 0xB1, 4, is_text=True),
+    5: Framing(VALUE, 0xA0, 1),
+    6: Framing(VALUE, 0xB0, 4),
+}
+"""The framings by their numbers, which journals have: they are never changed."""
+
+_BY_SECTION: Final = {
+    each.section << 8 | each.constructor: number for number, each in FRAMINGS.items()
+}
+_SIZES: Final = [0, *(each.size_bytes for each in FRAMINGS.values())]
+
+
+def stored(data: bytes, places: list[Place]) -> tuple[bytes, bytes]:
+    """Return the headers and the body of a message that has its sections at these places."""
+    body_at = tail_at = len(data)
+    framing = 0
+    for place in places:
+        if place.code == FOOTER:
+            tail_at = min(tail_at, place.at)
+        elif place.code >= DATA and body_at == len(data):
+            framing = _BY_SECTION.get(place.code << 8 | data[place.value], 0)
+            body_at = place.value + 1 + _SIZES[framing] if framing else place.at
+    body_at = min(body_at, tail_at)
+    prefix = _PREFIX.pack(framing, len(data) - tail_at)
+    return prefix + data[:body_at] + data[tail_at:], data[body_at:tail_at]
+
+
+def whole(headers: bytes, body: bytes) -> bytes:
+    """Return a message as it came."""
+    tail_at = len(headers) - _tail_bytes(headers)
+    return b"".join((headers[PREFIX:tail_at], body, headers[tail_at:]))
+
+
+def bare_at(headers: bytes) -> tuple[int, int]:
+    """Return where in the headers the message annotations begin, and where the bare message does.
+
+    What is in front of the first is for the transfer in which the message came. Raises Malformed.
+    """
+    at, end = PREFIX, len(headers)
+    annotations = at
+    while at < end and not _is_bare(headers, at):
+        code, value = begin_of(headers, at, end)
+        if code > MESSAGE_ANNOTATIONS:
+            break
+        at = end_of(headers, value, end)
+        if code <= DELIVERY_ANNOTATIONS:
+            annotations = at
+    return annotations, at
+
+
+def _is_bare(headers: bytes, at: int) -> bool:
+    """Return quickly whether a section belongs to the bare message, as most senders encode it."""
+    return headers[at : at + 2] == b"\0\x53" and headers[at + 2] > MESSAGE_ANNOTATIONS
+
+
+def leaving(headers: bytes, body: bytes, front: bytes) -> list[bytes]:
+    """Return the parts of a message as it leaves: behind other sections for its transfer, which are
+    encoded. Raises Malformed.
+    """
+    at = bare_at(headers)[0]
+    tail = _tail_bytes(headers)
+    if not tail:
+        return [front, headers[at:], body]
+    tail_at = len(headers) - tail
+    return [front, headers[at:tail_at], body, headers[tail_at:]]
+
+
+def _tail_bytes(headers: bytes) -> int:
+    return headers[1] << 24 | headers[2] << 16 | headers[3] << 8 | headers[4]
+
+
+class SectionsCodec:
+    """The codec of the format, for `engine.messages.content`."""
+
+    flags: Final = AMQP
+    name: Final = "sections of AMQP 1.0"
+    is_typed: Final = True
+
+    def standard(self, headers: bytes) -> Standard:
+        """Return what the standard properties say."""
+        place = _find(headers, PROPERTIES)
+        try:
+            found = properties_of(headers, place) if place.code else Properties()
+        except Malformed:
+            found = Properties()
+        return Standard(
+            destination=found.to or "",
+            content_type=found.content_type or "",
+            reply_to=found.reply_to or "",
+            correlation_id=_id(found.correlation_id),
+            group_id=found.group_id or "",
+            type=found.subject or "",
+            timestamp=found.creation_time or 0,
+            message_id=_id(found.message_id),
+            user_id=found.user_id or b"",
+            content_encoding=found.content_encoding or "",
+            group_sequence=found.group_sequence or 0,
+            reply_to_group_id=found.reply_to_group_id or "",
+        )
+
+    def said(self, headers: bytes, field: str) -> Id:
+        """Return one field of `Standard`."""
+        found: Id = getattr(self.standard(headers), field)
+        return found
+
+    def properties(self, headers: bytes) -> dict[str, Value]:
+        """Return the application properties."""
+        return {pair.name: pair.read(headers) for pair in _pairs(headers) if pair.name is not None}
+
+    def first(self, headers: bytes, name: str) -> Value | None:
+        """Return one application property, None if there is none."""
+        for pair in _pairs(headers):
+            if pair.name == name:
+                return pair.read(headers)
+        return None
+
+    def body(self, headers: bytes, body: bytes) -> Value:
+        """Return the body: bytes for data, else the value, or the list, that it is."""
+        framing = FRAMINGS.get(headers[0])
+        try:
+            if framing is None:
+                return _value_of(body)
+            tail_at = len(headers) - _tail_bytes(headers)
+            size = int.from_bytes(headers[tail_at - framing.size_bytes : tail_at])
+            if len(body) > size:
+                return body[:size] + bytes_of(_value_of(body[size:]))
+            return body.decode() if framing.is_text else body
+        except ValueError:
+            return body
+
+    def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
+        """Return the headers of a copy that never expires, without some properties and with
+        others."""
+        items = [encoded(each) for pair in added.items() for each in pair]
+        return _without_expiry(_with_properties(headers, {*left_out, *added}, items))
+
+    def marked(self, headers: bytes, name: str) -> bytes:
+        """Return the headers with a property that is true, instead of others of its name."""
+        return _with_properties(headers, {name}, [encoded(name), encoded(True)])
+
+
+class _Pair(NamedTuple):
+    """An application property: its name, None if the key is not a text, and where it, its value
+    and its end are."""
+
+    name: str | None
+    at: int
+    value: int
+    end: int
+
+    def read(self, headers: bytes) -> Value:
+        """Return its value; None for one that is malformed."""
+        try:
+            return _undescribed(Reader(headers, self.value, self.end).value())
+        except Malformed:
+            return None
+
+
+def _find(headers: bytes, wanted: int) -> Place:
+    """Return where a section in front of the body is, or, empty, where it would be."""
+    at, end = PREFIX, len(headers) - _tail_bytes(headers)
+    try:
+        while at < end:
+            code, value = begin_of(headers, at, end)
+            if code > wanted:
+                break
+            after = end_of(headers, value, end)
+            if code == wanted:
+                return Place(code, at, value, after)
+            at = after
+    except Malformed:
+        pass  # a body of sections, or none: the wanted section would be here
+    return Place(0, at, at, at)
+
+
+def _pairs(headers: bytes) -> Iterator[_Pair]:
+    """Find the application properties up to the first one that is malformed."""
+    place = _find(headers, APPLICATION_PROPERTIES)
+    if not place.code:
+        return
+    reader = Reader(headers, place.value, place.end)
+    try:
+        count, stop = reader.begin_map()
+        for _ in range(count >> 1):
+            at = reader.at
+            name = reader.value()
+            value = reader.at
+            reader.at = end_of(headers, value, stop)
+            yield _Pair(name if isinstance(name, str) else None, at, value, reader.at)
+    except Malformed:
+        return
+
+
+def _with_properties(headers: bytes, left_out: set[str], added: list[bytes]) -> bytes:
+    """Return headers without some application properties, and with others that are encoded."""
+    kept = [
+        item
+        for pair in _pairs(headers)
+        if pair.name not in left_out
+        for item in (headers[pair.at : pair.value], headers[pair.value : pair.end])
+    ]
+    section = section_of(APPLICATION_PROPERTIES, map_of_items([*kept, *added]))
+    place = _find(headers, APPLICATION_PROPERTIES)
+    return headers[: place.at] + section + headers[place.end :]
+
+
+def _without_expiry(headers: bytes) -> bytes:
+    """Return headers whose standard properties name no expiry."""
+    place = _find(headers, PROPERTIES)
+    if not place.code:
+        return headers
+    reader = Reader(headers, place.value, place.end)
+    items = []
+    try:
+        count, stop = reader.begin_list()
+        for _ in range(count):
+            at = reader.at
+            reader.at = end_of(headers, at, stop)
+            items.append(headers[at : reader.at])
+    except Malformed:
+        return headers
+    if len(items) <= _EXPIRY:
+        return headers
+    items[_EXPIRY] = NOTHING
+    section = section_of(PROPERTIES, list_of(items))
+    return headers[: place.at] + section + headers[place.end :]
+
+
+_EXPIRY: Final = [field.name for field in COMPOSITES.rows[1].fields].index("absolute-expiry-time")
+
+
+def _value_of(sections: bytes) -> Value:
+    """Return what sections of a body are: data as bytes, else the value, or one list. Raises
+    Malformed."""
+    places = places_of(sections)
+    read = [Reader(sections, each.value, each.end, items=each.end).value() for each in places]
+    if not places or places[0].code == DATA:
+        return b"".join(read)
+    if places[0].code == SEQUENCE:
+        return [_undescribed(each) for items in read for each in items]
+    return _undescribed(read[0])
+
+
+def _undescribed(value: Any) -> Value:
+    """Return a value without the descriptors in it."""
+    if isinstance(value, Described):
+        return _undescribed(value.value)
+    if isinstance(value, list):
+        return [_undescribed(each) for each in value]
+    if isinstance(value, dict):
+        return {_undescribed(key): _undescribed(each) for key, each in value.items()}
+    plain: Value = value
+    return plain
+
+
+def _id(value: Id | None) -> Id:
+    return "" if value is None else value

@@ -1,0 +1,133 @@
+"""The performatives of every message, by hand: what is read and written is what the table says."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.engine.messages.amqp.reader import Reader
+from daybook.protocols.amqp.wire import hot
+from daybook.protocols.amqp.wire.frames import AMQP, Frame, FrameReader, frame, protocol_header
+from daybook.protocols.amqp.wire.performatives import Disposition, Flow, Open, Transfer
+from daybook.protocols.amqp.wire.table import COMPOSITES
+from daybook.protocols.amqp.wire.termini import Accepted, Modified, Released
+from tests.support.amqp.strategies import struct
+
+HOT = [row for row in COMPOSITES.rows if row.name in ("flow", "transfer", "disposition")]
+numbers = st.integers(0, 300) | st.integers(0, (1 << 32) - 1)
+
+
+def both(data: bytes) -> tuple[Any, Any]:
+    """What is read by hand, and what the table reads; None if neither, or only the table, can."""
+    reader = Reader(data, 0, len(data))
+    quick = hot.read(reader)
+    quick_at = reader.at
+    slow_reader = Reader(data, 0, len(data))
+    try:
+        slow: Any = COMPOSITES.read(slow_reader)
+    except Malformed:
+        slow = None
+    assert quick_at == (slow_reader.at if quick is not None else 0)
+    assert quick is None or reader.end == len(data)
+    return quick, slow
+
+
+@pytest.mark.parametrize("row", HOT, ids=lambda row: row.name)
+@given(st.data())
+def test_what_is_read_by_hand_is_what_the_table_reads(row: Any, data: st.DataObject) -> None:
+    encoding = bytearray(COMPOSITES.encoded(data.draw(struct(row))) + b"payload")
+    for at, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=3)
+    ):
+        encoding[at % len(encoding)] = byte
+    quick, slow = both(bytes(encoding))
+    assert quick is None or quick == slow
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Transfer(0), Transfer(300, 70_000, b"tag", 0, True, True, 1, Accepted(), True, True, True),
+        Transfer(1, settled=False), Transfer(1, rcv_settle_mode=0), Disposition(True, 0),
+        Disposition(False, 1, 300, True, Released(), True),
+        Disposition(True, 1, None, True, Accepted()),
+        Flow(incoming_window=1, next_outgoing_id=0, outgoing_window=1 << 31),
+        Flow(next_incoming_id=1, incoming_window=1, next_outgoing_id=0, outgoing_window=9, handle=0,
+             delivery_count=4, link_credit=100, available=0, drain=True, echo=True),
+    ],
+)  # fmt: skip
+def test_what_is_usual_is_read_by_hand(value: Any) -> None:
+    quick, slow = both(COMPOSITES.encoded(value))
+    assert quick == slow == value
+
+
+def test_a_state_of_an_empty_list_of_8_bits_is_read_by_hand() -> None:
+    data = bytes.fromhex("00 53 15 c0 0b 05 41 43 40 41 00 53 24 c0 01 00")
+    assert both(data) == (Disposition(True, 0, None, True, Accepted()),) * 2
+
+
+@pytest.mark.parametrize("value", [Disposition(True, 0, state=Modified()), Open("c")])
+def test_what_is_rare_is_left_to_the_table(value: Any) -> None:
+    quick, slow = both(COMPOSITES.encoded(value))
+    assert quick is None
+    assert slow == value
+
+
+def read_all(data: bytes) -> list[Frame]:
+    reader = FrameReader(1 << 24)
+    reader.receive(protocol_header(AMQP) + data)
+    assert reader.next() is not None
+    frames = []
+    while (each := reader.next()) is not None:
+        assert isinstance(each, Frame)
+        frames.append(each)
+    assert reader.held_bytes == 0
+    return frames
+
+
+@given(
+    st.integers(0, 0xFFFF), numbers, numbers, st.binary(max_size=32), st.booleans(),
+    st.lists(st.binary(max_size=700), max_size=4), st.integers(512, 1600),
+)  # fmt: skip
+def test_a_delivery_is_cut_into_frames(
+    channel: int, handle: int, number: int, tag: bytes, settled: bool, parts: list[bytes], most: int
+) -> None:
+    frames = hot.transfer_frames(channel, handle, number, tag, settled, parts, most)
+    payload = b"".join(parts)
+    assert all(len(each) <= most for each in frames)
+    assert all(len(each) == most for each in frames[:-1])
+    found = read_all(b"".join(frames))
+    assert {each.channel for each in found} == {channel}
+    assert b"".join(each.payload for each in found) == payload
+    first = Transfer(handle, number, tag, 0, settled, more=len(frames) > 1)
+    later = [Transfer(handle, more=True)] * (len(frames) - 2) + [Transfer(handle)]
+    assert [each.performative for each in found] == [first, *later[: len(frames) - 1]]
+    if len(frames) == 1:
+        assert frames == [frame(channel, first, payload)]
+
+
+@given(st.integers(0, 0xFFFF), st.booleans(), numbers, numbers, st.booleans())
+def test_a_disposition_is_written_as_by_the_table(
+    channel: int, role: bool, first: int, last: int, settled: bool
+) -> None:
+    state = COMPOSITES.encoded(Accepted())
+    data = hot.disposition_frame(channel, role, first, last, settled, state)
+    wanted = Disposition(role, first, last if last != first else None, settled, Accepted())
+    assert data == frame(channel, wanted)
+
+
+@given(st.integers(0, 0xFFFF), st.lists(numbers, min_size=7, max_size=7))
+def test_a_flow_is_written_as_by_the_table(channel: int, given: list[int]) -> None:
+    data = hot.flow_frame(
+        channel, *given[:4], handle=given[4], delivery_count=given[5], link_credit=given[6]
+    )
+    assert data == frame(
+        channel,
+        Flow(
+            next_incoming_id=given[0], incoming_window=given[1], next_outgoing_id=given[2],
+            outgoing_window=given[3], handle=given[4], delivery_count=given[5],
+            link_credit=given[6],
+        ),
+    )  # fmt: skip
