@@ -59,8 +59,8 @@ DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50
 """The least number of deliveries that return each time that a leaving consumer is looked at."""
-HELD_SHIFT: Final = 5
-"""Looking at what transactions hold costs one unit for 2 to this power."""
+ENLISTED_SHIFT: Final = 5
+"""Looking at 2 to this power enlisted deliveries costs one unit."""
 
 
 def attach(core: Core, command: Attach) -> int | Refusal:
@@ -261,7 +261,7 @@ def retire(core: Core, consumer: Consumer) -> None:
         consumer.leaving = True
         drains.call_off(core, consumer)
         consumer.credit_messages = consumer.credit_bytes = NEVER
-        core.budget.spent += len(consumer.held) >> HELD_SHIFT
+        core.budget.spent += len(consumer.enlisted) >> ENLISTED_SHIFT
         doom_transactions(consumer)
 
 

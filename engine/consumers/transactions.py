@@ -1,8 +1,8 @@
 """Deciding transactions: buffered until commit, then one indivisible group of events.
 
 Nothing of an open transaction is in the journal or in the logical state. The deliveries that it
-settles are *held*: still in flight, and not to be settled again meanwhile. Commit checks everything
-before the first event.
+settles are *enlisted* in it: they stay in flight, and cannot be settled again meanwhile. Commit
+checks everything before the first event.
 
 The weight of all open transactions is bounded (`max-transactions-memory`), and so is the time that
 each stays open (`transaction-timeout`). A transaction that the broker rolls back for that is kept,
@@ -45,9 +45,9 @@ from daybook.engine.routing.send_plan import (
 )
 from daybook.engine.settling.settlement import (
     acknowledge_entry,
+    delist,
+    enlist,
     give_all_back,
-    hold_for,
-    let_go,
     restore_credit,
     said_by,
     select,
@@ -191,7 +191,7 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
     core.transactions.grow(transaction, growth)
     owners = [as_consumer(entry.consumer) for entry in chosen if entry.consumer is not None]
     for consumer, entry in zip(owners, chosen, strict=True):
-        hold_for(consumer, entry, transaction.name)
+        enlist(consumer, entry, transaction.name)
         consumer.attempted.add(entry.message.id)
         is_early = consumer.credits_early and command.outcome == ACCEPTED
         if is_early and entry.message.id not in consumer.credited:
@@ -260,7 +260,7 @@ def check_all(core: Core, transaction: Transaction) -> Refusal | None:
 def carry_out(core: Core, transaction: Transaction) -> int:
     """Carry out a transaction that `check_all` allowed, as one group of events."""
     for consumer, entry in transaction.settlements():
-        consumer.held.pop(entry.message.id, None)
+        consumer.enlisted.pop(entry.message.id, None)
     first = core.next_lsn
     # The broker's own queues, such as those of histories, come on top of what a limit allows.
     core.is_checked = True
@@ -419,9 +419,9 @@ def first_chunk(core: Core) -> int:
 
 
 def _release(transaction: Transaction) -> None:
-    """Release the deliveries that a transaction held."""
+    """Make the deliveries that a transaction settles settleable again."""
     for consumer, entry in transaction.settlements():
-        let_go(consumer, entry)
+        delist(consumer, entry)
 
 
 def rollback(core: Core, command: Rollback) -> int | Refusal:
@@ -520,7 +520,7 @@ def _find_memory(core: Core, transaction: Transaction, growth: int) -> Refusal |
     if limit <= 0:
         return None
     weights = core.transactions
-    of_connection, of_user = weights.held.of(transaction.user, transaction.connection)
+    of_connection, of_user = weights.charges.of(transaction.user, transaction.connection)
     share = limit // MEMORY_CONNECTION_PART
     if of_connection + growth > share:
         return Refusal(

@@ -67,7 +67,7 @@ def has_room(core: Core, address: Address) -> bool:
     """
     if core.room.is_full or address.paging or core.room.waiting.first(address.name) is not None:
         return False
-    if core.room.behind and _is_held(core, address):
+    if core.room.behind and _is_blocked(core, address):
         return False
     if core.room.sizes.of_hosts and address.host in core.room.sizes.of_hosts:
         return False
@@ -163,7 +163,7 @@ def _find_full(core: Core, name: str, address: Address | None) -> Full | None:
 
     Without memory, only blocking producers helps, unless the address says otherwise.
     """
-    if core.room.behind and _is_held(core, address):
+    if core.room.behind and _is_blocked(core, address):
         return Full(reasons.NO_REASON, core.room.behind_policy)
     if core.room.disk_full:
         return Full(reasons.DISK_FULL, core.options.disk_full_policy)
@@ -262,14 +262,14 @@ def _sentence(core: Core, full: Full, name: str, address: Address | None) -> str
         return hosts.sentence(core, name)
     key = KEYS_OF[full.reason]
     unit = "bytes" if full.reason in OF_BYTES else "messages"
-    held, limit = measure(core, name, address, full.reason)
+    used, limit = measure(core, name, address, full.reason)
     if full.reason not in OF_BROKER:
         return (
-            f"address '{name}' is full: it holds {held} {unit}, and {key} is {limit}; "
+            f"address '{name}' is full: it holds {used} {unit}, and {key} is {limit}; "
             "try again when some were consumed"
         )
     return (
-        f"the broker is full: it holds {held} {unit}, and {key} is {limit}; address '{name}' takes "
+        f"the broker is full: it holds {used} {unit}, and {key} is {limit}; address '{name}' takes "
         "nothing until some were consumed"
     )
 
@@ -305,7 +305,7 @@ def _open_if_free(core: Core, address: Address, settings: AddressSettings) -> No
         needs_checks = True
     if core.diverts.count and core.diverts.of(address.name):
         needs_checks = True
-    if core.room.behind and _is_held(core, address):
+    if core.room.behind and _is_blocked(core, address):
         needs_checks = True
     if not needs_checks and core.room.waiting.first(address.name) is None:
         address.guard(False)
@@ -321,8 +321,8 @@ def _is_closed(core: Core) -> bool:
     )
 
 
-def _is_held(core: Core, address: Address | None) -> bool:
-    """Whether what holds messages holds those for an address; None does not exist yet."""
+def _is_blocked(core: Core, address: Address | None) -> bool:
+    """Whether the lag of the index blocks senders to an address; None does not exist yet."""
     least = core.room.behind_least
     return not least or (address is not None and len(address.multicast) >= least)
 

@@ -33,7 +33,7 @@ from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.host_limits import NO_HOSTS, HostLimits
-from daybook.engine.limits.pools import PatternHoldings
+from daybook.engine.limits.pools import PatternCharges
 from daybook.engine.messages.message import UNREAD, Filter, Message
 from daybook.engine.names.names import plain
 from daybook.engine.queues.consumer import UNLIMITED, Bundle, Consumer
@@ -111,15 +111,15 @@ class Core:
         # How much work may be done in this turn, and what remains (`engine.consumers.slices`).
         self.budget = Budget()
         self.filters = CompiledFilters(self.budget, options.compile_filter, self.address_name)
-        self.patterns_held = PatternHoldings()
-        self.wildcards = Wildcards(state.addresses.values(), self.budget, self.patterns_held)
+        self.pattern_charges = PatternCharges()
+        self.wildcards = Wildcards(state.addresses.values(), self.budget, self.pattern_charges)
         self.diverts = Diverts(state.diverts, self.budget)
         # Subscriptions to several queues, and those whose credit returned since the last dispatch.
         self.bundles: dict[int, Bundle] = {}
         self.refilled: dict[int, Bundle] = {}
         # Consumers that drain, by queue (`engine.settling.drains`).
         self.draining: dict[int, dict[int, Consumer]] = {}
-        self.wildcard_subscriptions = WildcardSubscriptions(self.patterns_held)
+        self.wildcard_subscriptions = WildcardSubscriptions(self.pattern_charges)
         self.room = Room()
         self.work = Work(is_holding=bool(state.holding))
         self.rights = Rights()

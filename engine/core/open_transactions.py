@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from daybook.engine.commands import Send, Settle
-from daybook.engine.limits.pools import Holdings
+from daybook.engine.limits.pools import Charges
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.entry import Entry
 
@@ -70,11 +70,11 @@ class Transaction:
 class OpenTransactions:
     """Transactions in the order in which they began, and their weight together."""
 
-    __slots__ = ("_open", "held", "weight")
+    __slots__ = ("_open", "charges", "weight")
 
     def __init__(self) -> None:
         self._open: dict[Transaction, None] = {}
-        self.held = Holdings()
+        self.charges = Charges()
         self.weight = 0
 
     @property
@@ -91,14 +91,14 @@ class OpenTransactions:
         """Add to the weight of a transaction."""
         transaction.weight += weight
         self.weight += weight
-        self.held.add(transaction.user, transaction.connection, weight)
+        self.charges.add(transaction.user, transaction.connection, weight)
 
     def remove(self, transaction: Transaction) -> None:
         """Remove a transaction that ended, unless it was removed before."""
         if transaction in self._open:
             del self._open[transaction]
             self.weight -= transaction.weight
-            self.held.remove(transaction.user, transaction.connection, transaction.weight)
+            self.charges.remove(transaction.user, transaction.connection, transaction.weight)
             transaction.weight = 0
 
     def begun_before(self, moment: int) -> list[Transaction]:
@@ -117,14 +117,14 @@ class OpenTransactions:
 
     def by_connection(self) -> dict[int, int]:
         """Return what the transactions of each connection weigh."""
-        return dict(self.held.of_connection)
+        return dict(self.charges.of_connection)
 
     def of_user(self, user: str) -> dict[int, int]:
         """Return what the transactions of each connection of a user weigh."""
         weights: dict[int, int] = {}
         for transaction in self._open:
             if transaction.user == user:
-                weights[transaction.connection] = self.held.of_connection[transaction.connection]
+                weights[transaction.connection] = self.charges.of_connection[transaction.connection]
         return weights
 
     def of_connection(self, connection: int) -> list[Transaction]:
@@ -140,7 +140,7 @@ def _weight_of(transaction: Transaction) -> int:
 
 def doom_transactions(consumer: Consumer) -> None:
     """Mark the transactions that settled deliveries of this consumer: they cannot be committed."""
-    for name in set(consumer.held.values()):
+    for name in set(consumer.enlisted.values()):
         transaction = consumer.connection.transactions.get(name)
         if transaction is not None:
             transaction.doomed = (

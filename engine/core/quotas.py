@@ -71,20 +71,20 @@ def check_pattern(core: Core, connection: int, name: str) -> Refusal | None:
     peer = core.state.connections.get(connection)
     if not words or peer is None:
         return None
-    held, wildcards = core.patterns_held, core.wildcards
+    charged, wildcards = core.pattern_charges, core.wildcards
     subscriptions = core.wildcard_subscriptions
-    for pool, of_all, holdings, more in (
-        (PARTS, wildcards.parts + subscriptions.parts, held.parts, len(words)),
+    for pool, of_all, charges, more in (
+        (PARTS, wildcards.parts + subscriptions.parts, charged.parts, len(words)),
         (
             REGEXES,
             wildcards.regexes + subscriptions.regexes,
-            held.regexes,
+            charged.regexes,
             sum([is_regex for _, is_regex in words]),
         ),
     ):
         wrong = None
         if more:
-            wrong = pool.refusal((*holdings.of(peer.user, connection), of_all), more, peer.user)
+            wrong = pool.refusal((*charges.of(peer.user, connection), of_all), more, peer.user)
         if wrong is not None:
             advice = "end subscriptions with such names, or name whole words"
             return Refusal(Code.LIMIT, f"{wrong}; {advice}")

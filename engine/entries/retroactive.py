@@ -24,9 +24,9 @@ ONE: Final = Window(1, 1 << 40, with_content=False)
 """A message that is only removed comes into memory alone, and without content."""
 EVICT_LEAST: Final = 50
 """How many messages are removed at once, whatever budget is left."""
-HELD_BACK_MAX: Final = 10_000
+PENDING_MAX: Final = 10_000
 """So many messages more than it may have a history keeps for queues that are still to get them."""
-HELD_BACK_BYTES_MAX: Final = 16 * 1024 * 1024
+PENDING_BYTES_MAX: Final = 16 * 1024 * 1024
 PAST_ALL: Final = (1 << 63) - 1
 
 
@@ -165,8 +165,8 @@ def trim(core: Core, history: Queue) -> None:
     old = too_old(core, history.definition.keeps)
     left = max(core.budget.left, EVICT_LEAST)
     window, history.window = history.window, ONE
-    count_max = count + HELD_BACK_MAX if count else PAST_ALL
-    size_max = size + HELD_BACK_BYTES_MAX if size else PAST_ALL
+    count_max = count + PENDING_MAX if count else PAST_ALL
+    size_max = size + PENDING_BYTES_MAX if size else PAST_ALL
     floor = _floor(core, history) if core.state.recalling else PAST_ALL
     while history.message_count:
         reason = reasons.NO_REASON

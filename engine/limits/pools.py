@@ -38,13 +38,13 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     charged: str
     beyond: str
 
-    def refusal(self, held: tuple[int, int, int], more: int, user: str) -> str | None:
+    def refusal(self, used: tuple[int, int, int], more: int, user: str) -> str | None:
         """Return why nobody gets so many more, None if they are granted.
 
-        `held` is what the connection, the user and all have. Only for pools whose limits are
+        `used` is what the connection, the user and all have. Only for pools whose limits are
         numbers.
         """
-        of_connection, of_user, of_all = held
+        of_connection, of_user, of_all = used
         for whose, count, limit in (
             ("the connection has", of_connection, self.of_connection),
             (f"user '{user}' has", of_user, self.of_user),
@@ -113,8 +113,8 @@ TRANSACTIONS: Final = Pool(
 POOLS: Final = (CONNECTIONS, QUEUES, REGEXES, PARTS, GROUPS, TRANSACTIONS)
 
 
-class Holdings:
-    """How many units of a pool each user and each connection has."""
+class Charges:
+    """How many units of a pool each user and each connection is charged for."""
 
     __slots__ = ("of_connection", "of_user")
 
@@ -143,7 +143,7 @@ def _count_down(counts: dict[_K, int], key: _K, count: int) -> None:
         del counts[key]
 
 
-class PatternHoldings:
+class PatternCharges:
     """The words of patterns that match in part, and the regular expressions, of each client.
 
     Counted as a trie of patterns does: patterns of one holder that begin alike share a word.
@@ -153,8 +153,8 @@ class PatternHoldings:
     __slots__ = ("_uses", "parts", "regexes")
 
     def __init__(self) -> None:
-        self.parts: Final = Holdings()
-        self.regexes: Final = Holdings()
+        self.parts: Final = Charges()
+        self.regexes: Final = Charges()
         self._uses: dict[tuple[str, int, str], int] = {}
 
     def add(self, pattern: str, syntax: Syntax, user: str, connection: int) -> None:

@@ -160,16 +160,16 @@ class InFlightIndex:
     change of their deliveries in flight keeps up to date.
 
     `holders` is shared by the consumers of a connection: by message id, the consumers that have it
-    in flight; None if the protocol does not need it. `unheld` are the deliveries that no open
-    transaction settled, in their order; None until it is first needed. `groups` are those of its
-    queue, if they need to know what is in flight.
+    in flight; None if the protocol does not need it. `settleable` are the deliveries that are
+    enlisted in no open transaction, in their order; None until it is first needed. `groups` are
+    those of its queue, if they need to know what is in flight.
     """
 
-    __slots__ = ("groups", "holders", "unheld")
+    __slots__ = ("groups", "holders", "settleable")
 
     def __init__(self, holders: dict[int, list[Consumer]] | None) -> None:
         self.holders: dict[int, list[Consumer]] | None = holders
-        self.unheld: dict[int, Entry] | None = None
+        self.settleable: dict[int, Entry] | None = None
         self.groups: HashedGroups | None = None
 
     def add(self, consumer: Consumer, entry: Entry) -> None:
@@ -177,8 +177,8 @@ class InFlightIndex:
         message_id = entry.message.id
         if self.holders is not None:
             self.holders.setdefault(message_id, []).append(consumer)
-        if self.unheld is not None:
-            self.unheld[message_id] = entry
+        if self.settleable is not None:
+            self.settleable[message_id] = entry
         if self.groups is not None:
             self.groups.take_off(consumer, message_id)
 
@@ -189,8 +189,8 @@ class InFlightIndex:
             holding.remove(consumer)
             if not holding:
                 del self.holders[message_id]
-        if self.unheld is not None:
-            self.unheld.pop(message_id, None)
+        if self.settleable is not None:
+            self.settleable.pop(message_id, None)
         if self.groups is not None:
             self.groups.land(message_id)
 
@@ -253,16 +253,38 @@ class Bundle:
     that it could not attach to. `reading` are the members of a browser that have not read all of
     their queue; `is_sought` says that queues are still looked for, and `is_told` that it gets
     nothing more, which a browser knows from its end message. `order` are the deliveries in flight
-    in the order in which they were made, and `unheld` those that no open transaction settled, None
-    until it is first needed. `lost` are deliveries that ended because their member had to leave its
-    queue: the client does not know yet, so a settlement of one means nothing.
+    in the order in which they were made, and `settleable` those that are enlisted in no open
+    transaction, None until it is first needed. `lost` are deliveries that ended because their
+    member had to leave its queue: the client does not know yet, so a settlement of one means
+    nothing.
     """
 
     __slots__ = (
-        "connection", "credit_bytes", "credit_messages", "credit_policy", "found", "handed",
-        "holding", "id", "is_open", "is_short", "is_sought", "is_told", "lost", "matcher",
-        "members", "order", "patterns", "queues", "queues_max", "reading", "refilled",
-        "subscription", "template", "unheld", "waiting",
+        "connection",
+        "credit_bytes",
+        "credit_messages",
+        "credit_policy",
+        "found",
+        "handed",
+        "holding",
+        "id",
+        "is_open",
+        "is_short",
+        "is_sought",
+        "is_told",
+        "lost",
+        "matcher",
+        "members",
+        "order",
+        "patterns",
+        "queues",
+        "queues_max",
+        "reading",
+        "refilled",
+        "settleable",
+        "subscription",
+        "template",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -298,7 +320,7 @@ class Bundle:
         # How many messages were delivered to it.
         self.handed = 0
         self.order: dict[Place, Entry] = {}
-        self.unheld: dict[Place, Entry] | None = None
+        self.settleable: dict[Place, Entry] | None = None
         self.lost: dict[int, None] = {}
         # By message, the members that have it in flight: several, if it came by several queues.
         self.holding: dict[int, list[Consumer]] = {}
@@ -394,8 +416,8 @@ class Bundle:
         self.order[place] = entry
         self.connection.unacked_bytes += BUNDLED_BYTES
         self.connection.shown_bytes += BUNDLED_BYTES
-        if self.unheld is not None:
-            self.unheld[place] = entry
+        if self.settleable is not None:
+            self.settleable[place] = entry
         self.holding.setdefault(number, []).append(consumer)
 
     def forget(self, consumer: Consumer, number: int) -> None:
@@ -408,8 +430,8 @@ class Bundle:
             consumer.credited.discard(number)
         else:
             self.restore(entry.message.body_bytes)
-        if self.unheld is not None:
-            self.unheld.pop(place, None)
+        if self.settleable is not None:
+            self.settleable.pop(place, None)
         holding = self.holding[number]
         holding.remove(consumer)
         if not holding:
@@ -421,21 +443,21 @@ class Bundle:
         holding = self.holding.get(number)
         if holding is None:
             return None
-        return next((each for each in holding if number not in each.held), holding[0])
+        return next((each for each in holding if number not in each.enlisted), holding[0])
 
     def up_to(self, consumer: Consumer, number: int, most: int) -> list[Entry]:
         """Return the deliveries that no transaction settled, up to one, in order.
 
         About the first `most` of them: the last one is that one, or of another message.
         """
-        if self.unheld is None:
-            self.unheld = {
+        if self.settleable is None:
+            self.settleable = {
                 place: entry
                 for place, entry in self.order.items()
-                if place[1] not in self.members[place[0]].held
+                if place[1] not in self.members[place[0]].enlisted
             }
         chosen: list[Entry] = []
-        for (member, message), entry in self.unheld.items():
+        for (member, message), entry in self.settleable.items():
             chosen.append(entry)
             if message == number:
                 if member == consumer.id:

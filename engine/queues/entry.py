@@ -133,7 +133,7 @@ class Taker:
     __slots__ = (
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
         "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early", "drained",
-        "exclusive", "filter", "first", "handed", "held", "id", "leaving", "matcher", "passed",
+        "enlisted", "exclusive", "filter", "first", "handed", "id", "leaving", "matcher", "passed",
         "priority", "receiver", "refused", "session", "settled_lsn", "shown", "subscription",
         "tells_retained", "unacked", "user",
     )  # fmt: skip
@@ -174,7 +174,7 @@ class Taker:
         self.shown: dict[int, Entry] = NONE_SHOWN
         self.again: dict[int, int] = NONE_AGAIN
         self.caught_up = -1
-        self.held: dict[int, str] = {}
+        self.enlisted: dict[int, str] = {}
         # How many messages were delivered to it, and how much credit drains took back.
         self.handed = 0
         self.drained = 0

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Final, TypeAlias
 
 from daybook.engine.facts.definitions import QueueDefinition
-from daybook.engine.limits.pools import GROUPS, Holdings
+from daybook.engine.limits.pools import GROUPS, Charges
 from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import PRIORITIES, Filter, Message
 from daybook.engine.queues.entry import Taker
@@ -41,28 +41,28 @@ class GroupCount:
     """How many groups all queues know, and those of each user and connection that consume them; and
     how many messages are in flight from queues that choose consumers by hashing."""
 
-    __slots__ = ("flying", "held", "known")
+    __slots__ = ("charges", "flying", "known")
 
     def __init__(self) -> None:
         self.known: int = 0
         self.flying: int = 0
-        self.held: Holdings = Holdings()
+        self.charges: Charges = Charges()
 
     def bind(self, consumer: Taker) -> None:
         """Count a group that a consumer got."""
         self.known += 1
-        self.held.add(consumer.user, consumer.connection_id)
+        self.charges.add(consumer.user, consumer.connection_id)
 
     def release(self, consumer: Taker, count: int = 1) -> None:
         """Stop counting groups that a consumer had."""
         self.known -= count
-        self.held.remove(consumer.user, consumer.connection_id, count)
+        self.charges.remove(consumer.user, consumer.connection_id, count)
 
     def is_full_for(self, consumer: Taker) -> bool:
         """Whether a consumer gets no further group that is known by itself."""
         user, connection = consumer.user, consumer.connection_id
-        held = *self.held.of(user, connection), self.known
-        return GROUPS.refusal(held, 1, user) is not None
+        used = *self.charges.of(user, connection), self.known
+        return GROUPS.refusal(used, 1, user) is not None
 
 
 class Grouping:

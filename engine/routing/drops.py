@@ -106,8 +106,8 @@ def emit_dropped(
     if said:
         basis = replace(basis, text=said)
     elif reason in capacity.KEYS_OF and address is not None:
-        held, limit = capacity.measure(core, address.name, address, reason)
-        basis = replace(basis, held=held, limit=limit)
+        used, limit = capacity.measure(core, address.name, address, reason)
+        basis = replace(basis, held=used, limit=limit)
     elif is_volatile:
         basis = replace(basis, volatile=True)
     elif reason == reasons.UNROUTABLE:

@@ -61,7 +61,7 @@ def settle(core: Core, command: Settle) -> int | Refusal:
     if (
         consumer is None
         or command.cumulative
-        or consumer.held
+        or consumer.enlisted
         or consumer.shown
         or command.message not in consumer.unacked
     ):
@@ -148,11 +148,12 @@ def select(
     entry = consumer.unacked.get(command.message) or consumer.shown.get(command.message)
     if entry is None:
         return _not_in_flight(command, consumer.subscription)
-    if command.message in consumer.held:
+    if command.message in consumer.enlisted:
         return Refusal(
             Code.INVALID,
             f"message {command.message} was settled in transaction "
-            f"'{consumer.held[command.message]}', which is still open; commit or abort that one",
+            f"'{consumer.enlisted[command.message]}', which is still open; commit or abort that "
+            "one",
         )
     if not command.cumulative:
         return [entry]
@@ -161,7 +162,7 @@ def select(
         chosen = consumer.bundle.up_to(consumer, command.message, most)
         core.budget.spent += len(chosen)
         return chosen
-    for message_id, earlier in _unheld(core, consumer).items():
+    for message_id, earlier in _settleable(core, consumer).items():
         chosen.append(earlier)
         if message_id == command.message or len(chosen) >= most:
             break
@@ -177,46 +178,46 @@ def _not_in_flight(command: Settle, subscription: str) -> Refusal:
     )
 
 
-def _unheld(core: Core, consumer: Consumer) -> dict[int, Entry]:
+def _settleable(core: Core, consumer: Consumer) -> dict[int, Entry]:
     """Return the deliveries of a consumer that no open transaction settled, in order of
     delivery."""
     handed = consumer.unacked
     if consumer.shown:
         # Both only if the queue became non-destructive meanwhile, or ceased to be.
         handed = {**handed, **consumer.shown} if handed else consumer.shown
-    if not consumer.held:
+    if not consumer.enlisted:
         return handed
     index = consumer.index
     if index is None:
         index = consumer.index = InFlightIndex(None)
-    if index.unheld is None:
+    if index.settleable is None:
         core.budget.spent += len(handed) >> LOOK_SHIFT
-        index.unheld = {
+        index.settleable = {
             message_id: entry
             for message_id, entry in handed.items()
-            if message_id not in consumer.held
+            if message_id not in consumer.enlisted
         }
-    return index.unheld
+    return index.settleable
 
 
-def hold_for(consumer: Consumer, entry: Entry, transaction: str) -> None:
-    """Note that an open transaction settled a delivery."""
-    consumer.held[entry.message.id] = transaction
+def enlist(consumer: Consumer, entry: Entry, transaction: str) -> None:
+    """Enlist a delivery in an open transaction that settles it."""
+    consumer.enlisted[entry.message.id] = transaction
     bundle = consumer.bundle
-    if bundle is not None and bundle.unheld is not None:
-        bundle.unheld.pop((consumer.id, entry.message.id), None)
-    if consumer.index is not None and consumer.index.unheld is not None:
-        consumer.index.unheld.pop(entry.message.id, None)
+    if bundle is not None and bundle.settleable is not None:
+        bundle.settleable.pop((consumer.id, entry.message.id), None)
+    if consumer.index is not None and consumer.index.settleable is not None:
+        consumer.index.settleable.pop(entry.message.id, None)
 
 
-def let_go(consumer: Consumer, entry: Entry) -> None:
-    """Note that a delivery can be settled again."""
-    consumer.held.pop(entry.message.id, None)
+def delist(consumer: Consumer, entry: Entry) -> None:
+    """Make a delivery settleable again."""
+    consumer.enlisted.pop(entry.message.id, None)
     if consumer.index is not None:
         # It belongs before others in the dict, which is rebuilt at the next request.
-        consumer.index.unheld = None
+        consumer.index.settleable = None
     if consumer.bundle is not None:
-        consumer.bundle.unheld = None
+        consumer.bundle.settleable = None
 
 
 def acknowledge_entry(core: Core, entry: Entry) -> int:

@@ -200,10 +200,10 @@ def _peers(state: State) -> Iterator[str]:
         if queue.prioritized_count != sum(each.priority != 0 for each in queue.consumers):
             yield f"queue '{queue.name}' counts {queue.prioritized_count} prioritized consumers"
         if queue.holder is not None and queue.holder not in queue.consumers:
-            yield f"queue '{queue.name}' is held by a consumer that is gone"
+            yield f"queue '{queue.name}' has an exclusive consumer that is gone"
         wanting = [consumer for consumer in queue.consumers if consumer.exclusive]
         if wanting and queue.holder is not wanting[0]:
-            yield f"queue '{queue.name}' is not held by its first exclusive consumer"
+            yield f"queue '{queue.name}' does not have its first exclusive consumer as the holder"
         if any(each.browses for each in queue.consumers) or not all(
             each.browses for each in queue.browsers
         ):
@@ -255,7 +255,7 @@ def _entries(queue: Queue) -> Iterator[str]:
             if entry.linked == (message_id in queue.withheld):
                 yield f"{where} is ready and has no place in the queue"
         elif entry.state == IN_FLIGHT:
-            yield from _held_by_its_consumer(where, queue, entry)
+            yield from _delivered(where, queue, entry)
         else:
             yield f"{where} is in state {entry.state}, which entries of a queue never have"
         if not entry.message.flags & PERSISTENT:
@@ -281,7 +281,7 @@ def _entries(queue: Queue) -> Iterator[str]:
         )
 
 
-def _held_by_its_consumer(where: str, queue: Queue, entry: Entry) -> Iterator[str]:
+def _delivered(where: str, queue: Queue, entry: Entry) -> Iterator[str]:
     consumer = consumer_of(entry)
     if consumer is None:
         yield f"{where} is in flight to nobody"

@@ -30,12 +30,12 @@ class Sizes:
     addresses; and bytes of all queues of virtual hosts that have a limit (`of_hosts`)."""
 
     __slots__ = (
-        "_counted", "_held", "_paged", "_paging", "bytes", "messages", "of_hosts", "weight",
+        "_counted", "_in_hosts", "_paged", "_paging", "bytes", "messages", "of_hosts", "weight",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.of_hosts: dict[str, int] = {}
-        self._held: dict[int, int] = {}
+        self._in_hosts: dict[int, int] = {}
         self.bytes = 0
         self.messages = 0
         self.weight = 0
@@ -59,15 +59,15 @@ class Sizes:
             self._counted[queue.id] = now
             self._add(now, before)
         if self.of_hosts and queue.address.host in self.of_hosts:
-            self._hold(queue, queue.bytes)
+            self._count_in_host(queue, queue.bytes)
 
     def forget(self, queue: Queue) -> None:
         """Stop counting a queue that is deleted."""
         self._add(NOTHING, self._counted.pop(queue.id, NOTHING))
         self._page(queue.id, 0, 0, 0)
-        if queue.id in self._held:
-            self._hold(queue, 0)
-            del self._held[queue.id]
+        if queue.id in self._in_hosts:
+            self._count_in_host(queue, 0)
+            del self._in_hosts[queue.id]
 
     def of_paging(self, address: Address) -> tuple[int, int]:
         """Return the size of an address that pages, bytes and messages, when they were counted."""
@@ -89,10 +89,10 @@ class Sizes:
         else:
             del self._paged[queue]
 
-    def _hold(self, queue: Queue, size: int) -> None:
+    def _count_in_host(self, queue: Queue, size: int) -> None:
         """Note what a queue of a virtual host with a limit holds."""
-        self.of_hosts[queue.address.host] += size - self._held.get(queue.id, 0)
-        self._held[queue.id] = size
+        self.of_hosts[queue.address.host] += size - self._in_hosts.get(queue.id, 0)
+        self._in_hosts[queue.id] = size
 
     def _add(self, now: tuple[int, int, int], before: tuple[int, int, int]) -> None:
         self.bytes += now[0] - before[0]
@@ -111,7 +111,7 @@ class Sizes:
     def count_all(self, state: State, hosts: Mapping[str, HostLimits]) -> None:
         """Count everything again from zero; `hosts` are the virtual hosts with their limits."""
         self._counted.clear()
-        self._held.clear()
+        self._in_hosts.clear()
         self._paged.clear()
         self._paging.clear()
         self.of_hosts = {host: 0 for host, limits in hosts.items() if limits.max_size > 0}

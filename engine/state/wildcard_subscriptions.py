@@ -13,7 +13,7 @@ from typing import Final
 
 from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.limits.budget import Budget
-from daybook.engine.limits.pools import PatternHoldings
+from daybook.engine.limits.pools import PatternCharges
 from daybook.engine.names.names import INTERNAL, TEMPORARY, plain
 from daybook.engine.names.patterns import PatternTrie
 from daybook.engine.names.syntax import DEFAULT, Syntax
@@ -38,12 +38,25 @@ class WildcardSubscriptions:
     """
 
     __slots__ = (
-        "_addresses", "_fresh", "_holdings", "_looked", "_new", "_patterns", "_queues", "_round",
-        "_seeking", "_standing", "_syntax", "count", "has_work", "offered", "offers",
+        "_addresses",
+        "_charges",
+        "_fresh",
+        "_looked",
+        "_new",
+        "_patterns",
+        "_queues",
+        "_round",
+        "_seeking",
+        "_standing",
+        "_syntax",
+        "count",
+        "has_work",
+        "offered",
+        "offers",
     )  # fmt: skip
 
-    def __init__(self, holdings: PatternHoldings) -> None:
-        self._holdings = holdings
+    def __init__(self, charges: PatternCharges) -> None:
+        self._charges = charges
         self._syntax = DEFAULT
         self.count = 0
         self.has_work = False
@@ -71,7 +84,7 @@ class WildcardSubscriptions:
             connection = bundle.connection
             for pattern in bundle.patterns:
                 self._patterns.add(pattern, bundle)
-                self._holdings.add(pattern, self._syntax, connection.user, connection.id)
+                self._charges.add(pattern, self._syntax, connection.user, connection.id)
                 self.count += 1
         self.look_again(bundle)
 
@@ -84,7 +97,7 @@ class WildcardSubscriptions:
             connection = bundle.connection
             for pattern in bundle.patterns:
                 self._patterns.remove(pattern, bundle)
-                self._holdings.remove(pattern, self._syntax, connection.user, connection.id)
+                self._charges.remove(pattern, self._syntax, connection.user, connection.id)
                 self.count -= 1
 
     def look_again(self, bundle: Bundle) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from daybook.engine.limits.budget import Budget
-from daybook.engine.limits.pools import PatternHoldings
+from daybook.engine.limits.pools import PatternCharges
 from daybook.engine.names.names import is_temporary
 from daybook.engine.names.patterns import PatternTrie
 from daybook.engine.names.syntax import syntax_of
@@ -27,14 +27,14 @@ class Wildcards:
     """
 
     __slots__ = (
-        "_all", "_budget", "_holdings", "_makers", "_none", "_tries", "_version", "count",
+        "_all", "_budget", "_charges", "_makers", "_none", "_tries", "_version", "count",
     )  # fmt: skip
 
     def __init__(
-        self, addresses: Iterable[Address], budget: Budget, holdings: PatternHoldings
+        self, addresses: Iterable[Address], budget: Budget, charges: PatternCharges
     ) -> None:
         self.count = 0
-        self._holdings = holdings
+        self._charges = charges
         # The connection that made each, 0 for those from before a restart.
         self._makers: dict[int, int] = {}
         self._all: dict[int, Address] = {}
@@ -58,7 +58,7 @@ class Wildcards:
             user = address.definition.user
             if user:
                 self._makers[address.id] = connection
-                self._holdings.add(address.name, syntax_of(syntax), user, connection)
+                self._charges.add(address.name, syntax_of(syntax), user, connection)
             self._change()
 
     def remove(self, address: Address) -> None:
@@ -70,7 +70,7 @@ class Wildcards:
             user = address.definition.user
             if user:
                 maker = self._makers.pop(address.id)
-                self._holdings.remove(address.name, syntax_of(syntax), user, maker)
+                self._charges.remove(address.name, syntax_of(syntax), user, maker)
             self._change()
 
     def of(self, address: Address) -> tuple[Address, ...]:

@@ -220,7 +220,7 @@ class Memory:
 
     def _sweep(self, now: int) -> None:
         """Recount some peers, because sockets do not report the bytes that they send."""
-        weights = self._broker.transactions.held.of_connection
+        weights = self._broker.transactions.charges.of_connection
         if not self._to_sweep:
             self._to_sweep = list(self._peers)
         for peer in self._to_sweep[-SWEPT_AT_A_TIME:]:

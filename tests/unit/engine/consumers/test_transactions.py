@@ -23,7 +23,7 @@ from tests.support.topology import create_queue
 from tests.support.world import World
 
 
-def held(world: World, count: int) -> tuple[int, int, list[int]]:
+def delivered(world: World, count: int) -> tuple[int, int, list[int]]:
     """A connection with an open transaction, a consumer, and messages in flight to it."""
     connection = world.connect()
     sent = [world.send("q", b"%d" % number) for number in range(count)]
@@ -34,7 +34,7 @@ def held(world: World, count: int) -> tuple[int, int, list[int]]:
 
 
 def test_nothing_happens_before_commit(world: World) -> None:
-    connection, consumer, (first, second) = held(world, 2)
+    connection, consumer, (first, second) = delivered(world, 2)
     lsn = world.broker.lsn
     assert world.send("other", b"x", connection, transaction="t") == 0
     assert world.ack(consumer, first, transaction="t") == 0
@@ -45,7 +45,7 @@ def test_nothing_happens_before_commit(world: World) -> None:
 
 
 def test_commit_is_one_group_of_events_in_order(world: World) -> None:
-    connection, consumer, (first, second) = held(world, 2)
+    connection, consumer, (first, second) = delivered(world, 2)
     world.send("q", b"x", connection, transaction="t")
     world.ack(consumer, first, transaction="t")
     world.nack(consumer, second, transaction="t")
@@ -69,7 +69,7 @@ def test_commit_is_one_group_of_events_in_order(world: World) -> None:
 
 
 def test_abort_keeps_what_was_acknowledged_with_its_consumer(world: World) -> None:
-    connection, consumer, (first, second) = held(world, 2)
+    connection, consumer, (first, second) = delivered(world, 2)
     world.send("q", b"x", connection, transaction="t")
     world.ack(consumer, second, cumulative=True, transaction="t")
     lsn = world.broker.lsn
@@ -86,7 +86,7 @@ def test_abort_keeps_what_was_acknowledged_with_its_consumer(world: World) -> No
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_what_a_transaction_holds_cannot_be_settled_again(world: World, outcome: int) -> None:
-    connection, consumer, (first, second) = held(world, 2)
+    connection, consumer, (first, second) = delivered(world, 2)
     world.ack(consumer, first, transaction="t")
     world.begin(connection, "u")
     for transaction in (None, "t", "u"):
@@ -145,7 +145,7 @@ def test_without_asking_for_that_it_gives_credit_at_commit(world: World) -> None
 
 
 def test_a_rejection_in_a_transaction_gives_credit_at_commit(world: World) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     before = world.state.consumers[consumer].credit_messages
     world.nack(consumer, first, transaction="t")
     assert world.state.consumers[consumer].credit_messages == before
@@ -156,7 +156,7 @@ def test_a_rejection_in_a_transaction_gives_credit_at_commit(world: World) -> No
 
 
 def test_a_transaction_whose_consumer_left_is_doomed(world: World) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     world.ack(consumer, first, transaction="t")
     world.send("other", b"x", connection, transaction="t")
     world.detach(consumer)
@@ -173,7 +173,7 @@ def test_a_transaction_whose_consumer_left_is_doomed(world: World) -> None:
 
 
 def test_an_abandoned_transaction_is_aborted(world: World) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     world.ack(consumer, first, transaction="t")
     world.close(connection, reasons.DISCONNECTED)
     (event,) = world.events_named("TransactionRolledBack")
@@ -183,7 +183,7 @@ def test_an_abandoned_transaction_is_aborted(world: World) -> None:
 
 @pytest.mark.parametrize("cleanly", [False, True])
 def test_an_open_transaction_does_not_outlive_the_broker(world: World, cleanly: bool) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     world.ack(consumer, first, transaction="t")
     world.send("other", b"x", connection, transaction="t")
     if cleanly:
@@ -207,7 +207,7 @@ def test_transactions_belong_to_their_connection(world: World) -> None:
 
 
 def test_what_is_not_open_cannot_be_used(world: World) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     for command in (
         Send(connection, "q", b"", b"", transaction="u"),
         Settle(consumer, first, transaction="u"),
@@ -268,7 +268,7 @@ def test_sends_to_one_new_queue_are_no_conflict(world: World) -> None:
 
 
 def test_a_rejection_that_creates_the_dead_letter_queue_before_a_send(world: World) -> None:
-    connection, consumer, (first,) = held(world, 1)
+    connection, consumer, (first,) = delivered(world, 1)
     world.nack(consumer, first, transaction="t")
     world.send("elsewhere", b"x", connection, queue="dead", transaction="t")
     world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
@@ -303,7 +303,7 @@ def test_a_connection_has_a_limit_of_open_transactions(world: World) -> None:
 
 def test_rejections_at_commit_keep_order_and_dead_letter(world: World) -> None:
     world.settings(q={"max_delivery_attempts": 1, "dead_letter_address": "dead"})
-    connection, consumer, sent = held(world, 3)
+    connection, consumer, sent = delivered(world, 3)
     world.nack(consumer, sent[2], cumulative=True, transaction="t")
     world.commit(connection)
     assert world.ready("dead") == [b"0", b"1", b"2"]
@@ -375,7 +375,7 @@ def test_who_holds_the_most_is_rolled_back_for_others(is_one_user: bool) -> None
         world.close(connection)
     world.commit(modest)
     weights = world.broker.transactions
-    assert (weights.weight, weights.held.of_user, weights.held.of_connection) == (0, {}, {})
+    assert (weights.weight, weights.charges.of_user, weights.charges.of_connection) == (0, {}, {})
     world.check()
 
 
@@ -391,7 +391,7 @@ def test_a_connection_has_a_quarter_of_what_transactions_may_take() -> None:
 
 
 def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:
-    connection, consumer, (first, second) = held(world, 2)
+    connection, consumer, (first, second) = delivered(world, 2)
     world.ack(consumer, first, transaction="t")
     world.sleep(200)
     world.begin(connection, "young")

@@ -99,12 +99,12 @@ def test_large_messages_and_shared_ones_count_for_what_is_in_memory() -> None:
         world.attach(connection, "news", routing_type="multicast")
     world.attach(connection, "q")
     world.send_large("q", [bytes(100_000)] * 3)
-    held = world.state.connections[connection]
-    assert held.unacked_bytes == LARGE_BYTES + ENTRY_BYTES
+    theirs = world.state.connections[connection]
+    assert theirs.unacked_bytes == LARGE_BYTES + ENTRY_BYTES
     before = world.broker.room.sizes.weight
     world.send("news", bytes(4_000))
     each = (4_000 + MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES - ENTRY_ALONE_BYTES) // 4
     each += ENTRY_ALONE_BYTES
-    assert held.unacked_bytes == LARGE_BYTES + ENTRY_BYTES + 4 * each
+    assert theirs.unacked_bytes == LARGE_BYTES + ENTRY_BYTES + 4 * each
     assert world.broker.room.sizes.weight - before == 4 * each
     world.check()

@@ -395,10 +395,10 @@ def test_clients_have_so_many_words_that_match_in_part(world: World) -> None:
     world.ok(c.CreateAddress("a.{c}", (MULTICAST,)))
     for number in range(100):
         world.ok(c.CreateAddress(f"b.{number}*", (MULTICAST,)))
-    assert world.broker.patterns_held.parts.of("", 0) == (0, 0)
+    assert world.broker.pattern_charges.parts.of("", 0) == (0, 0)
     for connection in list(world.state.connections):
         world.close(connection)
-    assert not world.broker.patterns_held.parts.of_user
+    assert not world.broker.pattern_charges.parts.of_user
     peer = peer_of(1000)
     world.ok(c.DeleteAddress("a.{c}"))
     world.attach(peer, "a.b*.{c}", routing_type=MULTICAST)

@@ -93,9 +93,9 @@ def of_patterns(name: str, word: str, pool: Pool) -> Filler:
         world.close(peers[0])
         kept = c.Attach(peers[2], f"k.{word % 9}", durable_name="kept", routing_type=MULTICAST)
         world.ok(kept)
-        assert world.broker.patterns_held.parts.of("guest", peers[2]) == (2, 3)
+        assert world.broker.pattern_charges.parts.of("guest", peers[2]) == (2, 3)
         world.restart()
-        assert world.broker.patterns_held.parts.of_user == {"guest": 1}
+        assert world.broker.pattern_charges.parts.of_user == {"guest": 1}
         world.check()
         return told.text
 
@@ -117,7 +117,7 @@ def message_groups(patch: pytest.MonkeyPatch) -> str:
     told = pools.GROUPS.refusal((0, int(pools.GROUPS.of_user), 0), 1, "guest") or ""
     for consumer in list(world.state.consumers):
         world.detach(consumer)
-    assert (count.known, count.held.of_user, count.held.of_connection) == (0, {}, {})
+    assert (count.known, count.charges.of_user, count.charges.of_connection) == (0, {}, {})
     return told
 
 
@@ -294,12 +294,12 @@ def test_a_sentence_names_what_is_used_up() -> None:
     pool = small(pools.REGEXES)
     assert pool.refusal((1, 3, 15), 1, "ann") is None
     name = pool.name
-    for held, told in (
+    for used, told in (
         ((0, 0, 16), f"all clients together have 16 {name}, and the limit is 16"),
         ((0, 4, 9), f"user 'ann' has 4 {name}, and the limit is 4 of 16 in all"),
         ((2, 4, 9), f"the connection has 2 {name}, and the limit is 2 of 16 in all"),
     ):
-        assert pool.refusal(held, 1, "ann") == told
+        assert pool.refusal(used, 1, "ann") == told
 
 
 def test_the_page_has_the_table() -> None:
