@@ -277,10 +277,10 @@ class Broker(Core):
                 each for each in self.bundles.values() if each.is_short
             )
 
-    def hold(self, text: str, policy: str, least: int = 0) -> None:
-        """Accept no messages for the reason in `text`; an empty text: accept them again. The policy
-        is BLOCK or FAIL and overrides those of the addresses; consumers continue. Addresses with
-        fewer multicast queues than `least` accept messages all the same."""
+    def block_senders(self, text: str, policy: str, least: int = 0) -> None:
+        """Accept no messages, for the reason in `text`; with an empty text accept them again. The
+        policy is BLOCK or FAIL and overrides those of the addresses; consumers continue. Addresses
+        with fewer multicast queues than `least` still accept messages."""
         self.room.behind = text
         self.room.behind_policy = policy
         self.room.behind_least = least

@@ -264,7 +264,7 @@ class MessagingSession(Session, Protocol):
       (`engine.limits.waiting_senders`), and reads no more from the peer while `is_blocked` is set,
       which is for protocols that cannot stop a single sender otherwise;
     - sets `is_unheard` while it reads nothing from the peer, until it calls `listen_again`;
-    - sets `is_withheld` before `tick` if output waits for the disk, and sends the bytes of `urgent`
+    - sets `awaits_disk` before `tick` if output waits for the disk, and sends the bytes of `urgent`
       before that output, between two of its frames;
     - calls `connection_lost` when the connection ended, for whatever reason.
     """
@@ -277,7 +277,7 @@ class MessagingSession(Session, Protocol):
     refusal: tuple[int, str, str, str] | None
     is_blocked: bool
     is_unheard: bool
-    is_withheld: bool
+    awaits_disk: bool
     urgent: bytes
     has_stalled: bool
 
@@ -287,7 +287,7 @@ class MessagingSession(Session, Protocol):
         ...
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of memory that hold input of the peer."""
         ...
 

@@ -550,7 +550,7 @@ class Service:
     def vitals(self) -> dict[str, Any]:
         """Return the part of the status that health needs; cheap."""
         broker = self.broker
-        held = "the index is behind, or has failed" if broker.room.behind else ""
+        blocked = "the index is behind, or has failed" if broker.room.behind else ""
         return {
             "durability_trouble": NOT_DURABLE if self._is_slow else "",
             "disk_full": self.disk.full_because,
@@ -560,7 +560,7 @@ class Service:
             **self.signing.status(),
             "retention_trouble": self.retention.trouble,
             "background": self._supervisor.status(),
-            "senders_held": held or ("memory is full" if broker.room.memory_full else ""),
+            "senders_held": blocked or ("memory is full" if broker.room.memory_full else ""),
         }
 
     def _numbers(self) -> dict[str, Any]:

@@ -22,12 +22,12 @@ class Gathering:
     chunks that do not depend on how the input was split. The session keeps `send`, the command for
     this body, and `chunks`, the LSNs of the chunks that were passed on. `is_whole` says whether the
     body is complete, `problem` what is wrong with it after the bytes that are still to be passed
-    on. `held` is the number of bytes kept here.
+    on. `buffered_bytes` is the number of bytes kept here.
     """
 
     __slots__ = (
-        "_chunk_bytes", "_large_from", "_limit", "_options", "_pieces", "chunks", "head", "held",
-        "is_whole", "length", "plan", "problem", "send", "size",
+        "_chunk_bytes", "_large_from", "_limit", "_options", "_pieces", "buffered_bytes", "chunks",
+        "head", "is_whole", "length", "plan", "problem", "send", "size",
     )  # fmt: skip
 
     def __init__(self, head: bytes, plan: SendPlan, options: StompOptions) -> None:
@@ -44,7 +44,7 @@ class Gathering:
         self._large_from: int = options.min_large_message_size + 1
         self._chunk_bytes: int = min(CHUNK_BYTES, max(1, options.min_large_message_size))
         self._pieces: list[bytes] = []
-        self.held: int = 0
+        self.buffered_bytes: int = 0
 
     @property
     def is_large(self) -> bool:
@@ -63,7 +63,7 @@ class Gathering:
             self.problem = body_too_long(f"more than {self._limit}", self._options)
             piece = piece[: self._limit - self.size]
         self.size += len(piece)
-        self.held += len(piece)
+        self.buffered_bytes += len(piece)
         self._pieces.append(piece)
         self.is_whole = is_whole and self.problem is None
         return end + 1 if self.is_whole else -1
@@ -74,18 +74,22 @@ class Gathering:
         When the body `is_whole`, the last chunk may be shorter than the others.
         """
         length = self._chunk_bytes
-        if not self.held or not self.is_large or (self.held < length and not is_whole):
+        if (
+            not self.buffered_bytes
+            or not self.is_large
+            or (self.buffered_bytes < length and not is_whole)
+        ):
             return b""
-        held = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        rest = held[length:]
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        rest = data[length:]
         self._pieces = [rest]
-        self.held = len(rest)
-        return held[:length]
+        self.buffered_bytes = len(rest)
+        return data[:length]
 
     def put_back(self, chunk: bytes) -> None:
         """Put back a chunk that could not be passed on yet."""
         self._pieces.insert(0, chunk)
-        self.held += len(chunk)
+        self.buffered_bytes += len(chunk)
 
     def body(self) -> bytes:
         """Return the whole body, of which nothing was passed on."""

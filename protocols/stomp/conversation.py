@@ -53,9 +53,9 @@ class Conversation(Output):
 
     __slots__ = (
         "_body_by", "_caller", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats",
-        "_server_name", "_user", "broker", "by_consumer", "by_key", "by_serial", "client_id",
-        "close_delay_ms", "closing", "connection", "error", "handle", "has_more", "has_stalled",
-        "host_request", "is_blocked", "is_unheard", "is_withheld", "kept", "login_request",
+        "_server_name", "_user", "awaits_disk", "broker", "by_consumer", "by_key", "by_serial",
+        "client_id", "close_delay_ms", "closing", "connection", "error", "handle", "has_more",
+        "has_stalled", "host_request", "is_blocked", "is_unheard", "kept", "login_request",
         "next_deadline", "parts", "refusal", "serials", "state", "urgent",
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ class Conversation(Output):
         # Time, in microseconds.
         self.next_deadline: int = 0
         self.is_unheard: bool = False
-        self.is_withheld: bool = False
+        self.awaits_disk: bool = False
         self.urgent: bytes = b""
         self.is_blocked: bool = False
         self.has_more: bool = False
@@ -184,7 +184,7 @@ class Conversation(Output):
             self._fail(stalled(self.options.body_timeout_ms), TIMEOUT, now)
             return
         if self._heart_beats.is_due(now):
-            if self.is_withheld:
+            if self.awaits_disk:
                 # What was put out since has not left, and a disk may hang for a while.
                 self.urgent = b"\n"
             elif not self.has_spoken:

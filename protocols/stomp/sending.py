@@ -254,12 +254,12 @@ class Planner:
     `plans` knows whole heads. Senders that give every message a header of its own never repeat one;
     for them plans are also remembered by the lines that concern the broker alone. Both only
     remember what `prepare` says, and both are forgotten together when they are too many or, as
-    `held` estimates, too big.
+    `cached_bytes` estimates, too big.
     """
 
     __slots__ = (
         "_by_known_lines", "_connection", "_is_plain", "_options", "_ours", "_sender",
-        "_version", "held", "plans",
+        "_version", "cached_bytes", "plans",
     )  # fmt: skip
 
     def __init__(
@@ -285,7 +285,7 @@ class Planner:
         self._connection: int = connection
         self._by_known_lines: dict[bytes, SendPlan] = {}
         self.plans: dict[bytes, SendPlan] = {}
-        self.held: int = 0
+        self.cached_bytes: int = 0
 
     def plan(self, key: bytes) -> SendPlan:
         """The plan for a head that is not in `plans`, receipt cut out. Raises StompError."""
@@ -323,12 +323,12 @@ class Planner:
         if len(key) > _PLAN_KEY_BYTES_MAX:
             return
         weight = (2 * len(key) + _PLAN_BYTES) * (1 + len(plan.also))
-        if len(plans) >= _PLANS_MAX or self.held + weight > _PLANS_BYTES_MAX:
+        if len(plans) >= _PLANS_MAX or self.cached_bytes + weight > _PLANS_BYTES_MAX:
             self.plans.clear()
             self._by_known_lines.clear()
-            self.held = 0
+            self.cached_bytes = 0
         plans[key] = plan
-        self.held += weight
+        self.cached_bytes += weight
 
     def _by_parts(self, key: bytes) -> SendPlan | None:
         """The plan by the lines that concern the broker; None where lines need a closer look."""

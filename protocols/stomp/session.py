@@ -88,8 +88,8 @@ class Session(Conversation):
     """
 
     __slots__ = (
-        "_behind", "_body_max", "_early", "_gathering", "_head_max", "_held", "_held_bytes",
-        "_plain_reach", "_planner", "_rest", "_returns", "_scanned",
+        "_behind", "_body_max", "_connect_bytes", "_early_bytes", "_early_input", "_gathering",
+        "_head_max", "_plain_reach", "_planner", "_rest", "_returns", "_scanned",
     )  # fmt: skip
 
     def __init__(
@@ -101,10 +101,10 @@ class Session(Conversation):
         self._scanned: int = -1
         # The limit of a head: small before the login, then that of frames.
         self._head_max: int = min(options.max_frame_head, options.max_early_data)
-        self._early: int = 0
+        self._connect_bytes: int = 0
         self._gathering: Gathering | None = None
-        self._held: list[bytes] = []
-        self._held_bytes: int = 0
+        self._early_input: list[bytes] = []
+        self._early_bytes: int = 0
         self._plain_reach: int = min(options.max_frame_head + 2, _PLAIN_HEAD_BYTES_MAX)
         # The longest body that is kept in one piece.
         self._body_max: int = min(options.max_data_length, options.min_large_message_size)
@@ -180,7 +180,7 @@ class Session(Conversation):
         elif self.state == states.NEW:
             self._carry_out(self._feed_early, data, now)
         else:
-            self._carry_out(self._hold, data, now)
+            self._carry_out(self._keep_early, data, now)
 
     def proceed(self, now: int) -> None:
         """Resume a blocked or unfinished command, or the input for which there was no budget."""
@@ -214,8 +214,8 @@ class Session(Conversation):
         """Process bytes until the CONNECT is complete; even line feeds count for their limit."""
         self._feed(data, now)
         if self.state == states.NEW:
-            self._early += len(data)
-            if self._early > self.options.max_early_data:
+            self._connect_bytes += len(data)
+            if self._connect_bytes > self.options.max_early_data:
                 raise too_early(self.options.max_early_data, "CONNECT was whole")
 
     def _feed(self, data: bytes, now: int) -> None:
@@ -294,7 +294,7 @@ class Session(Conversation):
                 position = body_at + 1
                 if self.state != states.CONNECTED:
                     if self.state == states.AUTHENTICATING:
-                        self._hold(data[position:], now)
+                        self._keep_early(data[position:], now)
                     return
         except (Blocked, Unfinished):
             if self._gathering is None:
@@ -458,12 +458,12 @@ class Session(Conversation):
         return gathering.chunks[-chunk_count] > durable_lsn
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of memory that hold input of the peer, except for input that became a command."""
-        held = len(self._rest) + len(self._behind) + self._held_bytes
+        buffered = len(self._rest) + len(self._behind) + self._early_bytes
         if self._gathering is not None:
-            held += self._gathering.held
-        return held + self._planner.held + self.keys_bytes
+            buffered += self._gathering.buffered_bytes
+        return buffered + self._planner.cached_bytes + self.keys_bytes
 
     @property
     def first_chunk(self) -> int:
@@ -471,12 +471,12 @@ class Session(Conversation):
         gathering = self._gathering
         return gathering.chunks[0] if gathering is not None and gathering.chunks else 0
 
-    def _hold(self, data: bytes, now: int) -> None:
+    def _keep_early(self, data: bytes, now: int) -> None:
         """Keep input that arrives before the login is decided."""
-        self._held_bytes += len(data)
-        if self._held_bytes > self.options.max_early_data:
+        self._early_bytes += len(data)
+        if self._early_bytes > self.options.max_early_data:
             raise too_early(self.options.max_early_data, "CONNECTED was sent")
-        self._held.append(data)
+        self._early_input.append(data)
 
     def _check_receipt(self, receipt: bytes) -> bytes:
         if b"\0" in self._head:
@@ -664,9 +664,9 @@ class Session(Conversation):
         except StompError as error:
             self._fail_login(error, now)
             return
-        held, self._held_bytes = b"".join(self._held), 0
-        self._held.clear()
-        self.receive(held, now)
+        data, self._early_bytes = b"".join(self._early_input), 0
+        self._early_input.clear()
+        self.receive(data, now)
 
     def _fail_login(self, error: StompError, now: int) -> None:
         self._head = b"CONNECT"
@@ -676,8 +676,8 @@ class Session(Conversation):
         """End the session; its connection is to be closed so long after its output has left."""
         super().end(delay_ms)
         self._planner = Planner(V10, self.options)
-        self._held.clear()
-        self._held_bytes = 0
+        self._early_input.clear()
+        self._early_bytes = 0
         self._rest.clear()
         self._gathering = None
         self._body_by = 0

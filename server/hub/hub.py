@@ -490,8 +490,8 @@ class Hub:
             peer.session.authenticated(user, text, self._clock())
             self._after(peer)
             peer.sasl = None
-            if peer.is_held:
-                peer.is_held = False
+            if peer.awaits_login:
+                peer.awaits_login = False
                 if peer not in self._paused and not peer.session.is_blocked:
                     peer.transport.resume_reading()
             self._see_to_input(peer)
@@ -500,7 +500,7 @@ class Hub:
         self._authenticate(request, answer)
         if peer.session.login_request is not None:
             # Its further input stays in the kernel meanwhile.
-            peer.is_held = True
+            peer.awaits_login = True
             peer.transport.pause_reading()
             peer.transport.notice_end()
 
@@ -698,7 +698,7 @@ class Hub:
 
     def _read_again(self, peer: Peer) -> None:
         peer.session.listen_again(self._clock())
-        if not peer.is_held:
+        if not peer.awaits_login:
             peer.transport.resume_reading()
 
     def _tell(self, now: int) -> None:

@@ -171,10 +171,10 @@ class Memory:
 
     def charge_input(self, peer: Peer) -> None:
         """Note how many bytes of a peer's input its session holds."""
-        held = peer.session.held_bytes + peer.layer_bytes
-        if held != peer.charged_input:
-            self.input += held - peer.charged_input
-            peer.charged_input = held
+        used = peer.session.buffered_bytes + peer.layer_bytes
+        if used != peer.charged_input:
+            self.input += used - peer.charged_input
+            peer.charged_input = used
             if self.input > self.options.share:
                 self.is_due = True
 
@@ -271,13 +271,13 @@ class Memory:
         """Limit what users hold that have more than their share now, or limit it no more."""
         notices = self._broker.notices
         for user, short in changed.items():
-            held = sum(self.shares.of_user.get(user, {}).values())
+            used = sum(self.shares.of_user.get(user, {}).values())
             notices.append(
-                f"user '{user}' holds {held} bytes of memory, more than its share of "
+                f"user '{user}' holds {used} bytes of memory, more than its share of "
                 f"{', '.join(sorted(short))} (max-memory-per-user): its connections get little at a"
                 " time until it is less"
                 if short
-                else f"user '{user}' holds {held} bytes of memory, less than its share again"
+                else f"user '{user}' holds {used} bytes of memory, less than its share again"
             )
         texts: dict[str, tuple[str, str]] = {}
         for user in self.shares.short:
@@ -298,7 +298,7 @@ class Memory:
         """Compare the account with its limits, and apply the remedies."""
         self.is_due = False
         share = self.options.share
-        held = self.by_kind()
+        used = self.by_kind()
         output_short = _is_short(self.output, share, self.is_output_short)
         if output_short != self.is_output_short:
             self.is_output_short = output_short
@@ -306,28 +306,28 @@ class Memory:
             for peer in list(self._peers):
                 if not peer.closed:
                     self._make_room(peer)
-        unacked = held["unacknowledged"]
+        unacked = used["unacknowledged"]
         unacked_short = _is_short(unacked, share, self.is_unacked_short)
         if unacked_short != self.is_unacked_short:
             self.is_unacked_short = unacked_short
             self._tell("deliveries that are not acknowledged", unacked, unacked_short)
             self._limit_unacked()
-        self._limit_objects(held["objects"])
+        self._limit_objects(used["objects"])
         if self.input > share:
             self._dismiss_senders(self.input - share * 7 // 8)
-        self._total = sum(held.values())
+        self._total = sum(used.values())
         self._hold(self._total, now)
 
-    def _limit_objects(self, held: int) -> None:
+    def _limit_objects(self, used: int) -> None:
         """Forbid new queues and addresses, or also consumers, when these use too much."""
         share = self.options.share
         text = (
             f"the broker makes no more %s for clients: connections, subscriptions, queues, "
-            f"addresses and ids take {held} bytes of memory, and their share is a quarter of "
+            f"addresses and ids take {used} bytes of memory, and their share is a quarter of "
             f"max-memory, {share} bytes; delete some, or raise max-memory"
         )
-        full = text % "queues and addresses" if held > share else ""
-        over = text % "subscriptions" if held > 2 * share else ""
+        full = text % "queues and addresses" if used > share else ""
+        over = text % "subscriptions" if used > 2 * share else ""
         if bool(full) != bool(self._broker.room.objects_full) and full:
             self._broker.notices.append(full)
         self._broker.report_objects(full, over)
@@ -350,13 +350,13 @@ class Memory:
         self._broker.report_memory(text)
         self._broker.notices.append(text)
 
-    def _tell(self, what: str, held: int, is_short: bool) -> None:
+    def _tell(self, what: str, used: int, is_short: bool) -> None:
         share = self.options.share
         self._broker.notices.append(
-            f"{what} takes {held} bytes of memory, more than a quarter of max-memory ({share}): "
+            f"{what} takes {used} bytes of memory, more than a quarter of max-memory ({share}): "
             "each connection gets little at a time until it is less"
             if is_short
-            else f"{what} takes {held} bytes of memory, less than its share again"
+            else f"{what} takes {used} bytes of memory, less than its share again"
         )
 
     def _limit_unacked(self, users: Collection[str] | None = None) -> None:
@@ -383,38 +383,38 @@ class Memory:
             self._dismiss_largest(sum(self.by_kind().values()) - self.options.limit * 7 // 8)
         for user, since in self._users_full.items():
             if now - since >= FULL_US:
-                held = sum(self.shares.of_user.get(user, {}).values())
-                self._dismiss_largest(held - self.options.of_user * 7 // 8, user)
+                used = sum(self.shares.of_user.get(user, {}).values())
+                self._dismiss_largest(used - self.options.of_user * 7 // 8, user)
 
     def _dismiss_stalled(self, now: int) -> None:
         marks: dict[Peer, tuple[int, int]] = {}
         left = DISMISSED_AT_A_TIME
         for peer in list(self._peers):
-            held = self._held_of_what_is_short(peer)
-            if held < STALLED_BYTES or peer.session.closing:
+            used = self._short_bytes(peer)
+            if used < STALLED_BYTES or peer.session.closing:
                 continue
-            least, since = self._marks.get(peer, (held + 1, now))
-            if held < least:
-                least, since = held, now
+            least, since = self._marks.get(peer, (used + 1, now))
+            if used < least:
+                least, since = used, now
             marks[peer] = (least, since)
             if now - since >= self.options.stalled_us and left > 0:
                 left -= 1
                 seconds = self.options.stalled_us / 1_000_000
                 self._end(
                     peer,
-                    f"the broker is short of memory, and this connection holds {held} bytes of "
+                    f"the broker is short of memory, and this connection holds {used} bytes of "
                     f"messages of which it took and settled nothing for {seconds:g} seconds "
                     "(stalled-timeout)",
                 )
         self._marks = marks
 
-    def _held_of_what_is_short(self, peer: Peer) -> int:
+    def _short_bytes(self, peer: Peer) -> int:
         shares, user = self.shares, self._user_of(peer) if self.shares.short else ""
         is_short = self.is_output_short or self._full_since or shares.is_short(user, OUTPUT)
-        held = peer.output_bytes() if is_short else 0
+        used = peer.output_bytes() if is_short else 0
         if self.is_unacked_short or self._full_since or shares.is_short(user, UNACKNOWLEDGED):
-            held += self._unacked_bytes(peer)
-        return held
+            used += self._unacked_bytes(peer)
+        return used
 
     def _unacked_bytes(self, peer: Peer) -> int:
         connection = self._broker.state.connections.get(peer.connection)
@@ -444,21 +444,21 @@ class Memory:
         """Disconnect the peers that use the most, of all users or of one, until so much is gone."""
         key = "max-memory" if user is None else "max-memory-per-user"
         holders = []
-        for peer, held in self._holders():
+        for peer, used in self._holders():
             if user not in (None, self._user_of(peer)):
                 continue
             if peer.session.closing:
-                too_much -= held
-            elif held >= HOLDER_BYTES:
-                holders.append((peer, held))
-        for peer, held in holders[:DISMISSED_AT_A_TIME]:
+                too_much -= used
+            elif used >= HOLDER_BYTES:
+                holders.append((peer, used))
+        for peer, used in holders[:DISMISSED_AT_A_TIME]:
             if too_much <= 0:
                 return
-            too_much -= held
+            too_much -= used
             self._end(
                 peer,
                 f"the broker is short of memory ({key}), and this connection holds the most of "
-                f"it: {held} bytes of output, deliveries and transactions",
+                f"it: {used} bytes of output, deliveries and transactions",
             )
 
     def _end(self, peer: Peer, what: str) -> None:
@@ -488,7 +488,7 @@ class Memory:
             )
             for peer in self._peers
         ]
-        found.sort(key=_held, reverse=True)
+        found.sort(key=_bytes_of, reverse=True)
         return found
 
     # ---- for people
@@ -525,7 +525,7 @@ class Memory:
 
     def status(self) -> dict[str, Any]:
         """Return the memory by kind and by peer, for `daybook status`."""
-        held = self.by_kind()
+        used = self.by_kind()
         weights = self._broker.transactions.by_connection()
         most = [
             {
@@ -543,11 +543,11 @@ class Memory:
         ]
         return {
             "max_memory": self.options.limit,
-            "memory_held": sum(held.values()),
+            "memory_held": sum(used.values()),
             "memory_resident": resident(),
             "memory_short_of": self._short_of(),
             "connections_dismissed": self.dismissed,
-            "memory": held,
+            "memory": used,
             "memory_holders": most,
             "memory_users": self.shares.largest(SHOWN_MAX),
             **self.heap.status(),
@@ -567,16 +567,16 @@ class Memory:
         return ", ".join(short)
 
 
-def _is_short(held: int, limit: int, was_short: bool) -> bool:
+def _is_short(used: int, limit: int, was_short: bool) -> bool:
     """Return whether the limit is exceeded; after that, until an eighth of it is free."""
-    return held > limit * 7 // 8 if was_short else held > limit
+    return used > limit * 7 // 8 if was_short else used > limit
 
 
 def _input_of(peer: Peer) -> int:
     return peer.charged_input
 
 
-def _held(item: tuple[Peer, int]) -> int:
+def _bytes_of(item: tuple[Peer, int]) -> int:
     return item[1]
 
 

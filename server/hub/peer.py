@@ -80,19 +80,21 @@ class _BodyUnderWay:
 class Peer:
     """State of one connection in the hub.
 
-    `body_bytes` is the size of bodies that are still to be written and not in memory. `held_bytes`
-    may be sent, but wait for a body before them. `moved` is the time at which a part of a body was
-    last written. `pulls` are pieces of bodies that the session asked for. `is_held` is set while
-    nothing is read because the login is being checked. `sasl` is a login by SASL as long as it has
-    no outcome: between two of its steps the peer is a stranger. `user` is who logged in, "" for
-    nobody yet; the connection may be opened later.
+    `body_bytes` is the size of bodies that are still to be written and not in memory.
+    `deferred_bytes` counts output that may be sent, but waits for a body before it. `moved` is the
+    time at which a part of a body was last written. `pulls` are pieces of bodies that the session
+    asked for. `awaits_login` is set while nothing is read because the login is being checked.
+    `sasl` is a login by SASL as long as it has no outcome: between two of its steps the peer is a
+    stranger. `user` is the user that logged in, "" before the login; the connection may be opened
+    later.
     """
 
     __slots__ = (
         "_bodies",
-        "_held",
+        "_deferred",
         "acceptor",
         "address",
+        "awaits_login",
         "body_bytes",
         "caller",
         "charged_input",
@@ -101,11 +103,10 @@ class Peer:
         "closing",
         "connection",
         "deadline",
+        "deferred_bytes",
         "fixed_bytes",
         "generation",
-        "held_bytes",
         "is_cut",
-        "is_held",
         "is_tuned",
         "layer_bytes",
         "login_begun",
@@ -151,21 +152,21 @@ class Peer:
         self.sasl: SaslLogin | None = None
         self.deadline = 0
         self.body_bytes = 0
-        self.held_bytes = 0
+        self.deferred_bytes = 0
         self.moved = 0
         self.pulls: Final[deque[Pull]] = deque()
         # What the memory account counts for this peer.
         self.charged_input = 0
         self.charged_output = 0
         self.is_cut = False
-        self.is_held = False
+        self.awaits_login = False
         self.user = ""
         # Memory of the layers below the session: for input, and for the connection itself.
         self.layer_bytes = 0
         self.fixed_bytes = 0
         self.usage: Final = Usage()
         self._bodies: deque[_BodyUnderWay] = deque()
-        self._held: deque[bytes] = deque()
+        self._deferred: deque[bytes] = deque()
 
     def release(self, data: bytes) -> None:
         """Send bytes of this peer, which are allowed to leave."""
@@ -173,8 +174,8 @@ class Peer:
         if self.closed or self.is_cut:
             return
         if self._bodies:
-            self._held.append(data)
-            self.held_bytes += len(data)
+            self._deferred.append(data)
+            self.deferred_bytes += len(data)
         else:
             self.transport.write(data)
 
@@ -182,7 +183,7 @@ class Peer:
         """Let the session do what is due. Heart-beats overtake output that waits for the disk: a
         client must not take a slow disk for a broker that is gone."""
         session = self.session
-        session.is_withheld = self.generation is not None
+        session.awaits_disk = self.generation is not None
         session.tick(now)
         if session.urgent:
             if self._is_between_frames and not (self.closed or self.is_cut):
@@ -196,12 +197,12 @@ class Peer:
 
     def output_bytes(self) -> int:
         """Bytes between the session and the kernel that are in memory."""
-        return self.waiting_bytes + self.held_bytes + self.transport.buffered()
+        return self.waiting_bytes + self.deferred_bytes + self.transport.buffered()
 
     def expect(self, bodies: Iterable[Body]) -> None:
         """Note the places of bodies in what is put into the outbox next."""
         for body in bodies:
-            before = self.waiting_bytes + self.held_bytes + body.at
+            before = self.waiting_bytes + self.deferred_bytes + body.at
             ahead = before - sum(other.ahead for other in self._bodies)
             self._bodies.append(_BodyUnderWay(ahead, body))
             self.body_bytes += body.size
@@ -242,7 +243,7 @@ class Peer:
         """
         while self._bodies:
             body = self._bodies[0]
-            self._write_held(body)
+            self._write_deferred(body)
             if body.ahead or self.transport.buffered() > WRITE_HIGH_BYTES:
                 return False
             lsns = body.chunks[body.done : body.done + CHUNKS_AT_ONCE]
@@ -254,9 +255,9 @@ class Peer:
             if body.done < len(body.chunks):
                 return True
             self._bodies.popleft()
-        while self._held:
-            self.transport.write(self._held.popleft())
-        self.held_bytes = 0
+        while self._deferred:
+            self.transport.write(self._deferred.popleft())
+        self.deferred_bytes = 0
         return False
 
     def may_pull(self, durable_lsn: int) -> bool:
@@ -265,21 +266,21 @@ class Peer:
             return False
         return self.pulls[0].needs <= durable_lsn
 
-    def _write_held(self, body: _BodyUnderWay) -> None:
+    def _write_deferred(self, body: _BodyUnderWay) -> None:
         """Write the bytes before a body, as far as they may be sent."""
-        while body.ahead and self._held:
-            data = self._held.popleft()
+        while body.ahead and self._deferred:
+            data = self._deferred.popleft()
             if len(data) > body.ahead:
-                self._held.appendleft(data[body.ahead :])
+                self._deferred.appendleft(data[body.ahead :])
                 data = data[: body.ahead]
             self.transport.write(data)
-            self.held_bytes -= len(data)
+            self.deferred_bytes -= len(data)
             body.ahead -= len(data)
 
     def drop_bodies(self) -> None:
         """Discard the bodies and all output after them, because the connection ends."""
         self.is_cut = self.has_bodies
         self._bodies.clear()
-        self._held.clear()
+        self._deferred.clear()
         self.pulls.clear()
-        self.body_bytes = self.held_bytes = 0
+        self.body_bytes = self.deferred_bytes = 0

@@ -1,7 +1,7 @@
 """The memory that each user holds, by kind, and which users hold more than their share.
 
 One user may hold half of what a kind of memory has for all (`engine.limits.pools`), and of all
-kinds together `max-memory-per-user`. What exceeds a share is remedied where it is held, as for the
+kinds together `max-memory-per-user`. What exceeds a share is remedied where it is used, as for the
 kind as a whole, but only for the connections of that user: nobody else notices. The sums come from
 the walks over all connections that recount them, so they are some tenths of a second old; the
 limits of the kinds hold at every moment. Must never know connections, or what a remedy does.
@@ -31,14 +31,14 @@ class Shares:
         self.short: dict[str, frozenset[str]] = {}
         self._counting: dict[str, dict[str, int]] = {}
 
-    def count(self, user: str, **held: int) -> None:
+    def count(self, user: str, **used: int) -> None:
         """Add what a connection of a user holds of some kinds."""
         if not user:
             return
         known = self._counting.get(user)
         if known is None:
             known = self._counting[user] = dict.fromkeys(KINDS_OF_USERS, 0)
-        for kind, size in held.items():
+        for kind, size in used.items():
             known[kind] += size
 
     def complete(self, share: int, most: int) -> dict[str, frozenset[str]]:
@@ -48,10 +48,10 @@ class Shares:
         """
         self.of_user, self._counting = self._counting, {}
         before, self.short = self.short, {}
-        for user, held in self.of_user.items():
+        for user, used in self.of_user.items():
             was_short = before.get(user, frozenset())
             limits = {kind: share // MEMORY_USER_PART for kind in KINDS_OF_USERS} | {ALL: most}
-            sizes = held | {ALL: sum(held.values())}
+            sizes = used | {ALL: sum(used.values())}
             short = frozenset(
                 kind
                 for kind, limit in limits.items()
@@ -73,19 +73,19 @@ class Shares:
 
     def excess(self, user: str, share: int) -> int:
         """Return how much input of a user must go, so that an eighth of its share is free."""
-        held = self.of_user.get(user, {}).get(INPUT, 0)
-        return held - share // MEMORY_USER_PART * 7 // 8
+        used = self.of_user.get(user, {}).get(INPUT, 0)
+        return used - share // MEMORY_USER_PART * 7 // 8
 
     def largest(self, count: int) -> list[dict[str, str | int]]:
         """Describe the users that hold the most, for `daybook status`."""
         rows: list[dict[str, str | int]] = [
             {
                 "user": user,
-                "bytes": sum(held.values()),
-                **held,
+                "bytes": sum(used.values()),
+                **used,
                 "short_of": ", ".join(sorted(self.short.get(user, ()))),
             }
-            for user, held in self.of_user.items()
+            for user, used in self.of_user.items()
         ]
         rows.sort(key=lambda row: -int(row["bytes"]))
         return rows[:count]

@@ -34,7 +34,7 @@ class Unindexed:
         self.indexed = 0
         self._broker: Final = broker
         # How many subscriptions a topic must have for its senders to wait; None: nobody waits.
-        self._held: int | None = None
+        self._blocked_from: int | None = None
         self._failing = ""
         self._noticed = -NOTICE_US
 
@@ -47,43 +47,43 @@ class Unindexed:
         """A block was closed."""
         self.journaled += count
         if self.bytes > limit // 2:
-            self._hold(limit)
+            self._review(limit)
 
     def index(self, indexed: int, limit: int) -> bool:
         """`indexed` bytes are indexed; return whether more messages are accepted again."""
         self.indexed = indexed
-        return self._held is not None and self._hold(limit) and not self._failing
+        return self._blocked_from is not None and self._review(limit) and not self._failing
 
     def fail(self, why: str, limit: int) -> None:
         """Indexing has failed; senders are refused with this reason. "": it works again."""
         self._failing = why
         self._judge(limit)
 
-    def _hold(self, limit: int) -> bool:
-        """Hold senders as there is more or less to index now; return whether fewer wait."""
-        before = self._held
+    def _review(self, limit: int) -> bool:
+        """Block or unblock senders by the bytes that are not indexed; return whether fewer wait."""
+        before = self._blocked_from
         waits = self.bytes
         if waits > (limit * 3 // 4 if before == 0 else limit):
-            self._held = 0
+            self._blocked_from = 0
         elif waits > (limit // 2 if before is None else limit * 3 // 8):
-            self._held = SEVERAL
+            self._blocked_from = SEVERAL
         else:
-            self._held = None
-        if self._held == before:
+            self._blocked_from = None
+        if self._blocked_from == before:
             return False
         self._judge(limit)
-        return before == 0 or self._held is None
+        return before == 0 or self._blocked_from is None
 
     def _judge(self, limit: int) -> None:
         if self._failing:
-            self._broker.hold(self._failing, FAIL)
-        elif self._held is None:
-            self._broker.hold("", BLOCK)
+            self._broker.block_senders(self._failing, FAIL)
+        elif self._blocked_from is None:
+            self._broker.block_senders("", BLOCK)
         else:
             half = HALF_BEHIND.format(limit // 2, "half of ")
-            text = half if self._held else BEHIND.format(limit, "")
-            self._broker.hold(text, BLOCK, self._held)
+            text = half if self._blocked_from else BEHIND.format(limit, "")
+            self._broker.block_senders(text, BLOCK, self._blocked_from)
             is_due = self._broker.now - self._noticed >= NOTICE_US
-            if is_due and self._broker.has_topics(self._held):
+            if is_due and self._broker.has_topics(self._blocked_from):
                 self._noticed = self._broker.now
                 self._broker.notices.append(text)

@@ -108,7 +108,7 @@ def _certificates(process: Process) -> Values:
 
 
 def _memory(process: Process) -> Values:
-    return [((kind,), held) for kind, held in process.hub.memory.by_kind().items()]
+    return [((kind,), size) for kind, size in process.hub.memory.by_kind().items()]
 
 
 def _sync_times(process: Process) -> Histogram:

@@ -100,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._encode: Callable[[bytes], bytes] | None = None
         self._shell: Shell | None = None
         self._web: WebSocket | None = None
-        self.is_held = False
+        self.is_paused = False
         self._is_busy = False
         self._is_finished = False
 
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_reading(self) -> None:
         """Stop reading from the socket."""
         assert self._transport is not None
-        self.is_held = True
+        self.is_paused = True
         if not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -228,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         """Read from the socket again."""
         assert self._transport is not None
         self._unwatch()
-        self.is_held = False
+        self.is_paused = False
         if self._web is not None:
             self._web.resume()
         if not self._is_busy and not self._transport.is_closing():
@@ -324,20 +324,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         if is_busy:
             self.transport.pause_reading()
-        elif not self.is_held:
+        elif not self.is_paused:
             self.transport.resume_reading()
 
-    def charge_input(self, held_bytes: int) -> None:
+    def charge_input(self, buffered_bytes: int) -> None:
         """Note how much input of the peer a layer holds."""
         peer: Any = self._peer
         if isinstance(peer, Peer):
-            peer.layer_bytes = held_bytes
+            peer.layer_bytes = buffered_bytes
 
-    def charge(self, held_bytes: int) -> None:
+    def charge(self, count: int) -> None:
         """Note how much more memory a layer takes."""
         peer: Any = self._peer
         if isinstance(peer, Peer):
-            peer.fixed_bytes += held_bytes
+            peer.fixed_bytes += count
 
     def identify(self, certificate: Certificate | None, bindings: dict[str, bytes]) -> None:
         """Note which certificate the peer has shown, and what binds a login to the connection."""

@@ -18,7 +18,7 @@ from daybook.server.process.machine_memory import resident
 FALL_BYTES: Final = 16 << 20
 """How much must have been freed since the last time: it takes some milliseconds."""
 FALL_PART: Final = 8
-"""And this part of the largest amount held, to begin: a large broker is not asked for little."""
+"""And this part of the largest amount used, to begin: a large broker is not asked for little."""
 REST_TIMES: Final = 100
 """After a call nothing is given back for so many times as long as it took: 1 % of the time ..."""
 CREDIT_US: Final = 20_000_000
@@ -35,7 +35,7 @@ def malloc_trim() -> Callable[[], bool] | None:
 
 
 class Heap:
-    """Decides when to give memory back, by the amount held. Times are in microseconds."""
+    """Decides when to give memory back, by the amount used. Times are in microseconds."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class Heap:
         self.returned = 0
         self.longest_us = 0
 
-    def tick(self, held: int, now: int) -> None:
-        """Give memory back if so much less is held than before; called ten times a second."""
-        is_falling = held < self._last
-        self._last = held
-        self._most = max(self._most, held)
+    def tick(self, used: int, now: int) -> None:
+        """Give memory back if so much less is used than before; called ten times a second."""
+        is_falling = used < self._last
+        self._last = used
+        self._most = max(self._most, used)
         if self._give_back is not None and now >= self._rest_until and self._is_much(is_falling):
             # A last fall of less than a step is given back when the fall ends.
             self._is_giving = is_falling
             self._call(self._give_back, now)
-            self._most = held
+            self._most = used
 
     def _is_much(self, is_falling: bool) -> bool:
         """Return whether enough was freed for a call."""

@@ -17,7 +17,7 @@ from daybook.server.network.layers.handshakes import Handshakes
 from daybook.server.network.layers.tls import (
     HANDSHAKE_BYTES,
     HANDSHAKE_RECORD,
-    HELD_BYTES,
+    STATE_BYTES,
     Tls,
     TlsFailure,
 )
@@ -54,7 +54,7 @@ class Owner(Protocol):
         """Note which certificate the peer has shown, and what binds a login to the connection."""
         ...
 
-    def charge(self, held_bytes: int) -> None:
+    def charge(self, count: int) -> None:
         """Note how much more memory a layer takes."""
         ...
 
@@ -112,7 +112,7 @@ class Shell:
             if self._tls.shake():
                 shown = self._names.certificate(self._tls.certificate)
                 self._owner.identify(shown, self._tls.bindings)
-                self._owner.charge(HELD_BYTES - HANDSHAKE_BYTES)
+                self._owner.charge(STATE_BYTES - HANDSHAKE_BYTES)
                 self._decrypt()
             else:
                 self._say()

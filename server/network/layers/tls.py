@@ -12,7 +12,7 @@ from typing import Any, Final
 
 EARLY_BYTES_MAX: Final = 64 * 1024
 """What a peer may send before its handshake is over: certificates of clients are within this."""
-HELD_BYTES: Final = 24 * 1024
+STATE_BYTES: Final = 24 * 1024
 """About what a connection with TLS takes in memory besides that of one without."""
 HANDSHAKE_BYTES: Final = 48 * 1024
 """The same during the handshake."""
@@ -130,7 +130,7 @@ class Tls:
         return self._outgoing.read()
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of memory that hold input of the peer."""
         return self._incoming.pending
 

@@ -32,7 +32,7 @@ FRAMES_PER_TURN: Final = 200
 """After so many frames others have their turn. The smallest has 6 bytes: a slice of them is work of
 a few milliseconds.
 """
-HELD_BYTES: Final = 8 * 1024
+STATE_BYTES: Final = 8 * 1024
 """About what a connection with WebSocket takes in memory besides that of one without."""
 REASON_BYTES_MAX: Final = 120
 _ORIGIN_SHOWN_MAX: Final = 200
@@ -74,11 +74,11 @@ class WebOwner(Owner, Protocol):
         ...
 
     @property
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether its owner wants nothing to be read."""
         ...
 
-    def charge_input(self, held_bytes: int) -> None:
+    def charge_input(self, buffered_bytes: int) -> None:
         """Note how much input of the peer is held."""
         ...
 
@@ -146,7 +146,7 @@ class WebSocket:
         self._is_scheduled = False
         if self._is_ended:
             return
-        if self._owner.is_held:
+        if self._owner.is_paused:
             # `resume` is called when this is over.
             self._owner.hold(False)
             return
@@ -162,8 +162,8 @@ class WebSocket:
             piece = bytes(self._pending[:SLICE_BYTES])
             del self._pending[:SLICE_BYTES]
             frames += self._feed(piece, found)
-        held = len(self._pending) + len(self._protocol.reader.buffer)
-        self._owner.charge_input(0 if self._is_ended else held)
+        buffered = len(self._pending) + len(self._protocol.reader.buffer)
+        self._owner.charge_input(0 if self._is_ended else buffered)
         # A part of a frame counts as a sign of life, and in the account of memory.
         self._deliver(found[0] if len(found) == 1 else b"".join(found))
         if self._pending and not self._is_ended:
@@ -234,7 +234,7 @@ class WebSocket:
                 " acceptor.\n",
             )
         protocol.send_response(response)
-        self._owner.charge(HELD_BYTES)
+        self._owner.charge(STATE_BYTES)
 
     def _select(self, offered: Sequence[Any]) -> Any:
         """Return the best subprotocol that the peer offers; None if it offers none at all."""

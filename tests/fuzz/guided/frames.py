@@ -34,7 +34,7 @@ SEEDS: Final = 40
 LIMITS: Final = Limits(
     OPTIONS.max_header_length, OPTIONS.max_headers, OPTIONS.max_frame_head, OPTIONS.max_data_length
 )
-HELD_MAX: Final = OPTIONS.max_frame_head + OPTIONS.max_data_length + OPTIONS.max_early_data
+BUFFERED_MAX: Final = OPTIONS.max_frame_head + OPTIONS.max_data_length + OPTIONS.max_early_data
 
 
 class Run:
@@ -57,8 +57,8 @@ class Run:
                 peer.session.proceed(peer.now)
                 if budget.spent - before > units + 2 * OPTIONS.max_headers + 100:
                     self.wrong = f"{budget.spent - before} units, {units} allowed"
-            if peer.session.held_bytes > HELD_MAX + most:
-                self.wrong = f"{peer.session.held_bytes} bytes of input are held"
+            if peer.session.buffered_bytes > BUFFERED_MAX + most:
+                self.wrong = f"{peer.session.buffered_bytes} bytes of input are buffered"
         self.commands = [_shown(command) for command in peer.broker.commands]
         for command in peer.broker.commands:
             receiver = getattr(command, "receiver", None)

@@ -199,8 +199,8 @@ class Play:
         if house.most_input > INPUT_UNITS or house.most_turn > TURN_UNITS_MAX:
             raise Wrong(f"one call spent {house.most_input}, one turn {house.most_turn} units")
         for peer in house.hub.peers:
-            if peer.session.held_bytes > INPUT_MAX + 0xFFFF:
-                raise Wrong(f"{peer.session.held_bytes} bytes of input are held")
+            if peer.session.buffered_bytes > INPUT_MAX + 0xFFFF:
+                raise Wrong(f"{peer.session.buffered_bytes} bytes of input are buffered")
             if peer.output_bytes() > OUTPUT_MAX:
                 raise Wrong(f"{peer.output_bytes()} bytes of output wait")
 

@@ -207,7 +207,7 @@ class Framed:
         )
 
     def feed(self, data: bytes, sizes: list[int]) -> None:
-        """Give bytes in pieces, as a socket does: none while the connection is held."""
+        """Give bytes in pieces, as a socket does: none while reading is paused."""
         at = count = 0
         while at < len(data):
             size = sizes[count % len(sizes)]
@@ -340,12 +340,12 @@ def test_many_small_frames_take_many_turns() -> None:
 def test_nothing_is_decoded_while_the_owner_waits() -> None:
     here = Framed().open()
     here.web.received(b"\x82\x81\0\0\0\0x" * 5000)
-    here.owner.is_held = True
+    here.owner.is_paused = True
     here.owner.turn()
     before = len(here.owner.input)
     assert before < 5000
     assert here.owner.charged_input > 0
-    here.owner.is_held = False
+    here.owner.is_paused = False
     here.web.resume()
     here.owner.turn()
     assert bytes(here.owner.input) == b"x" * 5000

@@ -55,7 +55,7 @@ class Incoming:
         return min((each.chunks[0] for each in self._messages if each.chunks), default=0)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of input that are kept."""
         return sum(len(piece) for each in self._messages for piece in each.pieces)
 

@@ -52,7 +52,7 @@ class LinksSession:
         self.host_request: str | None = None
         self.refusal: tuple[int, str, str, str] | None = None
         self.has_more = self.closing = self.is_blocked = False
-        self.is_unheard = self.is_withheld = self.has_stalled = False
+        self.is_unheard = self.awaits_disk = self.has_stalled = False
         self.urgent = b""
         self.close_delay_ms = 0
         self.error = ""
@@ -310,10 +310,12 @@ class LinksSession:
     # ---- what the hub asks
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of memory that hold input."""
-        held = sum(each.held_bytes for each in self.links.values() if isinstance(each, Incoming))
-        return held + len(self._cutter.rest)
+        buffered = sum(
+            each.buffered_bytes for each in self.links.values() if isinstance(each, Incoming)
+        )
+        return buffered + len(self._cutter.rest)
 
     @property
     def unsent_bytes(self) -> int:

@@ -45,7 +45,7 @@ class FakeOwner:
         self.charged = self.charged_input = 0
         self.is_busy = False
         self.is_finished = False
-        self.is_held = False
+        self.is_paused = False
         self.has_logged_in = False
         self.scheduled: list[Callable[[], None]] = []
 
@@ -68,11 +68,11 @@ class FakeOwner:
     def identify(self, certificate: Certificate | None, bindings: dict[str, bytes]) -> None:
         self.certificate, self.bindings = certificate, bindings
 
-    def charge(self, held_bytes: int) -> None:
-        self.charged += held_bytes
+    def charge(self, count: int) -> None:
+        self.charged += count
 
-    def charge_input(self, held_bytes: int) -> None:
-        self.charged_input = held_bytes
+    def charge_input(self, buffered_bytes: int) -> None:
+        self.charged_input = buffered_bytes
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self.scheduled.append(call)

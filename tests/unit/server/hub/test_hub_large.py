@@ -120,7 +120,7 @@ def test_a_peer_that_was_paused_for_what_waits_behind_a_body_is_read_again() -> 
     while consumer.transport.reading:
         asked += 1
         consumer.send(b"BEGIN\ntransaction:%d\nreceipt:%d\n\n\0" % (asked, asked))
-        # Nothing of the body is written meanwhile, so the answers are held back behind it.
+        # Nothing of the body is written meanwhile, so the answers wait behind it.
         consumer.transport.stuck = WRITE_HIGH_BYTES + 1
         bench.turn()
         consumer.transport.stuck = 0

@@ -1,4 +1,4 @@
-"""The account of memory: what is held, what is done about it, and that it ends."""
+"""The account of memory: what is used, what is done about it, and that it ends."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def said(client: Client) -> str:
     return client.transport.take().decode()
 
 
-def test_what_is_held_is_counted_by_kind() -> None:
+def test_memory_is_counted_by_kind() -> None:
     bench = Bench()
     client = bench.connect()
     for _ in range(10):
@@ -48,23 +48,23 @@ def test_what_is_held_is_counted_by_kind() -> None:
     client.send(b"SEND\ndestination:/queue/half\nx:" + bytes(5000).replace(b"\0", b"y"))
     client.transport.stuck = 7000
     tick(bench)
-    held = bench.hub.memory.by_kind()
-    assert tuple(held) == KINDS
-    assert 10_000 < held["unacknowledged"] < 20_000
-    assert held["messages"] == held["journal"] == 0
-    assert 1000 < held["transactions"] < 2000
-    assert held["output"] == 7000
-    assert 5000 < held["input"] < 8000
+    used = bench.hub.memory.by_kind()
+    assert tuple(used) == KINDS
+    assert 10_000 < used["unacknowledged"] < 20_000
+    assert used["messages"] == used["journal"] == 0
+    assert 1000 < used["transactions"] < 2000
+    assert used["output"] == 7000
+    assert 5000 < used["input"] < 8000
     status = bench.hub.status()
-    assert status["memory"] == held
-    assert status["memory_held"] == sum(held.values())
+    assert status["memory"] == used
+    assert status["memory_held"] == sum(used.values())
     assert status["memory_short_of"] == ""
     assert status["memory_holders"][0]["output"] == 7000
     bench.hub.lost(client.peer)
     bench.run()
-    held = bench.hub.memory.by_kind()
-    assert held["output"] == held["input"] == held["transactions"] == held["unacknowledged"] == 0
-    assert held["messages"] > 10_000
+    used = bench.hub.memory.by_kind()
+    assert used["output"] == used["input"] == used["transactions"] == used["unacknowledged"] == 0
+    assert used["messages"] > 10_000
 
 
 def test_when_output_is_short_rooms_are_small_until_it_is_less() -> None:
@@ -158,7 +158,7 @@ def test_frames_that_do_not_end_are_given_up_when_they_are_too_much() -> None:
     assert bench.hub.memory.input <= MIB
 
 
-def test_producers_are_held_when_all_is_full_and_the_largest_goes() -> None:
+def test_producers_are_blocked_when_all_is_full_and_the_largest_goes() -> None:
     bench = bench_with(1 << 20, stalled_us=0)
     greedy, small = bench.connect(), bench.connect()
     greedy.send(b"BEGIN\ntransaction:t\n\n\0")

@@ -131,15 +131,16 @@ def test_bodies_come_where_they_belong(
     while peer.pump(Chunks()):
         pass
     assert pipe.text == expected
-    assert (peer.body_bytes, peer.held_bytes, peer.waiting_bytes) == (0, 0, 0)
+    assert (peer.body_bytes, peer.deferred_bytes, peer.waiting_bytes) == (0, 0, 0)
     assert not peer.has_bodies
 
 
 class Beating:
-    """A session that has something urgent at each tick; it says whether output was withheld."""
+    """A session that has something urgent at each tick; it notes whether output waits for the
+    disk."""
 
     def __init__(self) -> None:
-        self.is_withheld = False
+        self.awaits_disk = False
         self.urgent = b""
 
     def tick(self, now: int) -> None:
@@ -174,7 +175,7 @@ def test_heart_beats_overtake_what_waits_and_interrupt_no_frame(
             pipe.is_full = chance.random() < 0.3
             before = len(pipe.written)
             peer.tick(0)
-            assert session.is_withheld == (outbox.durable_lsn < outbox.closed_lsn)
+            assert session.awaits_disk == (outbox.durable_lsn < outbox.closed_lsn)
             assert session.urgent == b""
             # Where no body is in the way nothing can hold them up.
             assert peer.has_bodies or len(pipe.written) == before + 1

@@ -31,8 +31,8 @@ def test_what_was_freed_is_given_back_in_steps_while_it_falls() -> None:
     heap.tick(400 * MIB, 1)
     assert library.calls == 0
     calls = []
-    for held in (380, 340, 330, 324, 308, 300, 300, 300):
-        heap.tick(held * MIB, CREDIT_US)
+    for used in (380, 340, 330, 324, 308, 300, 300, 300):
+        heap.tick(used * MIB, CREDIT_US)
         calls.append(library.calls)
     # It begins at an eighth, goes on at 16 MiB, and the rest follows when it falls no more.
     assert calls == [0, 1, 1, 2, 3, 3, 4, 4]
@@ -48,12 +48,12 @@ def test_no_call_has_more_to_do_than_what_fell_in_a_tick_or_a_step() -> None:
     heap = library.heap()
     heap.tick(1000 * MIB, 1)
     given, last = [], 1000
-    for held in range(990, 0, -10):
+    for used in range(990, 0, -10):
         before = library.calls
-        heap.tick(held * MIB, CREDIT_US)
+        heap.tick(used * MIB, CREDIT_US)
         if library.calls > before:
-            given.append(last - held)
-            last = held
+            given.append(last - used)
+            last = used
     assert given[0] == 130
     assert set(given[1:]) == {20}
     assert sum(given) > 970

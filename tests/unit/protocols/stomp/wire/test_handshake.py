@@ -83,7 +83,7 @@ def test_a_refused_connection() -> None:
     assert peer.session.closing
 
 
-def test_input_is_held_until_the_login_is_decided() -> None:
+def test_input_is_buffered_until_the_login_is_decided() -> None:
     peer = Peer()
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0SEND\ndestination:/queue/a\n\n1\0SEND\n")
     assert peer.send(b"destination:/queue/b\n\n2\0") == b""
@@ -92,7 +92,7 @@ def test_input_is_held_until_the_login_is_decided() -> None:
     assert [each.body for each in peer.broker.of(Send)] == [b"1", b"2"]
 
 
-def test_what_is_held_is_bounded() -> None:
+def test_the_buffered_input_is_bounded() -> None:
     peer = Peer(StompOptions(max_early_data=100))
     peer.send(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0" + b"x" * 60)
     output = peer.send(b"x" * 60)
