@@ -44,8 +44,8 @@ class Row(msgspec.Struct, frozen=True):
     turn: float | None
 
     @property
-    def is_held(self) -> bool:
-        """Whether both gates hold."""
+    def is_met(self) -> bool:
+        """Whether both gates are met."""
         beside = percentile(self.beside, 0.99)
         return beside < GATE_MS and beside < GATE_TIMES * percentile(self.alone, 0.99)
 
@@ -121,7 +121,7 @@ def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None) ->
             failed = True
             continue
         click.echo(f"| {' | '.join(row.cells())} |")
-        if not row.is_held:
+        if not row.is_met:
             click.echo(
                 f"{name}: 99 of 100 took more than {GATE_MS:.0f} ms, or than {GATE_TIMES:.0f} times"
                 " as long as alone",

@@ -66,11 +66,11 @@ def _traffic(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, An
     for row in after["list_of_queues"]:
         old = former.get(row["queue"], {})
         moved = {key: row[key] - old.get(key, 0) for key in counters}
-        held = {"before": old.get("messages", 0), "after": row["messages"]}
+        counts = {"before": old.get("messages", 0), "after": row["messages"]}
         left = sum(moved.values()) - moved["added"]
-        other = held["before"] + moved["added"] - left - held["after"]
+        other = counts["before"] + moved["added"] - left - counts["after"]
         if any(moved.values()) or other:
-            rows.append({"queue": row["queue"], **held, **moved, "otherwise_left": other})
+            rows.append({"queue": row["queue"], **counts, **moved, "otherwise_left": other})
     return rows
 
 

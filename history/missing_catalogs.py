@@ -131,11 +131,11 @@ def make(order: Order) -> bool:
     """Make one catalog; return whether there was anything to say. Raises JournalError, OSError."""
     path = Path(order.data)
     live = RealDisk(path / JOURNAL)
-    with ExitStack() as held:
+    with ExitStack() as resources:
         disk: Disk = live
         is_archived = order.job.segment not in segment_names(live)
         if order.archive:
-            disk = held.enter_context(Archive(order.archive).reading(live))
+            disk = resources.enter_context(Archive(order.archive).reading(live))
         folder = path / (ARCHIVE_CATALOGS if is_archived else CATALOGS)
         return _make(disk, path, folder, order.headers, order.job)
 

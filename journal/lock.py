@@ -66,15 +66,15 @@ class DirectoryLock:
         """Restore the lock file if it was removed; return whether it was. Raises OSError."""
         if self._is_there():
             return False
-        held, self._descriptor = self._descriptor, self._open()
+        ours, self._descriptor = self._descriptor, self._open()
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             # Another process locked the new file; it will not get the folder's lock.
             self._close()
-            self._descriptor = held
+            self._descriptor = ours
             return False
-        os.close(held)
+        os.close(ours)
         self._sign()
         return True
 
@@ -84,8 +84,8 @@ class DirectoryLock:
             found = self.path.stat()
         except FileNotFoundError:
             return False
-        held = os.fstat(self._descriptor)
-        return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+        ours = os.fstat(self._descriptor)
+        return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)
 
     def release(self) -> None:
         """Release the lock; may be called again."""

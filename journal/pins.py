@@ -49,7 +49,7 @@ _LEASE_NAME: Final = re.compile(r"\w{1,100}", re.ASCII)
 class Pin:
     """Keeps the journal from an LSN on until `release`; a context manager.
 
-    `held` is False in a directory that no broker ever used, because no process removes segments
+    `is_set` is False in a directory that no broker ever used, because no process removes segments
     there, and where this process may not write.
     """
 
@@ -68,7 +68,7 @@ class Pin:
             self._create(folder)
 
     @property
-    def held(self) -> bool:
+    def is_set(self) -> bool:
         """Whether retention can see the pin."""
         return self._descriptor >= 0
 
@@ -86,7 +86,7 @@ class Pin:
 
         Never waits: while retention reads the pins, the pin stays where it is, which does no harm.
         """
-        if not self.held or lsn <= self.lsn:
+        if not self.is_set or lsn <= self.lsn:
             return
         with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
             folder.lock(fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -100,7 +100,7 @@ class Pin:
 
     def release(self) -> None:
         """Release everything; may be called again."""
-        if not self.held:
+        if not self.is_set:
             return
         with suppress(OSError), closing(PinFolder(self._directory, make=False)) as folder:
             folder.remove(self._name)

@@ -21,44 +21,44 @@ AT_ONCE: Final = 4
 
 
 class Spares:
-    """The spare descriptors of a process; none until `hold` is called."""
+    """The spare descriptors of a process; none until `reserve` is called."""
 
     def __init__(self) -> None:
-        self._held: list[int] = []
+        self._open: list[int] = []
         self._wanted: int = 0
 
     @property
     def is_short(self) -> bool:
         """Whether some spares were closed and not opened again yet."""
-        return len(self._held) < self._wanted
+        return len(self._open) < self._wanted
 
-    def hold(self, count: int) -> bool:
-        """Hold `count` spares, as far as possible; return whether all are held."""
+    def reserve(self, count: int) -> bool:
+        """Reserve `count` spares, as far as possible; return whether all are open."""
         self._wanted = count
-        while len(self._held) > count:
-            os.close(self._held.pop())
+        while len(self._open) > count:
+            os.close(self._open.pop())
         try:
-            while len(self._held) < count:
-                self._held.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+            while len(self._open) < count:
+                self._open.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             if error.errno not in OUT_OF_DESCRIPTORS:
                 raise
         return not self.is_short
 
     def refill(self) -> bool:
-        """Open spares again that were closed; return whether all are held."""
-        return not self.is_short or self.hold(self._wanted)
+        """Open spares again that were closed; return whether all are open."""
+        return not self.is_short or self.reserve(self._wanted)
 
     def give(self) -> bool:
         """Close some spare descriptors; return whether there were any."""
         given = 0
-        while self._held and given < AT_ONCE:
-            os.close(self._held.pop())
+        while self._open and given < AT_ONCE:
+            os.close(self._open.pop())
             given += 1
         return given > 0
 
     def release(self) -> None:
-        """Close all spares and hold no more."""
+        """Close all spares and reserve no more."""
         self._wanted = 0
         while self.give():
             pass

@@ -159,13 +159,13 @@ def _runs(blocks: Iterable[Block], heaps: bool, limits: Limits) -> Iterator[Run]
     rows = size = 0
     for block in blocks:
         header = block.header
-        held = header.rows_raw_bytes + (header.heap_raw_bytes if heaps else 0)
-        if run and (rows >= limits.rows or size + held > limits.bytes):
+        raw_bytes = header.rows_raw_bytes + (header.heap_raw_bytes if heaps else 0)
+        if run and (rows >= limits.rows or size + raw_bytes > limits.bytes):
             yield run, size
             run, rows, size = [], 0, 0
         run.append(block)
         rows += block.count
-        size += held
+        size += raw_bytes
     if run:
         yield run, size
 

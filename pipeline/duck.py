@@ -82,16 +82,16 @@ class DuckEngine:
 
     def __init__(self, memory: int = 0) -> None:
         """`memory` is in bytes; above it tables and sorts spill to disk. 0 is the default."""
-        self._held: Final = ExitStack()
+        self._resources: Final = ExitStack()
         # DuckDB misses some Ctrl-C; the calling thread sees all, because it only waits for this
         # one.
-        self._runner: Final = self._held.enter_context(ThreadPoolExecutor(1, "daybook-duckdb"))
-        spill = self._held.enter_context(TemporaryDirectory(prefix="daybook-"))
+        self._runner: Final = self._resources.enter_context(ThreadPoolExecutor(1, "daybook-duckdb"))
+        spill = self._resources.enter_context(TemporaryDirectory(prefix="daybook-"))
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{(memory or memory_bytes()) >> 10}KiB",
             "temp_directory": spill,
         }
-        self.connection: Final = self._held.enter_context(duckdb.connect(config=config))
+        self.connection: Final = self._resources.enter_context(duckdb.connect(config=config))
         self.connection.execute("SET TimeZone = 'UTC'")
         # Names in queries are tables, never variables of this program.
         self.connection.execute("SET python_enable_replacements = false")
@@ -146,34 +146,34 @@ class DuckEngine:
     ) -> Iterator[list[str]]:
         """Give the selected events as queries, in LSN order; those over segments can run once."""
         history.check()
-        with ExitStack() as held:
+        with ExitStack() as resources:
             if not history.parquet:
-                yield [self._register(held, history.source, columns, selection)]
+                yield [self._register(resources, history.source, columns, selection)]
                 return
             rows = duck_rows(self.connection, history, columns, selection)
             self._archived.append(rows.parts)
             parts = [f"({rows.sql})"]
             for each in rows.parts.rest:
                 before = each.to_lsn is not None and each.to_lsn < rows.parts.archived.from_lsn
-                part = self._register(held, history.source, columns, each)
+                part = self._register(resources, history.source, columns, each)
                 parts.insert(0 if before else len(parts), part)
             rows.parts.check()
             yield parts
 
     def _register(
-        self, held: ExitStack, source: Source, columns: tuple[str, ...], selection: Selection
+        self, resources: ExitStack, source: Source, columns: tuple[str, ...], selection: Selection
     ) -> str:
-        """Return a query over the decoder's batches; valid as long as `held` is open."""
+        """Return a query over the decoder's batches; valid as long as `resources` is open."""
         names = not NAMED_COLUMNS.isdisjoint(columns)
-        plan = held.enter_context(reading(source, selection, names=names))
+        plan = resources.enter_context(reading(source, selection, names=names))
         pulled = Pulled(read_plan(plan, columns, encoded=True))
         self._pulled.append(pulled)
         name = f"{_NUMBERED}{len(self._pulled)}"
         schema = arrow_schema(columns, encoded=True)
         reader = pa.RecordBatchReader.from_batches(schema, pulled)
         self.connection.register(name, reader)
-        held.callback(pulled.close)
-        held.callback(self.connection.unregister, name)
+        resources.callback(pulled.close)
+        resources.callback(self.connection.unregister, name)
         return f"FROM {name}"
 
     def add(self, table: str, rows: pa.Table) -> None:
@@ -280,7 +280,7 @@ class DuckEngine:
     def close(self) -> None:
         """Close DuckDB and all tables."""
         self._put_away()
-        self._held.close()
+        self._resources.close()
 
     def __enter__(self) -> "DuckEngine":
         return self

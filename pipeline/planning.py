@@ -184,14 +184,14 @@ def _durable_blocks(disk: Disk, from_lsn: int, *, served: bool) -> Iterator[Bloc
     if served:
         yield from blocks
         return
-    held: Block | None = None
+    previous: Block | None = None
     for block in blocks:
-        if held is not None:
-            yield held
-        held = block
+        if previous is not None:
+            yield previous
+        previous = block
     # Nothing proves the last block: it may be torn, which only its heap's crc shows.
-    if held is not None and _has_its_heap(disk, held):
-        yield held
+    if previous is not None and _has_its_heap(disk, previous):
+        yield previous
 
 
 def _has_its_heap(disk: Disk, block: Block) -> bool:

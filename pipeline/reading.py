@@ -23,6 +23,6 @@ def reading(
     with Pin(Path(source.directory)) if source.directory else nullcontext() as pin:
         plan = make_plan(source, selection, names=names)
         if pin is not None:
-            held = plan.splits[0].first_lsn if plan.splits else plan.last_lsn + 1
-            pin.advance(held)
+            first_lsn = plan.splits[0].first_lsn if plan.splits else plan.last_lsn + 1
+            pin.advance(first_lsn)
         yield plan

@@ -126,7 +126,7 @@ class Traffic:
         self.delivered = 0
         """Deliveries seen in this life of the broker."""
         self.settled = 0
-        self._held: Final = [deque[Delivery]() for _ in KINDS]
+        self._unacked: Final = [deque[Delivery]() for _ in KINDS]
         self._sends: Final[deque[tuple[int, list[range]]]] = deque()
         self._acks: Final[deque[tuple[int, list[tuple[int, int]]]]] = deque()
         self._serial = 0
@@ -173,8 +173,8 @@ class Traffic:
                     stream.marks[number] |= UNANSWERED
         self._sends.clear()
         self._acks.clear()
-        for held in self._held:
-            held.clear()
+        for unacked in self._unacked:
+            unacked.clear()
 
     def close(self) -> None:
         """Let go of everything."""
@@ -273,17 +273,17 @@ class Traffic:
                 nacks.append(ack[1])
                 continue
             self.streams[kind].arrive(number)
-            self._held[kind].append(Delivery(number, ack[1]))
+            self._unacked[kind].append(Delivery(number, ack[1]))
         if nacks:
             wire.put(b"NACK\nid:" + b"\n\n\0NACK\nid:".join(nacks) + b"\n\n\0")
 
     def _settle(self, wire: Wire, minute: float) -> None:
         frames: list[bytes] = []
         numbers = []
-        for stream, held in zip(self.streams, self._held, strict=True):
+        for stream, unacked in zip(self.streams, self._unacked, strict=True):
             keep = 0.0 if self.is_ending else stream.kind.keep
-            while held and minute - stream.sent_at[held[0].number] >= keep:
-                delivery = held.popleft()
+            while unacked and minute - stream.sent_at[unacked[0].number] >= keep:
+                delivery = unacked.popleft()
                 frames.append(b"ACK\nid:%s\n\n\0" % delivery.ack)
                 numbers.append((stream.number, delivery.number))
                 stream.marks[delivery.number] |= ACKNOWLEDGED

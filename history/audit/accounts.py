@@ -60,14 +60,14 @@ class Ledger:
         self.dropped: Counter[tuple[str, str]] = Counter()
         self.names: dict[int, tuple[str, str]] = {}
         self.counts_before: Final = counts_of(state)
-        self._held: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
         for queue in state.queues.values():
             self.names[queue.id] = queue.name, queue.address.name
 
     def before(self, kind: int, row: Row, detail: bytes) -> None:
         """Note the event about to be applied."""
         if kind in STARTS:
-            self._held = counts_of(self._state)
+            self._counts = counts_of(self._state)
 
     def after(self, kind: int, row: Row, detail: bytes) -> None:
         """Count an event that was applied."""
@@ -80,7 +80,7 @@ class Ledger:
                 self.ways[each, kind, row[REASON]] += 1
         elif kind in STARTS:
             now = counts_of(self._state)
-            for queue, count in self._held.items():
+            for queue, count in self._counts.items():
                 self.restarted[queue] += count - now.get(queue, 0)
         elif kind in NAMES:
             queue_made = self._state.queues[row[QUEUE]]
@@ -92,7 +92,7 @@ class Ledger:
 
     def forget(self) -> None:
         """Do nothing about an event that could not be applied."""
-        self._held = {}
+        self._counts = {}
 
     def counted(self, last: int) -> "Counted":
         """Return the counts up to an event, with those of the state now."""

@@ -55,12 +55,12 @@ def read_blocks(
     read.
     """
     reader = _Reader(disk, layout, heaps, near)
-    held: Block | None = None
+    previous: Block | None = None
     try:
         for block in reader.run(from_lsn, follow):
             ready = block
             if proven:
-                ready, held = held, block
+                ready, previous = previous, block
             if ready is None:
                 continue
             if to_lsn is not None and ready.first_lsn > to_lsn:

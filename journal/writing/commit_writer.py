@@ -48,7 +48,7 @@ class CommitWriter(ProcessWriter):
         self._near: Final = NearWriter(journal.twin())
         self._choice: Final[Choice] = choice if choice is not None else CommitChoice()
         # Batches, and times of marks, that wait for a block that is being written here.
-        self._held: Final[deque[BatchLike | int]] = deque()
+        self._waiting: Final[deque[BatchLike | int]] = deque()
         super().__init__(journal, retry_seconds=retry_seconds)
 
     def set_wake(self, wake: Callable[[], None]) -> None:
@@ -63,7 +63,7 @@ class CommitWriter(ProcessWriter):
             return
         wants_near = self._choice.choose(batch.raw_bytes, is_alone=is_alone)
         if self._near.is_busy:
-            self._held.append(batch)
+            self._waiting.append(batch)
         elif not (wants_near and self._begin(batch)):
             self._send_batch(batch)
 
@@ -91,7 +91,7 @@ class CommitWriter(ProcessWriter):
                 return
         # Any failure, even a mistake of our own code, must be reported so that the broker stops.
         except Exception as error:
-            self._held.clear()
+            self._waiting.clear()
             self._fail(reason(error))
             return
         self._figures.note(journal.next_lsn - before, journal.sync_seconds)
@@ -99,8 +99,8 @@ class CommitWriter(ProcessWriter):
         self._choice.note(journal.sync_seconds)
         if journal.unshared_bytes >= UNSHARED_BYTES_MAX:
             self._share()
-        while self._held:
-            item = self._held.popleft()
+        while self._waiting:
+            item = self._waiting.popleft()
             if isinstance(item, int):
                 self._send_mark(item)
             else:
@@ -111,7 +111,7 @@ class CommitWriter(ProcessWriter):
         """Request a mark (microseconds since 1970 UTC); for idle times, and before `close`."""
         assert not self._finished, "a closed writer does not accept batches"
         if self._near.is_busy:
-            self._held.append(time)
+            self._waiting.append(time)
         else:
             self._send_mark(time)
 

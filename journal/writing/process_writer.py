@@ -431,7 +431,7 @@ def _run_and_exit(
         for end in brokers_ends:
             end.close()
         gc.freeze()
-        SPARES.hold(_SPARE_DESCRIPTORS)
+        SPARES.reserve(_SPARE_DESCRIPTORS)
         # Even without the signal, the writer ends after it has written what the broker sent. The
         # broker may already have died before the fork returned.
         if end_with(broker):

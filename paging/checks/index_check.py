@@ -100,10 +100,10 @@ def _blocks(tables: Tables, txn: Transaction) -> Iterator[str]:
 def _flights(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:
     """As many entries are in flight as consumers hold; loading has shown that those of consumers
     exist."""
-    held = sum(len(consumer.unacked) for consumer in state.consumers.values())
+    unacked = sum(len(consumer.unacked) for consumer in state.consumers.values())
     found = txn.count(tables.db(FLIGHTS))
-    if held != found:
-        yield f"{found} entries are in flight, and consumers have {held}"
+    if unacked != found:
+        yield f"{found} entries are in flight, and consumers have {unacked}"
 
 
 def _ids(tables: Tables, txn: Transaction, state: State) -> Iterator[str]:

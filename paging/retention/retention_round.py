@@ -261,7 +261,7 @@ class Rounds:
     # ---- choosing
 
     def _choose(self, limits: Limits) -> Generator[Step, None, ChooseSegments]:
-        """Choose the segments that exceed limits and are not held."""
+        """Choose the segments that exceed limits and may leave."""
         look = Look()
         yield look
         seen = look.situation
@@ -281,8 +281,8 @@ class Rounds:
             else ""
         )
         if not chosen.choice.leaving:
-            held = chosen.choice.held_back
-            self.held_back = f"{held.name}: event {kept} {reasons[kept]}" if held else ""
+            exceeding = chosen.choice.held_back
+            self.held_back = f"{exceeding.name}: event {kept} {reasons[kept]}" if exceeding else ""
         return chosen
 
     def _worth_leaving(

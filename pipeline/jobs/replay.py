@@ -364,14 +364,14 @@ class Bodies:
     def __init__(self, history: History) -> None:
         self._history: Final = history
         self._details: Final[dict[str, bytes]] = {}
-        self._held: Final = ExitStack()
+        self._resources: Final = ExitStack()
         self._bodies = self._opened()
 
     def _opened(self) -> LargeBodies:
         """Open history again: since then, segments may have moved to its archive."""
-        self._held.close()
-        disk = self._held.enter_context(segments_of(self._history))
-        return self._held.enter_context(closing(LargeBodies(disk)))
+        self._resources.close()
+        disk = self._resources.enter_context(segments_of(self._history))
+        return self._resources.enter_context(closing(LargeBodies(disk)))
 
     def content(self, key: str, detail: bytes, size: int) -> Content:
         """Return the body of the message with a key; it may be incomplete."""
@@ -388,4 +388,4 @@ class Bodies:
 
     def close(self) -> None:
         """Close history."""
-        self._held.close()
+        self._resources.close()

@@ -76,7 +76,7 @@ class StateFile:
         self.path: Final = path
 
     @contextmanager
-    def held(self) -> Iterator["StateFile"]:
+    def locked(self) -> Iterator["StateFile"]:
         """Keep other processes from running the same replay. Raises SelectionError and OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

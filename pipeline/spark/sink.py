@@ -294,9 +294,9 @@ def _say(text: str) -> None:
 
 def _sorted(batches: Iterator[pa.RecordBatch], order: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Sort a partition, in memory, so that it has the same order every time."""
-    held = list(batches)
-    if held:
-        table = pa.Table.from_batches(held)
+    read = list(batches)
+    if read:
+        table = pa.Table.from_batches(read)
         yield from table.sort_by([(name, "ascending") for name in order]).to_batches()
 
 

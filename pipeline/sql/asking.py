@@ -62,13 +62,13 @@ class Asking:
         """
         question = self.catalog.check(sql)
         need = self.catalog.need(question)
-        with ExitStack() as held:
-            engine, notes = self._engine(held, need)
+        with ExitStack() as resources:
+            engine, notes = self._engine(resources, need)
             if _takes_what_was_not_read(engine, question):
                 # For a correlated subquery DuckDB passes all columns, used or not.
-                held.close()
+                resources.close()
                 engine, notes = self._engine(
-                    held, msgspec.structs.replace(need, columns=ALL_COLUMNS)
+                    resources, msgspec.structs.replace(need, columns=ALL_COLUMNS)
                 )
             try:
                 schema, batches = engine.reader(question)
@@ -76,16 +76,16 @@ class Asking:
                 raise SqlError(explained(error)) from error
             yield Answer(schema, _sentences(batches), notes)
 
-    def _engine(self, held: ExitStack, need: Need) -> tuple[DuckEngine, tuple[str, ...]]:
+    def _engine(self, resources: ExitStack, need: Need) -> tuple[DuckEngine, tuple[str, ...]]:
         """Return an engine that can access only the needed tables, and notes."""
-        engine = held.enter_context(DuckEngine(self._memory))
-        notes = self._provide(held, engine, need)
+        engine = resources.enter_context(DuckEngine(self._memory))
+        notes = self._provide(resources, engine, need)
         for view in VIEWS:
             engine.define(view.name, view.sql)
         engine.close_off([self._history.parquet] if self._history.parquet else [])
         return engine, notes
 
-    def _provide(self, held: ExitStack, engine: DuckEngine, need: Need) -> tuple[str, ...]:
+    def _provide(self, resources: ExitStack, engine: DuckEngine, need: Need) -> tuple[str, ...]:
         """Provide the needed tables, and the others without rows. Returns notes."""
         notes: tuple[str, ...] = ()
         selections: Sequence[Selection] = ()
@@ -96,7 +96,7 @@ class Asking:
             notes = (*notes, *self._beginning())
         chosen = [msgspec.structs.replace(each, to_lsn=_least(each.to_lsn, end))
                   for each in selections]  # fmt: skip
-        self._decode(held, engine, need, chosen)
+        self._decode(resources, engine, need, chosen)
         if need.milestones:
             span = milestones_of(Selection(to_lsn=end))
             engine.load(MILESTONES, self._history, MILESTONE_COLUMNS, span)
@@ -149,7 +149,7 @@ class Asking:
         return found, tuple(notes)
 
     def _decode(
-        self, held: ExitStack, engine: DuckEngine, need: Need, selections: Sequence[Selection]
+        self, resources: ExitStack, engine: DuckEngine, need: Need, selections: Sequence[Selection]
     ) -> None:
         """Provide `events`, with the needed columns and rows."""
         history = self._history
@@ -157,7 +157,7 @@ class Asking:
             engine.define(EVENTS, self._empty(ALL_COLUMNS))
             return
         if need.scans == 1:
-            held.enter_context(engine.attached(DECODED, history, need.columns, selections[0]))
+            resources.enter_context(engine.attached(DECODED, history, need.columns, selections[0]))
         elif history.parquet or len(selections) == 1:
             engine.load(DECODED, history, need.columns, hull(selections))
         else:

@@ -52,7 +52,7 @@ class Descriptors:
                 f" {RESERVE + CONNECTIONS_MIN} or more: raise the hard limit (`ulimit -Hn`,"
                 " LimitNOFILE= of systemd, --ulimit nofile= of a container)"
             )
-        SPARES.hold(SPARE_COUNT)
+        SPARES.reserve(SPARE_COUNT)
 
     @property
     def connections_max(self) -> int:

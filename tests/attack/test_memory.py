@@ -75,8 +75,8 @@ def test_open_transactions(beside: Beside, stack: ExitStack, scale: int) -> None
         for _ in range(10):
             for wire in wires:
                 fed(wire, message, 90)
-        held = status(beside.broker)
-    assert held["memory"]["transactions"] <= SHARE
+        account = status(beside.broker)
+    assert account["memory"]["transactions"] <= SHARE
     assert "max-transactions-memory" in beside.broker.log_text()
     # Whoever asks little is let finish.
     modest.send("COMMIT", transaction="modest", receipt=2)
@@ -182,8 +182,8 @@ def test_deliveries_that_are_never_acknowledged(beside: Beside, stack: ExitStack
         for wire in takers:
             wire.send("SUBSCRIBE", destination="/queue/u", id=1, ack="client", credit=100000)
         taken = sum(_drain(wire) for wire in takers)
-        held = status(beside.broker)
-    assert held["memory"]["unacknowledged"] <= SHARE + 8 * MIB
+        account = status(beside.broker)
+    assert account["memory"]["unacknowledged"] <= SHARE + 8 * MIB
     # One user has half of it.
     assert 250 < taken < 1300
     # They settle nothing and keep others from having any: the largest go, and theirs comes back.
@@ -248,7 +248,9 @@ def test_a_transaction_that_stays_open(tmp_path: Path, stack: ExitStack) -> None
         assert "transaction-timeout" in wire.expect("ERROR").headers["message"]
 
 
-def test_producers_are_held_when_all_is_full_and_go_on(tmp_path: Path, stack: ExitStack) -> None:
+def test_producers_are_blocked_when_all_is_full_and_resume(
+    tmp_path: Path, stack: ExitStack
+) -> None:
     """Each kind is below its quarter, but all together are not below the limit."""
     settings = (
         "max-memory=20MiB", "max-transactions-memory=1GiB", "stalled-timeout=0",
@@ -264,7 +266,7 @@ def test_producers_are_held_when_all_is_full_and_go_on(tmp_path: Path, stack: Ex
         greedy.expect("RECEIPT")
         wait_for(lambda: status(broker)["memory_short_of"] == "all", "memory to be full")
         producer.send("SEND", b"x", destination="/queue/p", receipt=1)
-        blocked = wait_for(lambda: status(broker)["blocked"], "the producer to be held")
+        blocked = wait_for(lambda: status(broker)["blocked"], "the producer to be blocked")
         assert "max-memory" in blocked[0]["why"]
         began = time.monotonic()
         producer.expect("RECEIPT")
@@ -307,10 +309,10 @@ def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:
 
         def compare(kind: str, grow: Callable[[], None]) -> None:
             wait_for(lambda: status(broker)["memory"]["journal"] == 0, "the disk")
-            counted, had = _held(broker), broker.rss_bytes()
+            counted, had = _memory_held(broker), broker.rss_bytes()
             grow()
             grown = broker.rss_bytes() - had
-            ratio = (_held(broker) - counted) / max(1, grown)
+            ratio = (_memory_held(broker) - counted) / max(1, grown)
             assert grown > 4 * MIB, kind
             assert LEAST <= ratio <= MOST, f"{kind}: counted {ratio:.2f} of {grown >> 20} MiB"
 
@@ -331,15 +333,15 @@ def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:
         compare("transactions", transactions)
         compare("messages", lambda: _ask_and_wait(wire, 40_000, destination="/queue/m"))
         compare("objects", queues)
-        before = _held(broker)
+        before = _memory_held(broker)
         in_flight()
         # They are the same messages, counted as another kind.
-        held = status(broker)["memory"]
-        assert held["messages"] < 8 * MIB < held["unacknowledged"]
-        assert _held(broker) - before < 8 * MIB
+        kinds = status(broker)["memory"]
+        assert kinds["messages"] < 8 * MIB < kinds["unacknowledged"]
+        assert _memory_held(broker) - before < 8 * MIB
 
 
-def _held(broker: BrokerProcess) -> int:
+def _memory_held(broker: BrokerProcess) -> int:
     return int(str(status(broker)["memory_held"]))
 
 

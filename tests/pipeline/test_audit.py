@@ -69,7 +69,7 @@ def audited(
         return audit(asked, history, selection, now=time.time_ns() // 1000)
 
 
-def held(history: list[Event]) -> dict[int, tuple[int, int]]:
+def counts_of(history: list[Event]) -> dict[int, tuple[int, int]]:
     """Ready and in flight, by queue, as the engine has them."""
     told = {}
     for queue in fold(history).queues.values():
@@ -86,7 +86,7 @@ def test_what_is_there_at_the_end_is_what_the_broker_has(seed: int, tmp_path: Pa
     assert result.faults == []
     assert result.is_clean
     told = {each.queue_id: (each.ready, each.in_flight) for each in result.queues}
-    assert {number: counts for number, counts in told.items() if any(counts)} == held(history)
+    assert {number: counts for number, counts in told.items() if any(counts)} == counts_of(history)
     assert any(in_flight for _, in_flight in told.values())
     assert all(each.opening == each.difference == 0 for each in result.queues)
     assert (result.first_lsn, result.last_lsn, result.events) == (1, len(history), len(history))

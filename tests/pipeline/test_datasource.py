@@ -292,21 +292,21 @@ def test_paths_mean_the_same_everywhere(history: Path, monkeypatch: pytest.Monke
     assert rows_of(reader) == decoded(Source(str(history)), ("lsn",)).to_pylist()
 
 
-def test_what_is_read_is_held(tmp_path: Path) -> None:
+def test_what_is_read_is_pinned(tmp_path: Path) -> None:
     data = write_history(tmp_path / "data", some_history(9, 200), segment_bytes=1 << 14)
     assert lowest_pinned_lsn(data) == NO_PIN
     # Only where a broker was ever served is there anybody who removes segments.
     (data / LOCK).touch()
     reader = reader_of(data, "lsn", lsn="500..", splitBytes="1000")
-    held = lowest_pinned_lsn(data)
-    assert 1 < held <= 500
+    pinned = lowest_pinned_lsn(data)
+    assert 1 < pinned <= 500
     (lease,) = (data / "pins").iterdir()
     partition = reader.partitions()[-1]
     batches = received(pickle.dumps(reader)).read(partition)
     assert next(batches).num_rows
     (renewed,) = (data / "pins").iterdir()
     assert renewed.name > lease.name
-    assert lowest_pinned_lsn(data) == held
+    assert lowest_pinned_lsn(data) == pinned
 
 
 def test_what_left_is_read_from_the_archive(tmp_path: Path) -> None:

@@ -413,14 +413,14 @@ def test_conditions_need_the_columns_that_they_name() -> None:
 
 def test_a_state_is_kept_whole_and_by_one(tmp_path: Path) -> None:
     file = StateFile(tmp_path / "deep" / "state")
-    with file.held():
+    with file.locked():
         assert file.load() is None
         state = State("r", request(selection=Selection(queues=("q",))), done_lsn=7, end_lsn=9)
         file.save(state)
         assert file.load() == state
-        with pytest.raises(SelectionError, match="another process"), file.held():
+        with pytest.raises(SelectionError, match="another process"), file.locked():
             pass
-    with file.held():
+    with file.locked():
         file.path.write_text("{}")
         with pytest.raises(SelectionError, match="not the state of a replay"):
             file.load()

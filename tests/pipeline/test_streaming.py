@@ -163,7 +163,7 @@ def test_the_checkpoint_of_another_journal_is_told(journal: Growing) -> None:
         reader.latestOffset({"lsn": 202}, ALL)
 
 
-def test_what_is_to_come_next_is_held(journal: Growing) -> None:
+def test_what_is_to_come_next_is_pinned(journal: Growing) -> None:
     (journal.directory / LOCK).touch()
     reader = reader_of(journal.directory)
     assert lowest_pinned_lsn(journal.directory) == NO_PIN

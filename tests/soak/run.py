@@ -116,11 +116,11 @@ def left_behind(broker: BrokerProcess) -> list[str]:
     while True:
         status = ask(broker.directory, {"do": "status"})
         assert status is not None
-        held = {**{f"{kind} in memory": status["memory"][kind] for kind in _MEMORY}}
-        held |= {name: _count(status[name]) for name in _EMPTY}
+        left = {**{f"{kind} in memory": status["memory"][kind] for kind in _MEMORY}}
+        left |= {name: _count(status[name]) for name in _EMPTY}
         names = {name: status[name] for name in ("queues", "addresses")}
-        held |= {name: count for name, count in names.items() if count > NAMES_MAX}
-        found = [f"{name} {value}" for name, value in held.items() if value]
+        left |= {name: count for name, count in names.items() if count > NAMES_MAX}
+        found = [f"{name} {value}" for name, value in left.items() if value]
         if not found or time.monotonic() > until:
             return [f"left behind by clients that left: {', '.join(found)}"] if found else []
         time.sleep(0.2)

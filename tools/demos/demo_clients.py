@@ -303,25 +303,25 @@ class Desk(Consumer):
     def __init__(self, name: str, port: int, ledger: Ledger) -> None:
         super().__init__(name, port, ledger)
         self._finishing = False
-        self._held: list[tuple[int, Delivery, str]] = []
+        self._unacked: list[tuple[int, Delivery, str]] = []
 
     def work(self) -> None:
         with self.changed:
             # Deliveries of a lost connection cannot be settled any more.
-            self._held.clear()
+            self._unacked.clear()
         super().work()
 
     def settle(self, number: int, delivery: Delivery, ack: str) -> None:
         with self.changed:
             if not self._finishing:
-                self._held.append((number, delivery, ack))
+                self._unacked.append((number, delivery, ack))
                 return
         self.acknowledge(number, delivery, ack)
 
     def finish(self) -> None:
-        """Acknowledge the orders that it holds, and from now on each new one."""
+        """Acknowledge the orders that it has, and from now on each new one."""
         with self.changed:
             self._finishing = True
-            held, self._held = self._held, []
-        for number, delivery, ack in held:
+            unacked, self._unacked = self._unacked, []
+        for number, delivery, ack in unacked:
             self.acknowledge(number, delivery, ack)

@@ -340,26 +340,26 @@ def _show_settings(told: dict[str, Any]) -> None:
 def _show_queue(state: State, at: Moment, flags: dict[str, Any]) -> None:
     """Print the messages of a queue, in the order of their delivery, and their holders."""
     told = _messages(state, flags["queue"], flags["limit"] or MESSAGES_DEFAULT)
-    held = [without_redacted(_with_holder(state, row), flags["redacted"]) for row in told]
+    rows = [without_redacted(_with_holder(state, row), flags["redacted"]) for row in told]
     count = state.queue_by_name[flags["queue"]].message_count
     if flags["as_json"]:
         show_json({"lsn": at.lsn, "time": at.time, "queue": flags["queue"], "in_queue": count})
-        for row in held:
+        for row in rows:
             show_json(row)
         return
     click.echo(
         f"queue {printable(flags['queue'])} after event {at.lsn} ({moment(at.time or 0)} UTC): "
         f"{count:,} messages"
     )
-    if not held:
+    if not rows:
         return
     headings = ("message", "state", "held by", "deliveries", "priority", "bytes", "expires")
-    show_table(headings, [_line_of(row) for row in held])
+    show_table(headings, [_line_of(row) for row in rows])
     if flags["bodies"]:
-        for row in held:
+        for row in rows:
             print_line(f"{row['message']:>10}  {_body_of(row)}")
-    if count > len(held):
-        click.echo(f"and {count - len(held):,} more: --limit")
+    if count > len(rows):
+        click.echo(f"and {count - len(rows):,} more: --limit")
 
 
 def _body_of(row: dict[str, Any]) -> str:

@@ -90,7 +90,7 @@ def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any])
         flags["name"],
     )
     file = flags["state_file"] or _default_file(begun)
-    with _held(file, begun, writes=flags["sends"]) as state:
+    with _locked(file, begun, writes=flags["sends"]) as state:
         _fix_span(state, disk, flags)
         chosen = _choose_new(path, disk, state)
         begun = msgspec.structs.replace(state, refused=dict(state.refused))
@@ -206,7 +206,7 @@ def _default_file(begun: State) -> Path:
 
 
 @contextmanager
-def _held(file: Path, begun: State, *, writes: bool) -> Iterator[State]:
+def _locked(file: Path, begun: State, *, writes: bool) -> Iterator[State]:
     """Yield the state in the file, which no other process uses meanwhile; a new one if none.
 
     Raises Failure.

@@ -64,7 +64,7 @@ def run(endpoint: Endpoint, dry_run: bool, as_json: bool, **flags: Any) -> None:
             found = _survey(engine, job, state)
         _show_survey(state, found, as_json)
         return
-    with file.held():
+    with file.locked():
         state = _state(file, name, given)
         with engine_of(job) as engine:
             _run(engine, job, state, file, endpoint, flags, as_json)

@@ -1,4 +1,4 @@
-"""Full addresses and full disks with real clients: producers are held, not fed to memory."""
+"""Full addresses and full disks with real clients: producers are blocked, memory is bounded."""
 
 import contextlib
 import sys
@@ -121,7 +121,7 @@ def connect(broker: BrokerProcess, **options: Any) -> tuple[stomp.Connection12, 
     return connection, listener
 
 
-def test_a_fast_producer_is_held_and_goes_on(broker: BrokerProcess) -> None:
+def test_a_fast_producer_is_blocked_and_resumes(broker: BrokerProcess) -> None:
     """The size stays at its limit, however much is sent; the broker does not grow meanwhile."""
     count, body = 3_000, "x" * 10_000
     producer, receipts = connect(broker)
@@ -135,10 +135,10 @@ def test_a_fast_producer_is_held_and_goes_on(broker: BrokerProcess) -> None:
     thread.start()
     [row] = wait_until_blocked(broker)
     assert (row["address"], "max-size-bytes" in row["why"]) == ("held", True)
-    held = address(broker, "held")
-    assert LIMIT_BYTES <= held["bytes"] < LIMIT_BYTES + 11_000
-    assert held["blocked_producers"] == 1
-    assert receipts.receipts <= held["messages"]
+    counts = address(broker, "held")
+    assert LIMIT_BYTES <= counts["bytes"] < LIMIT_BYTES + 11_000
+    assert counts["blocked_producers"] == 1
+    assert receipts.receipts <= counts["messages"]
     consumer, taken = connect(broker)
     consumer.subscribe("/queue/held", "1", ack="auto")
     most = 0
@@ -155,7 +155,7 @@ def test_a_fast_producer_is_held_and_goes_on(broker: BrokerProcess) -> None:
     consumer.disconnect()
 
 
-def test_a_heart_beating_producer_is_held_for_long(broker: BrokerProcess) -> None:
+def test_a_heart_beating_producer_is_blocked_for_long(broker: BrokerProcess) -> None:
     """It is not given up for its silence, and it hears the broker."""
     with Wire(broker.port, seconds=30) as producer:
         producer.connect(heart_beat="200,200")
@@ -219,7 +219,7 @@ def test_a_consumer_of_the_full_address_on_the_same_connection_gets_what_it_hold
         assert numbers == [str(number) for number in range(2 * LIMIT_BYTES // 1000)]
 
 
-def test_a_transaction_is_held_as_a_whole(broker: BrokerProcess) -> None:
+def test_a_transaction_is_blocked_as_a_whole(broker: BrokerProcess) -> None:
     with Wire(broker.port) as producer, Wire(broker.port) as filler:
         filler.connect()
         fill(filler)

@@ -146,7 +146,7 @@ class Eater:
         self.meal = meal
         self.random = random.Random(seed)
         self.modes: dict[str, str] = {}
-        self.held: list[Frame] = []
+        self.unacked: list[Frame] = []
         self.current = ""
         self.thread = threading.Thread(target=self.run, daemon=True)
 
@@ -161,7 +161,7 @@ class Eater:
             self.meal.failures.append(f"{self.current}: {error!r}")
 
     def serve(self, wire: Wire) -> None:
-        self.modes, self.held, self.current = {}, [], ""
+        self.modes, self.unacked, self.current = {}, [], ""
         for _ in range(self.random.randint(20, 400)):
             if self.meal.is_over:
                 return
@@ -200,7 +200,7 @@ class Eater:
                 # It acknowledges nothing, and gives the credit back.
                 wire.send("ACK", id=frame.headers["ack"])
         elif subscription == self.current:
-            self.held.append(frame)
+            self.unacked.append(frame)
             if self.random.random() < 0.5:
                 self.settle(wire)
         draw = self.random.random()
@@ -212,15 +212,15 @@ class Eater:
             time.sleep(0.1)
 
     def settle(self, wire: Wire) -> None:
-        """Settle all that is held, in the way of the subscription."""
-        held, self.held = self.held, []
-        if not held:
+        """Settle all that is unacknowledged, in the way of the subscription."""
+        unacked, self.unacked = self.unacked, []
+        if not unacked:
             return
         if self.modes[self.current] == "client":
-            wire.send("ACK", id=held[-1].headers["ack"])
-            self.meal.eat([frame.headers["n"] for frame in held])
+            wire.send("ACK", id=unacked[-1].headers["ack"])
+            self.meal.eat([frame.headers["n"] for frame in unacked])
             return
-        for frame in held:
+        for frame in unacked:
             if self.random.random() < 0.1:
                 wire.send("NACK", id=frame.headers["ack"])
             else:

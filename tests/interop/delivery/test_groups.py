@@ -81,11 +81,11 @@ def test_a_busy_consumer_does_not_delay_other_groups(broker: BrokerProcess) -> N
         Worker(broker, **one) as quick,
     ):
         producer.put("a1 b1 a2 a3 b2 -1 c1 b3")
-        held = slow.expect("MESSAGE")
-        assert held.body == b"a1"
+        frame = slow.expect("MESSAGE")
+        assert frame.body == b"a1"
         assert [quick.get(1) for _ in range(5)] == ["b1", "b2", "-1", "c1", "b3"]
         assert quick.has_no_more()
-        slow.ack(held)
+        slow.ack(frame)
         assert [slow.get(1) for _ in range(2)] == ["a2", "a3"]
 
 
@@ -136,12 +136,12 @@ def test_rebalance_waits_for_what_is_in_flight(broker: BrokerProcess) -> None:
     )  # fmt: skip
     with Producer(broker) as producer, Worker(broker) as first:
         producer.put("a1 b1")
-        held = [first.expect("MESSAGE") for _ in range(2)]
+        frames = [first.expect("MESSAGE") for _ in range(2)]
         with Worker(broker) as second:
             producer.put("a2 b2 a3 b3")
             assert first.has_no_more()
             assert second.has_no_more()
-            first.ack(*held)
+            first.ack(*frames)
             found = [first.get(2).split(), second.get(2).split()]
             assert sorted(found) == [["a2", "a3"], ["b2", "b3"]]
 
@@ -185,12 +185,12 @@ def test_groups_of_a_queue_that_pages(broker: BrokerProcess) -> None:
         broker.kill()
     broker.start()
     with Worker(broker, credit="1,0") as slow, Worker(broker, credit="1,0") as quick:
-        held = slow.expect("MESSAGE")
-        assert held.body == b"a0"
+        frame = slow.expect("MESSAGE")
+        assert frame.body == b"a0"
         got = [quick.get(1) for _ in range(40)]
         assert [body for body in got if body[0] == "b"] == [f"b{number}" for number in range(20)]
         assert not [body for body in got if body[0] == "a"]
-        slow.ack(held)
+        slow.ack(frame)
         assert [slow.get(1) for _ in range(19)] == [f"a{number}" for number in range(1, 20)]
 
 

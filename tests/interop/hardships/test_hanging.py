@@ -68,7 +68,7 @@ def indexer_of(broker: BrokerProcess) -> int:
 
 
 def test_consumers_go_on_while_the_indexer_hangs(broker: BrokerProcess) -> None:
-    """Who sends is held at its message; ACKs, on whatever connection, are taken and receipted."""
+    """Senders are blocked at their messages; ACKs are accepted and receipted on any connection."""
     with Wire(broker.port) as producer, Wire(broker.port) as consumer:
         producer.connect()
         consumer.connect()
@@ -76,9 +76,9 @@ def test_consumers_go_on_while_the_indexer_hangs(broker: BrokerProcess) -> None:
         indexer = indexer_of(broker)
         with stopped(indexer):
             flood = Flood(producer)
-            wait_for(lambda: status(broker)["producers_blocked"], "a sender that is held")
-            (held,) = status(broker)["blocked"]
-            assert "max-unindexed-bytes" in held["why"]
+            wait_for(lambda: status(broker)["producers_blocked"], "a blocked sender")
+            (row,) = status(broker)["blocked"]
+            assert "max-unindexed-bytes" in row["why"]
             taken = status(broker)["messages_in_flight"]
             assert taken > 50
             acknowledged = receipted = 0

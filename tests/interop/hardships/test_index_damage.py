@@ -400,7 +400,7 @@ def test_an_indexer_that_stands_still(tmp_path: Path) -> None:
         [indexer] = wait_for(broker.indexers, "an indexer")
         os.kill(indexer, signal.SIGSTOP)
         flood = Flood(broker.port)
-        wait_for(lambda: status(broker)["producers_blocked"], "a producer that is held", every=0.2)
+        wait_for(lambda: status(broker)["producers_blocked"], "a blocked producer", every=0.2)
         found = status(broker)
         assert flood.is_alive()
         # Not much more than the bound: what was read at once, and what was on its way.

@@ -38,15 +38,15 @@ def test_a_fork_of_a_running_broker_drains_what_was_there(tmp_path: Path) -> Non
                 sent(producer, "/queue/orders", b"order %d" % number)
             sent(producer, "/queue/large", large)
             holder.send("SUBSCRIBE", id="h", destination="/queue/orders", ack="client-individual")
-            held = [holder.expect("MESSAGE") for _ in range(30)]
-            for frame in held[:10]:
+            frames = [holder.expect("MESSAGE") for _ in range(30)]
+            for frame in frames[:10]:
                 holder.send("ACK", id=frame.headers["ack"], receipt="a")
                 holder.expect("RECEIPT")
             lsn = int(json.loads(daybook(broker, "status", "--json"))["durable_lsn"])
             now = journal("fork", str(broker.data), str(tmp_path / "now"))
             assert now["lsn"] >= lsn
             # The broker is not disturbed, and what happens next is not in the fork.
-            for frame in held[10:]:
+            for frame in frames[10:]:
                 holder.send("ACK", id=frame.headers["ack"], receipt="a")
                 holder.expect("RECEIPT")
             holder.send("UNSUBSCRIBE", id="h", receipt="u")

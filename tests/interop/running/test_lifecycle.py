@@ -266,7 +266,7 @@ def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
         assert "disk is full" in sender.errors[0]
         sender.join()
     else:
-        wait_for(lambda: status(broker)["blocked"], "a producer that is held")
+        wait_for(lambda: status(broker)["blocked"], "a blocked producer")
         assert "disk is full" in status(broker)["blocked"][0]["why"]
     with Wire(broker.port) as consumer:
         consumer.connect()
@@ -281,7 +281,7 @@ def test_a_full_disk_takes_nothing_and_lets_consumers_drain(
         producer.expect("RECEIPT")
     if policy == "BLOCK":
         before = len(sender.receipted)
-        wait_for(lambda: len(sender.receipted) > before + 100, "the producer that was held")
+        wait_for(lambda: len(sender.receipted) > before + 100, "the producer that was blocked")
     assert broker.stop() == 0
     sender.join()
     assert not sender.missing_in(broker.directory)

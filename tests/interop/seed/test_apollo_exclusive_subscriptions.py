@@ -75,8 +75,8 @@ def test_the_broker_fails_over_to_another_one(broker: BrokerProcess, failure: st
         for wire in (one, other):
             subscribe(wire, exclusive="true")
         put(client, *"123")
-        held = arrived(one)
-        one.send("ACK", id=held[0].headers["ack"], receipt="a")
+        frames = arrived(one)
+        one.send("ACK", id=frames[0].headers["ack"], receipt="a")
         one.expect("RECEIPT")
         put(client, *"45")
         if failure == "lost":

@@ -30,7 +30,7 @@ def send(broker: BrokerProcess, queue: str, body: bytes, **headers: str) -> None
         sent(wire, f"/queue/{queue}", body, **headers)
 
 
-def held(broker: BrokerProcess, queue: str) -> int:
+def messages_in(broker: BrokerProcess, queue: str) -> int:
     rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
     return sum(row["messages"] for row in rows if row["queue"] == queue)
 
@@ -43,7 +43,7 @@ def test_unconsumed_expired_messages_are_automatically_removed(broker: BrokerPro
     """ "Unconsumed expired messages are automatically removed from the queue." """
     send(broker, "unconsumed", b"late", ttl="1")
     send(broker, "unconsumed", b"kept")
-    wait_for(lambda: held(broker, "unconsumed") == 1, "the message")
+    wait_for(lambda: messages_in(broker, "unconsumed") == 1, "the message")
     with connected(broker) as wire:
         wire.send("SUBSCRIBE", id="s", destination="/queue/unconsumed")
         assert wire.expect("MESSAGE").body == b"kept"
@@ -95,8 +95,8 @@ def test_the_example_with_ttl(broker: BrokerProcess) -> None:
     sent_at = time.monotonic()
     send(broker, "short", b"This message will expire in 2 seconds.", ttl="2000")
     if time.monotonic() < sent_at + 1:
-        assert held(broker, "short") == 1 or time.monotonic() > sent_at + 2
-    wait_for(lambda: held(broker, "short") == 0, "the message to expire")
+        assert messages_in(broker, "short") == 1 or time.monotonic() > sent_at + 2
+    wait_for(lambda: messages_in(broker, "short") == 0, "the message to expire")
     assert time.monotonic() >= sent_at + 2
 
 

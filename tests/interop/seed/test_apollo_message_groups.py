@@ -108,8 +108,8 @@ def test_the_consumer_of_a_group_changes_only_after_all_is_acknowledged(
     """Seed: "may change but not before all messages sent to the previous consumer are acked"."""
     with Worker(hashed) as one:
         put(hashed, *(f"{group} 1" for group in GROUPS))
-        held = arrived(one)
-        assert len(held) == len(GROUPS)
+        frames = arrived(one)
+        assert len(frames) == len(GROUPS)
         with Worker(hashed) as two:
             put(hashed, *(f"{group} 2" for group in GROUPS))
             stayed = {frame.body.decode().split()[0] for frame in arrived(one)}
@@ -118,7 +118,7 @@ def test_the_consumer_of_a_group_changes_only_after_all_is_acknowledged(
             assert moved
             assert arrived(two) == []
             # One by one, in the order in which they are acknowledged.
-            for frame in held:
+            for frame in frames:
                 group = frame.body.decode().split()[0]
                 one.ack(frame)
                 arrived(one)
@@ -146,10 +146,10 @@ def test_the_groups_in_flight_are_listed_and_none_is_reset(hashed: BrokerProcess
     """What is in flight is all that the broker knows of groups."""
     with Worker(hashed) as one:
         put(hashed, "eu 1", "us 1")
-        held = arrived(one)
+        frames = arrived(one)
         rows = msgspec.json.decode(daybook(hashed, "queue", "groups", "jobs", "--json"))
         assert [row["group"] for row in rows] == ["eu", "us"]
-        one.ack(*held)
+        one.ack(*frames)
         arrived(one)
         assert msgspec.json.decode(daybook(hashed, "queue", "groups", "jobs", "--json")) == []
 

@@ -185,11 +185,11 @@ def test_a_transactional_ack_gives_credit_and_consumes_nothing(
     fill(client, queue, 8)
     subscribe(client, queue, credit="2,0")
     client.send("BEGIN", transaction="t")
-    held = arrived(client)
+    frames = arrived(client)
     for _ in range(3):
-        acknowledge(client, *held[-2:], transaction="t")
-        held += arrived(client)
-    assert len(held) == 8
+        acknowledge(client, *frames[-2:], transaction="t")
+        frames += arrived(client)
+    assert len(frames) == 8
     client.close()
     with connected(shared_broker) as other:
         subscribe(other, queue)

@@ -107,7 +107,7 @@ class Model:
     def settled(self, consumer: int, item: Item) -> None:
         peer = self.consumers[consumer]
         peer["unacked"].remove(item)
-        peer["held"].pop(item, None)
+        peer["enlisted"].pop(item, None)
         peer["credit"] += not peer["grants"] and item not in peer["credited"]
         peer["credited"].discard(item)
         item.holder = 0
@@ -159,7 +159,7 @@ class Model:
 
     def gone(self, consumer: int, penalty: int, limited: bool) -> None:
         peer = self.consumers[consumer]
-        if peer["held"]:
+        if peer["enlisted"]:
             self.doomed.add(peer["connection"])
         self.give_back(consumer, peer["unacked"], penalty, limited)
         del self.consumers[consumer]
@@ -169,7 +169,7 @@ class Model:
         self.doomed.discard(connection)
         for peer in self.consumers.values():
             if peer["connection"] == connection:
-                peer["held"].clear()
+                peer["enlisted"].clear()
 
     def expire(self, now: int) -> None:
         for name in QUEUES:
@@ -333,7 +333,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         number = self.world.broker.next_lsn
         peer = {"queue": name, "connection": connection, "credit": credit, "unacked": []}
         peer.update(
-            held={},
+            enlisted={},
             credited=set(),
             attempted=set(),
             grants=grants,
@@ -390,14 +390,14 @@ class DeliveryMachine(RuleBasedStateMachine):
         transaction = self.draw_transaction(data, peer["connection"])
         outcome = ACCEPTED if ok else FAILED
         command = Settle(consumer, message, cumulative, transaction, outcome, not_here=not_here)
-        if item in peer["held"]:
+        if item in peer["enlisted"]:
             self.world.refused(command)
             return
         before = peer["unacked"][: peer["unacked"].index(item) + 1] if cumulative else [item]
-        chosen = [each for each in before if each not in peer["held"]]
+        chosen = [each for each in before if each not in peer["enlisted"]]
 
         def hold() -> None:
-            peer["held"].update(dict.fromkeys(chosen, True))
+            peer["enlisted"].update(dict.fromkeys(chosen, True))
             peer["attempted"].update(chosen)
             if ok and peer["early"]:
                 new = [each for each in chosen if each not in peer["credited"]]

@@ -110,7 +110,7 @@ def test_no_block_stands_in_a_segment_of_a_lower_level(wanted: list[int]) -> Non
     found = levels(disk)
     assert [level for _, level in found] == sorted({level for _, level in found})
     for lsn, level in needed.items():
-        assert max(held for first, held in found if first <= lsn) >= level
+        assert max(each for first, each in found if first <= lsn) >= level
     assert not verify(disk).faults
     assert found[-1][1] == max(wanted)
 

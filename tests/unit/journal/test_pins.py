@@ -24,7 +24,7 @@ HOLDER = """
 import sys
 from daybook.journal.pins import Pin
 pin = Pin(sys.argv[1], int(sys.argv[2]))
-print(pin.held, flush=True)
+print(pin.is_set, flush=True)
 sys.stdin.read()
 """
 
@@ -52,7 +52,7 @@ def pin_files(data: Path) -> list[str]:
 def test_the_lowest_pin_counts(data: Path) -> None:
     assert lowest_pinned_lsn(data) == NO_PIN
     with Pin(data, 70) as first:
-        assert first.held
+        assert first.is_set
         assert lowest_pinned_lsn(data) == 70
         with Pin(data, 7), Pin(data, 70):
             assert len(pin_files(data)) == 3
@@ -76,7 +76,7 @@ def test_a_pin_moves_up_and_never_down(data: Path) -> None:
         assert lowest_pinned_lsn(data) == 12
 
 
-def test_while_a_pin_is_made_everything_is_held(data: Path) -> None:
+def test_while_a_pin_is_made_everything_is_pinned(data: Path) -> None:
     with Pin(data, 5), holding_off_pins(data):
         # Two that look at once do not see each other's; the second one must be careful.
         assert lowest_pinned_lsn(data) == 1
@@ -87,7 +87,7 @@ def test_a_released_pin_does_nothing_more(data: Path) -> None:
     pin.release()
     pin.release()
     pin.advance(7)
-    assert not pin.held
+    assert not pin.is_set
     assert lowest_pinned_lsn(data) == NO_PIN
 
 
@@ -111,7 +111,7 @@ def test_what_a_killed_process_of_the_same_pid_left_is_no_obstacle(data: Path) -
     (data / PINS).mkdir()
     (data / PINS / f"{5:020d}-{os.getpid()}-0.pin").touch()
     with Pin(data, 5) as pin:
-        assert pin.held
+        assert pin.is_set
         assert lowest_pinned_lsn(data) == 5
         assert pin_files(data) == [f"{5:020d}-{os.getpid()}-1.pin"]
 
@@ -126,7 +126,7 @@ def test_files_of_other_names_are_left_alone(data: Path) -> None:
 
 def test_nothing_is_written_where_no_broker_ever_was(tmp_path: Path) -> None:
     with Pin(tmp_path) as pin:
-        assert not pin.held
+        assert not pin.is_set
     assert list(tmp_path.iterdir()) == []
 
 
@@ -134,7 +134,7 @@ def test_who_may_not_write_reads_without_a_pin(data: Path) -> None:
     # A file where the folder should be refuses everybody, the administrator too.
     (data / PINS).write_bytes(b"")
     with Pin(data) as pin:
-        assert not pin.held
+        assert not pin.is_set
         pin.advance(5)
     with pytest.raises(OSError, match=PINS):
         lowest_pinned_lsn(data)
@@ -238,7 +238,7 @@ def test_a_link_in_place_of_the_folder_leads_nowhere(data: Path, tmp_path: Path)
     other.mkdir(mode=0o711)
     (data / PINS).symlink_to(other)
     with Pin(data, 7) as pin:
-        assert not pin.held
+        assert not pin.is_set
     assert not Lease(data, "mine").take(7, NOW)
     with pytest.raises(OSError, match=PINS):
         lowest_pinned_lsn(data)
@@ -275,7 +275,7 @@ def test_modes_do_not_depend_on_the_umask(data: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         with Pin(data, 7) as pin:
-            assert pin.held
+            assert pin.is_set
             assert (data / PINS).stat().st_mode & 0o777 == 0o700
             assert pin.path.stat().st_mode & 0o777 == 0o600
     finally:

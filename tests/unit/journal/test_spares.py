@@ -36,7 +36,7 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def spares() -> Iterator[Spares]:
-    SPARES.hold(2 * AT_ONCE)
+    SPARES.reserve(2 * AT_ONCE)
     yield SPARES
     SPARES.release()
 

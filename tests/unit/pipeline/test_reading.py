@@ -41,7 +41,7 @@ def test_segments_stay_until_they_are_read(data: Path) -> None:
     assert lowest_pinned_lsn(data) == NO_PIN
 
 
-def test_only_what_is_selected_is_held(data: Path) -> None:
+def test_only_what_is_selected_is_pinned(data: Path) -> None:
     with reading(Source(str(data)), Selection(from_lsn=500)) as plan:
         assert lowest_pinned_lsn(data) == plan.splits[0].first_lsn > 1
         leave(data)

@@ -36,7 +36,7 @@ BACKLOG: Final = 1500
 
 WINDOW: Final = 40
 CREDIT: Final = 25
-HELD_MAX: Final = 12
+UNACKED_MAX: Final = 12
 POLL: Final = 0.005
 
 
@@ -153,7 +153,7 @@ class Consumer(Worker):
 
     def work(self, client: Client) -> None:
         self.acks: dict[str, str] = {}
-        self.held: list[Delivery] = []
+        self.unacked: list[Delivery] = []
         newest = 0
         client.subscribe(self.destination, "1", CREDIT)
         while True:
@@ -174,8 +174,8 @@ class Consumer(Worker):
                     client.cut()
                     return
                 self.on_delivery(client, heard)
-            elif self.held:
-                self.settle(client, self.held.pop(0))
+            elif self.unacked:
+                self.settle(client, self.unacked.pop(0))
 
     def on_receipt(self, receipt: Receipt) -> None:
         body = self.acks.pop(receipt.id)
@@ -188,8 +188,8 @@ class Consumer(Worker):
             receipt = self.next_id()
             self.acks[receipt] = ""
             client.nack(delivery, receipt)
-        elif draw < 0.2 and len(self.held) < HELD_MAX:
-            self.held.append(delivery)
+        elif draw < 0.2 and len(self.unacked) < UNACKED_MAX:
+            self.unacked.append(delivery)
         else:
             self.settle(client, delivery)
 

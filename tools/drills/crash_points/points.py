@@ -50,14 +50,14 @@ def points_of(disk: Disk) -> Iterator[Point]:
     names = segment_names(disk)
     for number, name in enumerate(names):
         before = 0
-        held: Point | None = None
+        previous: Point | None = None
         for offset, first_lsn, count in _blocks(disk, name):
-            if held is not None:
-                yield held
-            held = Point(name, offset, first_lsn, count, before, False)
+            if previous is not None:
+                yield previous
+            previous = Point(name, offset, first_lsn, count, before, False)
             before = offset
-        if held is not None:
-            yield held._replace(is_last=number + 1 < len(names))
+        if previous is not None:
+            yield previous._replace(is_last=number + 1 < len(names))
 
 
 def _blocks(disk: Disk, name: str) -> Iterator[tuple[int, int, int]]:

@@ -30,7 +30,7 @@ class CountingFile:
     def __init__(self, disk: "CountingDisk", name: str) -> None:
         self.disk = disk
         self.file = disk.disk.open(name)
-        disk.held += 1
+        disk.open_files += 1
 
     def pread(self, count: int, offset: int) -> bytes:
         self.disk.reads += 1
@@ -42,7 +42,7 @@ class CountingFile:
         return self.file.size()
 
     def close(self) -> None:
-        self.disk.held -= 1
+        self.disk.open_files -= 1
         self.file.close()
 
 
@@ -53,7 +53,7 @@ class CountingDisk:
         self.disk = disk
         self.reads = 0
         self.bytes = 0
-        self.held = 0
+        self.open_files = 0
 
     def open(self, name: str) -> CountingFile:
         return CountingFile(self, name)
@@ -264,9 +264,9 @@ def test_few_files_are_open() -> None:
     reader = ContentReader(disk, LAYOUT, cache_bytes=0)
     for lsn in range(1, written.last + 1):
         written.check(reader, [lsn])
-        assert disk.held <= FILES_MAX
+        assert disk.open_files <= FILES_MAX
     reader.close()
-    assert disk.held == 0
+    assert disk.open_files == 0
 
 
 def test_open_segments_keep_little_of_what_they_read() -> None:
