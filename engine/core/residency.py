@@ -115,30 +115,30 @@ def page_out(
     The window is about `keep_messages`, or fewer if they weigh more than `keep_bytes`. The store
     must be at `indexed_lsn` or later.
     """
-    before = queue.gap_count
+    before = queue.paged_count
     if queue.recalled_lsn > indexed_lsn:
-        # What came from history and is not indexed would stay behind in the gap, for good.
+        # What came from history and is not indexed would stay behind in the paged range, for good.
         return 0
     keep = _window(queue, keep_messages, keep_bytes)
     for number in range(PRIORITIES - 1, -1, -1):
         level = queue.levels[number]
         if level is None:
             continue
-        _page_out_level(queue, level, indexed_lsn, keep, most - (queue.gap_count - before))
+        _page_out_level(queue, level, indexed_lsn, keep, most - (queue.paged_count - before))
         keep = max(0, keep - len(level.head))
-        if queue.gap_count - before >= most:
+        if queue.paged_count - before >= most:
             break
     for level in queue.levels[PRIORITIES:LEVELS]:
-        if level is not None and queue.gap_count - before < most:
+        if level is not None and queue.paged_count - before < most:
             # All of it: no consumer takes from this level.
-            _page_out_level(queue, level, indexed_lsn, 0, most - (queue.gap_count - before))
-    return queue.gap_count - before
+            _page_out_level(queue, level, indexed_lsn, 0, most - (queue.paged_count - before))
+    return queue.paged_count - before
 
 
 def _page_out_level(queue: Queue, level: Level, indexed_lsn: int, keep: int, most: int) -> None:
     if len(level.head) > keep:
         queue.count_out(level.shorten_head(indexed_lsn, keep, most))
-    if level.gap is not None and len(level.end):
+    if level.paged is not None and len(level.end):
         queue.count_out(level.shorten_tail(indexed_lsn, most))
 
 

@@ -10,7 +10,7 @@ Modules:
 - `entry`: Entries, which are a queue's references to messages, and takers, which get them.
 - `flights`: What is in flight from a queue, in the order of its positions: browsers read it in its
   place.
-- `gap`: A gap: the part of a level of a queue whose entries only the store has.
+- `paged_range`: A paged range: the part of a level of a queue whose entries only the store has.
 - `groups`: Message groups: which consumer has which group of a queue (ADR 48).
 - `hashed_groups`: Message groups whose consumers follow from their names: consistent hashing (ADR
   62).

@@ -4,11 +4,12 @@ A queue has a level for each priority that it holds, one for held entries and on
 entries. The position of an entry is the LSN of the event by which it entered the queue. Invariants,
 checked by `engine.state.invariants` and, in isolation, by `tests/unit/engine/queues/test_level.py`:
 
-- Every READY entry that is resident is in exactly one place: the head, the islands of the gap, or
-  the tail; it is `linked`. So positions rise from head over gap to tail.
+- Every READY entry that is resident is in exactly one place: the head, the islands of the paged
+  range, or the tail; it is `linked`. So positions rise from the head over the paged range to the
+  tail.
 - An entry that is linked and not READY is a tombstone: it keeps its place in case it returns.
   `tombstones` counts them; they are never more than about half of a level.
-- Without a gap the head is also the end, where new entries are added.
+- Without a paged range the head is also the end, where new entries are added.
 
 An entry that returns joins a second line beside the one that it belongs to, so that no cost grows
 with the level: nothing is sorted again, and tombstones of a long level are removed in parts. Must
@@ -24,7 +25,7 @@ from typing import Final
 
 from daybook.engine.facts.events import BODY_OMITTED
 from daybook.engine.queues.entry import READY, Entry
-from daybook.engine.queues.gap import Gap
+from daybook.engine.queues.paged_range import PagedRange
 
 COMPACT_TOMBSTONES_MIN: Final = 64
 COMPACT_PART: Final = 8192
@@ -119,15 +120,15 @@ def _clear(part: deque[Entry], begin: int, most: int) -> int:
 
 
 class Level:
-    """Head, gap and tail; `end` is where new entries are added: the tail, without a gap the
-    head."""
+    """Head, paged range and tail. `end` is where new entries are added: the tail, or the head if
+    there is no paged range."""
 
-    __slots__ = ("_cleared", "end", "gap", "head", "tombstones")
+    __slots__ = ("_cleared", "end", "head", "paged", "tombstones")
 
     def __init__(self) -> None:
         self.head = Run()
         self.end = self.head
-        self.gap: Gap | None = None
+        self.paged: PagedRange | None = None
         self.tombstones = 0
         # The place up to which tombstones of a long level were removed lately.
         self._cleared = 0
@@ -135,9 +136,9 @@ class Level:
     @property
     def linked_count(self) -> int:
         """How many entries have a place in memory, tombstones among them."""
-        if self.gap is None:
+        if self.paged is None:
             return len(self.head)
-        return len(self.head) + len(self.gap.islands) + len(self.end)
+        return len(self.head) + len(self.paged.islands) + len(self.end)
 
     # ---- coming and leaving
 
@@ -152,11 +153,11 @@ class Level:
             self.tombstones -= 1
             return
         entry.linked = True
-        gap = self.gap
-        if gap is None or entry.position <= gap.after:
+        paged = self.paged
+        if paged is None or entry.position <= paged.after:
             self.head.insert(entry)
-        elif entry.position <= gap.until:
-            gap.islands.append(entry)
+        elif entry.position <= paged.until:
+            paged.islands.append(entry)
         else:
             self.end.insert(entry)
 
@@ -179,8 +180,8 @@ class Level:
     def remove(self, entry: Entry) -> None:
         """Take out a READY entry at any place."""
         is_found = self.head.remove(entry) or self.end.remove(entry)
-        if not is_found and self.gap is not None:
-            self.gap.islands.remove(entry)
+        if not is_found and self.paged is not None:
+            self.paged.islands.remove(entry)
         entry.linked = False
 
     def first(self) -> Entry | None:
@@ -213,7 +214,7 @@ class Level:
             return True
         if head.back and head.back[0].position < position:
             return True
-        return self.gap is not None and position > self.gap.after
+        return self.paged is not None and position > self.paged.after
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over the READY entries of the head, in order, as they are now."""
@@ -254,66 +255,67 @@ class Level:
 
     def _parts(self) -> list[deque[Entry]]:
         parts = [self.head.line, self.head.back]
-        return parts if self.gap is None else [*parts, self.end.line, self.end.back]
+        return parts if self.paged is None else [*parts, self.end.line, self.end.back]
 
     def _clear_islands(self) -> None:
-        gap = self.gap
-        if gap is None:
+        paged = self.paged
+        if paged is None:
             return
-        for entry in gap.islands:
+        for entry in paged.islands:
             if entry.state != READY:
                 self.unlink(entry)
-        gap.islands = [entry for entry in gap.islands if entry.linked]
+        paged.islands = [entry for entry in paged.islands if entry.linked]
 
-    # ---- the gap
+    # ---- the paged range
 
-    def open_gap(self, after: int, until: int) -> Gap:
-        """Begin a gap behind the head, or return the one there is: new entries go to the tail."""
-        if self.gap is None:
-            self.gap = Gap(after, until)
+    def open_paged(self, after: int, until: int) -> PagedRange:
+        """Begin a paged range behind the head, or return the one there is: new entries go to the
+        tail."""
+        if self.paged is None:
+            self.paged = PagedRange(after, until)
             self.end = Run()
-        return self.gap
+        return self.paged
 
-    def close_gap(self) -> None:
-        """End an empty gap: the tail joins the head."""
+    def close_paged(self) -> None:
+        """End an empty paged range: the tail joins the head."""
         self.head.join(self.end)
         self.end = self.head
-        self.gap = None
+        self.paged = None
 
     def join(self, loaded: list[Entry], reached: int) -> None:
-        """Put entries loaded from the gap into the head, with the islands between them.
+        """Put entries loaded from the paged range into the head, with the islands between them.
 
-        The gap then begins behind `reached`.
+        The paged range then begins behind `reached`.
         """
-        gap = self.gap
-        assert gap is not None
-        gap.after = min(reached, gap.until)
+        paged = self.paged
+        assert paged is not None
+        paged.after = min(reached, paged.until)
         for entry in loaded:
             entry.linked = True
-        if gap.islands:
-            loaded = sorted((*loaded, *self._islands_before(gap)), key=position_of)
+        if paged.islands:
+            loaded = sorted((*loaded, *self._islands_before(paged)), key=position_of)
         self.head.line.extend(loaded)
 
-    def _islands_before(self, gap: Gap) -> list[Entry]:
-        """Take out the islands that the gap no longer covers."""
+    def _islands_before(self, paged: PagedRange) -> list[Entry]:
+        """Take out the islands that the paged range no longer covers."""
         before, apart = [], []
-        for entry in gap.islands:
+        for entry in paged.islands:
             if entry.state != READY:
                 self.unlink(entry)
-            elif entry.position <= gap.after:
+            elif entry.position <= paged.after:
                 before.append(entry)
             else:
                 apart.append(entry)
-        gap.islands = apart
+        paged.islands = apart
         return before
 
     # ---- leaving memory
 
     def shorten_tail(self, indexed_lsn: int, most: int) -> list[Entry]:
-        """Extend the gap over the indexed entries at the front of the tail; return those that
-        left."""
-        gap = self.gap
-        assert gap is not None
+        """Extend the paged range over the indexed entries at the front of the tail; return those
+        that left."""
+        paged = self.paged
+        assert paged is not None
         left: list[Entry] = []
         while len(left) < most and (part := self.end.front()):
             entry = part[0]
@@ -323,22 +325,22 @@ class Level:
             if entry.state != READY:
                 self.unlink(entry)
                 continue
-            gap.until = max(gap.until, entry.position)
-            self._give_to_gap(gap, entry, indexed_lsn, left)
+            paged.until = max(paged.until, entry.position)
+            self._page_out(paged, entry, indexed_lsn, left)
         return left
 
     def shorten_head(self, indexed_lsn: int, keep: int, most: int) -> list[Entry]:
-        """Extend the gap over the end of the head, or begin one there; return the entries that
-        left.
+        """Extend the paged range over the end of the head, or begin one there; return the entries
+        that left.
 
         `keep` entries stay, and `most` are looked at.
         """
         head = self.head
         unindexed: deque[Entry] = deque()
-        if self.gap is None:
+        if self.paged is None:
             if len(head) <= keep or head.at(keep).position > indexed_lsn:
                 return []
-            # New entries behind them would be in the gap, and are not in the store yet.
+            # New entries behind them would be in the paged range, and are not in the store yet.
             while len(head) > keep and (part := head.rear())[-1].position > indexed_lsn:
                 unindexed.appendleft(part.pop())
         taken = self._taken(max(keep, len(head) - most))
@@ -348,12 +350,12 @@ class Level:
         if not taken:
             head.line.extend(unindexed)
             return []
-        gap = self.open_gap(taken[0].position - 1, taken[-1].position)
+        paged = self.open_paged(taken[0].position - 1, taken[-1].position)
         self.end.line.extend(unindexed)
-        gap.after = taken[0].position - 1
+        paged.after = taken[0].position - 1
         left: list[Entry] = []
         for entry in taken:
-            self._give_to_gap(gap, entry, indexed_lsn, left)
+            self._page_out(paged, entry, indexed_lsn, left)
         return left
 
     def _taken(self, keep: int) -> deque[Entry]:
@@ -368,13 +370,15 @@ class Level:
                 self.unlink(entry)
         return taken
 
-    def _give_to_gap(self, gap: Gap, entry: Entry, indexed_lsn: int, left: list[Entry]) -> None:
+    def _page_out(
+        self, paged: PagedRange, entry: Entry, indexed_lsn: int, left: list[Entry]
+    ) -> None:
         if is_evictable(entry, indexed_lsn):
             entry.linked = False
-            gap.add(entry.message)
+            paged.add(entry.message)
             left.append(entry)
         else:
-            gap.islands.append(entry)
+            paged.islands.append(entry)
 
 
 def is_evictable(entry: Entry, indexed_lsn: int) -> bool:

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from daybook.engine.queues.entry import READY, Entry
-from daybook.engine.queues.gap import Gap
 from daybook.engine.queues.level import Run, position_of
+from daybook.engine.queues.paged_range import PagedRange
 from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.window import Window
 
@@ -32,16 +32,18 @@ def behind(queue: Queue, number: int, position: int, most: int = SCAN_ENTRIES) -
     if level is None:
         return []
     found = _in_run(level.head, position, most)
-    if found or level.gap is None:
+    if found or level.paged is None:
         return found
-    return _in_gap(queue, number, level.gap, position, most) or _in_run(level.end, position, most)
+    return _in_paged(queue, number, level.paged, position, most) or _in_run(
+        level.end, position, most
+    )
 
 
 def is_there(queue: Queue, message_id: int) -> bool:
     """Whether a queue has a message, in memory or in the store."""
     if message_id in queue.entries:
         return True
-    if queue.store is None or not queue.gap_count or message_id in queue.gone:
+    if queue.store is None or not queue.paged_count or message_id in queue.gone:
         return False
     return queue.store.find(queue, message_id) is not None
 
@@ -70,22 +72,24 @@ def _in_line(line: deque[Entry], position: int, most: int) -> list[Entry]:
     return found
 
 
-def _in_gap(queue: Queue, number: int, gap: Gap, position: int, most: int) -> list[Entry]:
-    after = max(position, gap.after)
-    islands = [entry for entry in gap.islands if entry.state == READY]
+def _in_paged(
+    queue: Queue, number: int, paged: PagedRange, position: int, most: int
+) -> list[Entry]:
+    after = max(position, paged.after)
+    islands = [entry for entry in paged.islands if entry.state == READY]
     window = queue.window
     if most < window.messages:
         window = Window(most, window.bytes)
     while True:
         loaded: list[Entry] = []
-        reached = gap.until
-        if gap.count and after < gap.until:
+        reached = paged.until
+        if paged.count and after < paged.until:
             assert queue.store is not None
             answer = queue.store.load(queue, number, after, window)
-            loaded = [entry for entry in answer.entries if entry.position <= gap.until]
-            reached = min(answer.reached, gap.until)
+            loaded = [entry for entry in answer.entries if entry.position <= paged.until]
+            reached = min(answer.reached, paged.until)
         loaded += [entry for entry in islands if position < entry.position <= reached]
-        if loaded or reached >= gap.until:
+        if loaded or reached >= paged.until:
             loaded.sort(key=position_of)
             return loaded
         after = reached

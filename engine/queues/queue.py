@@ -31,11 +31,11 @@ from daybook.engine.queues.entry import (
     Taker,
 )
 from daybook.engine.queues.flights import Flights
-from daybook.engine.queues.gap import Gap
 from daybook.engine.queues.groups import Grouping
 from daybook.engine.queues.id_cache import IdCache
 from daybook.engine.queues.latest import Latest
 from daybook.engine.queues.level import Level, position_of
+from daybook.engine.queues.paged_range import PagedRange
 from daybook.engine.queues.recall import Recall
 from daybook.engine.queues.window import DEFAULT_WINDOW, Window
 from daybook.errors import DaybookError
@@ -103,7 +103,7 @@ class Store(Protocol):
         """Return where a message was before, None if it is no copy; raises StoreError."""
         ...
 
-    def gap_sum(self, queue: "Queue") -> tuple[int, int]:
+    def paged_sum(self, queue: "Queue") -> tuple[int, int]:
         """Return how many entries only the store has, and the sum of their hashes."""
         ...
 
@@ -134,12 +134,12 @@ class Queue:
     __slots__ = (
         "acknowledged", "added", "address", "binding", "browsers", "bytes", "consumers",
         "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
-        "flights", "gap_count", "gone", "gone_max", "groups", "has_passed", "held_count", "holder",
-        "id", "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
-        "paused", "prioritized_count", "ready_count", "recall", "recalled", "recalled_lsn",
-        "replaced", "retained_until", "returned", "scheduled_count", "selective_count", "store",
-        "transient_count", "transients_from", "trimmed", "waits_since", "weight", "window",
-        "withheld",
+        "flights", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
+        "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
+        "paged_count", "paused", "prioritized_count", "ready_count", "recall", "recalled",
+        "recalled_lsn", "replaced", "retained_until", "returned", "scheduled_count",
+        "selective_count", "store", "transient_count", "transients_from", "trimmed", "waits_since",
+        "weight", "window", "withheld",
     )  # fmt: skip
 
     def __init__(self, queue_id: int, definition: QueueDefinition, address: "Address") -> None:
@@ -181,7 +181,7 @@ class Queue:
         self.latest: Latest | None = None
         # Entries that are not resident.
         self.store: Store | None = None
-        self.gap_count = 0
+        self.paged_count = 0
         self.gone: dict[int, int] = NONE_GONE
         self.gone_max = PRUNE_GONE_MIN
         self.transients_from = 0
@@ -211,7 +211,7 @@ class Queue:
     @property
     def message_count(self) -> int:
         """How many messages are in the queue, in memory or in the store, in any state."""
-        return len(self.entries) + self.gap_count
+        return len(self.entries) + self.paged_count
 
     @property
     def is_used(self) -> bool:
@@ -262,16 +262,16 @@ class Queue:
             level = self.levels[number] = Level()
         return level
 
-    def gap(self, number: int) -> Gap | None:
-        """Return the gap of a level, None if it has none."""
+    def paged_range(self, number: int) -> PagedRange | None:
+        """Return the paged range of a level, None if it has none."""
         level = self.levels[number]
-        return level.gap if level is not None else None
+        return level.paged if level is not None else None
 
-    def gaps(self) -> Iterator[tuple[int, Gap]]:
-        """Iterate over the gaps of all levels that have one, by level."""
+    def paged_ranges(self) -> Iterator[tuple[int, PagedRange]]:
+        """Iterate over the paged ranges of all levels that have one, by level."""
         for number, level in enumerate(self.levels):
-            if level is not None and level.gap is not None:
-                yield number, level.gap
+            if level is not None and level.paged is not None:
+                yield number, level.paged
 
     # ---- consumers
 
@@ -349,7 +349,7 @@ class Queue:
     def find(self, message_id: int) -> Entry | None:
         """Return an entry by id and make it resident; None if the queue does not have it."""
         entry = self.entries.get(message_id)
-        if entry is None and self.gap_count:
+        if entry is None and self.paged_count:
             try:
                 return self._fault(message_id)
             except KeyError:
@@ -357,42 +357,42 @@ class Queue:
         return entry
 
     def _fault(self, message_id: int) -> Entry:
-        if self.store is None or not self.gap_count or message_id in self.gone:
+        if self.store is None or not self.paged_count or message_id in self.gone:
             raise KeyError(message_id)
         entry = self.store.find(self, message_id)
         if entry is None:
             raise KeyError(message_id)
-        gap = self.gap(entry.level)
-        if gap is None or not gap.after < entry.position <= gap.until:
+        paged = self.paged_range(entry.level)
+        if paged is None or not paged.after < entry.position <= paged.until:
             raise KeyError(message_id)
-        self._adopt(entry, gap)
+        self._adopt(entry, paged)
         return entry
 
     def make_resident(self, entry: Entry) -> None:
         """Make an entry that `ready` returned resident, if it is not."""
         if entry.message.id not in self.entries:
-            gap = self.gap(entry.level)
-            assert gap is not None
-            self._adopt(entry, gap)
+            paged = self.paged_range(entry.level)
+            assert paged is not None
+            self._adopt(entry, paged)
 
-    def _adopt(self, entry: Entry, gap: Gap) -> None:
-        """Make an entry of a gap resident, at its place in the gap."""
-        self._count_in(entry, gap)
+    def _adopt(self, entry: Entry, paged: PagedRange) -> None:
+        """Make an entry of a paged range resident, at its place in the paged range."""
+        self._count_in(entry, paged)
         entry.linked = True
-        gap.islands.append(entry)
+        paged.islands.append(entry)
 
-    def _count_in(self, entry: Entry, gap: Gap) -> None:
+    def _count_in(self, entry: Entry, paged: PagedRange) -> None:
         self.entries[entry.message.id] = entry
-        gap.subtract(entry.message)
+        paged.subtract(entry.message)
         self.weight += entry.message.weight
-        self.gap_count -= 1
+        self.paged_count -= 1
 
     def count_out(self, entries: list[Entry]) -> None:
-        """Stop counting the entries that a level moved to its gap."""
+        """Stop counting the entries that a level moved to its paged range."""
         for entry in entries:
             del self.entries[entry.message.id]
             self.weight -= entry.message.weight
-        self.gap_count += len(entries)
+        self.paged_count += len(entries)
 
     def note_gone(self, entry: Entry, lsn: int) -> None:
         """Remember an entry that left while the store may still return it: one behind a ready
@@ -524,16 +524,16 @@ class Queue:
         level = self.levels[number]
         while level is not None:
             entry = level.first()
-            if entry is not None or level.gap is None:
+            if entry is not None or level.paged is None:
                 return entry
-            self._page_in(number, level, level.gap)
+            self._page_in(number, level, level.paged)
         return None
 
     def ready(self) -> Iterator[Entry]:
         """Iterate over ready entries in order of delivery, paged or not; then over withheld ones.
 
-        Entries of a gap do not become resident by this: see `make_resident`. Entries may leave
-        during the iteration; none may be added.
+        This does not make paged entries resident: see `make_resident`. Entries may leave during the
+        iteration; none may be added.
         """
         for number in range(PRIORITIES - 1, -1, -1):
             yield from self._standing(number)
@@ -560,65 +560,67 @@ class Queue:
         if level is None:
             return
         yield from level.ready()
-        gap = level.gap
-        if gap is not None:
-            yield from self._in_gap(number, gap)
+        paged = level.paged
+        if paged is not None:
+            yield from self._in_paged(number, paged)
             yield from level.end.ready()
 
-    def _in_gap(self, number: int, gap: Gap) -> Iterator[Entry]:
-        islands = sorted((entry for entry in gap.islands if entry.state == READY), key=position_of)
-        yield from merge(islands, self._stored(number, gap), key=position_of)
+    def _in_paged(self, number: int, paged: PagedRange) -> Iterator[Entry]:
+        islands = sorted(
+            (entry for entry in paged.islands if entry.state == READY), key=position_of
+        )
+        yield from merge(islands, self._stored(number, paged), key=position_of)
 
-    def _stored(self, number: int, gap: Gap) -> Iterator[Entry]:
-        after = gap.after
+    def _stored(self, number: int, paged: PagedRange) -> Iterator[Entry]:
+        after = paged.after
         assert self.store is not None
-        while after < gap.until:
+        while after < paged.until:
             loaded = self.store.load(self, number, after, self.window)
-            yield from (entry for entry in loaded.entries if entry.position <= gap.until)
+            yield from (entry for entry in loaded.entries if entry.position <= paged.until)
             after = loaded.reached
 
-    # ---- gaps
+    # ---- paged ranges
 
-    def _page_in(self, number: int, level: Level, gap: Gap) -> None:
-        """Bring the next entries into an empty head, or end an empty gap."""
-        if gap.count:
-            level.join(*self._load(number, gap))
+    def _page_in(self, number: int, level: Level, paged: PagedRange) -> None:
+        """Bring the next entries into an empty head, or end an empty paged range."""
+        if paged.count:
+            level.join(*self._load(number, paged))
         else:
-            level.join([], gap.until)
-        if gap.count == 0 and not gap.islands:
-            level.close_gap()
+            level.join([], paged.until)
+        if paged.count == 0 and not paged.islands:
+            level.close_paged()
 
-    def _load(self, number: int, gap: Gap) -> tuple[list[Entry], int]:
-        """Make the next entries of a gap resident; return them, and the id up to which they are
-        complete."""
+    def _load(self, number: int, paged: PagedRange) -> tuple[list[Entry], int]:
+        """Make the next entries of a paged range resident; return them, and the id up to which they
+        are complete."""
         assert self.store is not None
         self.prune_gone()
-        loaded = self.store.load(self, number, gap.after, self.window)
+        loaded = self.store.load(self, number, paged.after, self.window)
         entries = loaded.entries
-        if entries and entries[-1].position > gap.until:
-            entries = [entry for entry in entries if entry.position <= gap.until]
+        if entries and entries[-1].position > paged.until:
+            entries = [entry for entry in entries if entry.position <= paged.until]
         for entry in entries:
-            self._count_in(entry, gap)
-        if gap.count < 0 or (gap.count and loaded.reached >= gap.until):
+            self._count_in(entry, paged)
+        if paged.count < 0 or (paged.count and loaded.reached >= paged.until):
             raise StoreDamaged(
-                f"queue '{self.name}' has {gap.count} messages more in the journal than in the "
+                f"queue '{self.name}' has {paged.count} messages more in the journal than in the "
                 "index"
             )
         return entries, loaded.reached
 
     def drop_paged_transients(self, lsn: int) -> None:
-        """Stop counting the non-persistent messages in the gaps: the start of the broker removed
-        them."""
+        """Stop counting the non-persistent messages in the paged ranges: the start of the broker
+        removed them."""
         self.transients_from = lsn
-        for number, gap in self.gaps():
-            if gap.transients:
-                gap.count -= gap.transients
-                gap.bytes -= gap.transient_bytes
-                self.gap_count -= gap.transients
-                self.count_standing(number, -gap.transients)
-                self.transient_count -= gap.transients
-                self.bytes -= gap.transient_bytes
-                gap.transients = gap.transient_bytes = 0
+        for number, paged in self.paged_ranges():
+            if paged.transients:
+                paged.count -= paged.transients
+                paged.bytes -= paged.transient_bytes
+                self.paged_count -= paged.transients
+                self.count_standing(number, -paged.transients)
+                self.transient_count -= paged.transients
+                self.bytes -= paged.transient_bytes
+                paged.transients = paged.transient_bytes = 0
 
 
 def recalls_of(queue: "Queue") -> list[int]:
@@ -745,31 +747,11 @@ class Address:
     """A named place that messages are sent to, with its bindings by routing type."""
 
     __slots__ = (
-        "anycast",
-        "created_at",
-        "definition",
-        "dropping",
-        "duplicates",
-        "emptied_at",
-        "filter_characters",
-        "filters",
-        "guarded",
-        "histories",
-        "id",
-        "ids",
-        "is_wildcard",
-        "matched",
-        "multicast",
-        "next_anycast",
-        "next_notice",
-        "only_queue",
-        "open_queue",
-        "owner",
-        "paging",
-        "routed",
-        "unrouted",
-        "volatile_ids",
-    )
+        "anycast", "created_at", "definition", "dropping", "duplicates", "emptied_at",
+        "filter_characters", "filters", "guarded", "histories", "id", "ids", "is_wildcard",
+        "matched", "multicast", "next_anycast", "next_notice", "only_queue", "open_queue", "owner",
+        "paging", "routed", "unrouted", "volatile_ids",
+    )  # fmt: skip
 
     def __init__(self, address_id: int, definition: AddressDefinition) -> None:
         self.id = address_id

@@ -54,8 +54,8 @@ def digest(state: State) -> str:
 
 
 QUEUE_COST: Final = 8
-GAP_COST: Final = 64
-GAP_ENTRIES: Final = 64
+PAGED_COST: Final = 64
+PAGED_ENTRIES: Final = 64
 """What a queue costs beside its entries, what reading the store for it costs, and how many entries
 there cost as much as one in memory."""
 
@@ -65,8 +65,8 @@ def digest_costs_more_than(state: State, most: int) -> bool:
     cost = 0
     for queue in state.queues.values():
         cost += len(queue.entries) + QUEUE_COST
-        if queue.gap_count:
-            cost += GAP_COST + queue.gap_count // GAP_ENTRIES
+        if queue.paged_count:
+            cost += PAGED_COST + queue.paged_count // PAGED_ENTRIES
     return cost > most
 
 
@@ -120,9 +120,9 @@ def entry_sum(queue: Queue) -> tuple[int, int]:
     """Return how many entries a queue has, and the sum of their hashes."""
     count = len(queue.entries)
     total = sum(entry_hash(queue.id, entry) for entry in queue.entries.values())
-    if queue.gap_count:
+    if queue.paged_count:
         assert queue.store is not None
-        stored, stored_sum = queue.store.gap_sum(queue)
+        stored, stored_sum = queue.store.paged_sum(queue)
         count += stored
         total += stored_sum
     return count, total & U64

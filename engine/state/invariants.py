@@ -26,8 +26,8 @@ from daybook.engine.queues.entry import (
     SHOWN_BYTES,
     Entry,
 )
-from daybook.engine.queues.gap import Gap
 from daybook.engine.queues.level import Level, position_of
+from daybook.engine.queues.paged_range import PagedRange
 from daybook.engine.queues.queue import PAST_ALL, Queue
 from daybook.engine.state.state import State
 
@@ -261,10 +261,10 @@ def _entries(queue: Queue) -> Iterator[str]:
         if not entry.message.flags & PERSISTENT:
             transient += 1
     size = sum(entry.message.size for entry in queue.entries.values())
-    for level, gap in queue.gaps():
-        standing[level] += gap.count
-        transient += gap.transients
-        size += gap.bytes
+    for level, paged in queue.paged_ranges():
+        standing[level] += paged.count
+        transient += paged.transients
+        size += paged.bytes
     for what, counted, found in (
         ("ready", queue.ready_count, sum(standing[:PRIORITIES])),
         ("held", queue.held_count, standing[HELD_LEVEL]),
@@ -302,31 +302,31 @@ def _order(queue: Queue) -> Iterator[str]:
             yield from _part(queue, number, part)
             linked += sum(entry.state == READY for entry in part)
             tombstones += sum(entry.state != READY for entry in part)
-        gap = level.gap
-        if number < PRIORITIES and (level.linked_count or (gap is not None and gap.count)):
+        paged = level.paged
+        if number < PRIORITIES and (level.linked_count or (paged is not None and paged.count)):
             yield from _is_occupied(queue, number)
-        if gap is not None:
-            yield from _gap(queue, number, level, gap)
+        if paged is not None:
+            yield from _paged_range(queue, number, level, paged)
         elif level.end is not level.head:
-            yield f"level {number} of queue '{queue.name}' has a tail and no gap"
+            yield f"level {number} of queue '{queue.name}' has a tail and no paged range"
         if tombstones != level.tombstones:
             where = f"level {number} of queue '{queue.name}'"
             yield f"{where} counts {level.tombstones} tombstones and has {tombstones}"
     known = queue.ready_count + queue.aside_count
-    if linked + queue.gap_count != known:
+    if linked + queue.paged_count != known:
         yield f"queue '{queue.name}' counts {known} messages in levels and lists {linked}"
-    counted = sum(gap.count for _, gap in queue.gaps())
-    if counted != queue.gap_count:
-        yield f"queue '{queue.name}' counts {queue.gap_count} paged messages and has {counted}"
+    counted = sum(paged.count for _, paged in queue.paged_ranges())
+    if counted != queue.paged_count:
+        yield f"queue '{queue.name}' counts {queue.paged_count} paged messages and has {counted}"
 
 
 def _parts(level: Level) -> list[list[Entry]]:
     """Return the parts that must be in order: lines as they are, and islands, sorted."""
-    runs = [level.head] if level.gap is None else [level.head, level.end]
+    runs = [level.head] if level.paged is None else [level.head, level.end]
     parts = [list(run.line) for run in runs]
     parts += [list(run.back) for run in runs]
-    if level.gap is not None:
-        parts.append(sorted(level.gap.islands, key=position_of))
+    if level.paged is not None:
+        parts.append(sorted(level.paged.islands, key=position_of))
     return parts
 
 
@@ -352,15 +352,15 @@ def _is_occupied(queue: Queue, priority: int) -> Iterator[str]:
         yield f"level {priority} of queue '{queue.name}' is taken for empty"
 
 
-def _gap(queue: Queue, priority: int, level: Level, gap: Gap) -> Iterator[str]:
-    """A gap is between the head and the tail of its level, and its islands in it."""
-    where = f"the gap in level {priority} of queue '{queue.name}'"
-    if gap.count < 0 or gap.transients < 0 or gap.transients > gap.count:
-        yield f"{where} counts {gap.count} messages, of which {gap.transients} non-persistent"
+def _paged_range(queue: Queue, priority: int, level: Level, paged: PagedRange) -> Iterator[str]:
+    """A paged range is between the head and the tail of its level, and its islands in it."""
+    where = f"the paged range in level {priority} of queue '{queue.name}'"
+    if paged.count < 0 or paged.transients < 0 or paged.transients > paged.count:
+        yield f"{where} counts {paged.count} messages, of which {paged.transients} non-persistent"
     for name, part, low, high in (
-        ("head", level.head.ready(), 0, gap.after),
-        ("islands", gap.islands, gap.after + 1, gap.until),
-        ("tail", level.end.ready(), gap.until, PAST_ALL),
+        ("head", level.head.ready(), 0, paged.after),
+        ("islands", paged.islands, paged.after + 1, paged.until),
+        ("tail", level.end.ready(), paged.until, PAST_ALL),
     ):
         for entry in part:
             if entry.state == READY and not low <= entry.position <= high:

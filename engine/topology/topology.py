@@ -470,7 +470,7 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
     """
     if not _end_browsers(core, queue):
         return False
-    if len(queue.entries) + queue.gap_count > queue.ready_count:
+    if len(queue.entries) + queue.paged_count > queue.ready_count:
         flying = (entry for entry in queue.entries.values() if entry.consumer is not None)
         for entry in list(islice(flying, max(core.budget.left, 1))):
             _remove(core, queue, entry, reasons.QUEUE_REMOVED, connection)

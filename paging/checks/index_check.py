@@ -153,9 +153,9 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
         levels.sums[queue_id] = total & U64_MASK
     for queue in state.queues.values():
         told = [
-            LevelRecord(priority, gap.count, gap.bytes, gap.transients, gap.transient_bytes)
+            LevelRecord(priority, paged.count, paged.bytes, paged.transients, paged.transient_bytes)
             for priority in range(LEVEL_COUNT - 1, -1, -1)
-            if (gap := queue.gap(priority)) is not None
+            if (paged := queue.paged_range(priority)) is not None
         ]
         if levels.of(queue.id) != told:
             raise _damaged(tables.path, f"queue {queue.id} does not have the messages it counts")

@@ -22,7 +22,7 @@ from daybook.engine.messages.content import UnknownFormat, codec_of, is_known
 from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, UNREAD, Message
 from daybook.engine.messages.origins import journaled, says_origin
 from daybook.engine.queues.entry import LEVELS, Entry
-from daybook.engine.queues.gap import Gap
+from daybook.engine.queues.paged_range import PagedRange
 from daybook.engine.queues.queue import (
     PAST_ALL,
     ContentError,
@@ -261,13 +261,13 @@ class IndexStore:
         found = dict(zip(order, self.content.fetch(lsns, order), strict=True))
         return [found[message_id] for message_id in ids]
 
-    def gap_sum(self, queue: Queue) -> tuple[int, int]:
-        """Return how many entries are in the queue's gaps, and the sum of their hashes."""
+    def paged_sum(self, queue: Queue) -> tuple[int, int]:
+        """Return how many entries are in the queue's paged ranges, and the sum of their hashes."""
         count = total = 0
-        for priority, gap in queue.gaps():
-            if not gap.count:
+        for priority, paged in queue.paged_ranges():
+            if not paged.count:
                 continue
-            for rows in self._gap_rows(queue, priority, gap):
+            for rows in self._paged_rows(queue, priority, paged):
                 length = len(rows.message)
                 queues = np.full(length, queue.id, U64)
                 hashes = entry_hashes(queues, np.full(length, priority, U8), rows)
@@ -363,8 +363,8 @@ class IndexStore:
     ) -> tuple[Rows, int]:
         """Return the entries of a level that fit in a window and only the store has, and
         `reached`."""
-        gap = queue.gap(priority)
-        until = gap.until if gap is not None else PAST_ALL
+        paged = queue.paged_range(priority)
+        until = paged.until if paged is not None else PAST_ALL
         parts: list[Rows] = []
         messages = max(window.messages, 1)
         room = window.bytes
@@ -398,15 +398,15 @@ class IndexStore:
         _, *known = [int(column[0]) for column in rows]
         return ready_entry(message_id, priority, *known)
 
-    def _gap_rows(self, queue: Queue, priority: int, gap: Gap) -> Iterator[Rows]:
-        """The entries of a gap that only the index has, many pages at once."""
-        after = gap.after
-        while after < gap.until:
+    def _paged_rows(self, queue: Queue, priority: int, paged: PagedRange) -> Iterator[Rows]:
+        """The entries of a paged range that only the index has, many pages at once."""
+        after = paged.after
+        while after < paged.until:
             found: list[Rows] = []
             with self._reading() as txn:
                 for page in islice(self._pages(txn, queue.id, priority, after), SUM_PAGES):
                     rows = _unknown_to(queue, _above(page, after))
-                    found.append(rows.take(rows.message <= U64.type(gap.until)))
+                    found.append(rows.take(rows.message <= U64.type(paged.until)))
                     after = int(page.message[-1])
             if not found:
                 return
@@ -493,11 +493,12 @@ def _unknown_to(queue: Queue, rows: Rows) -> Rows:
 
 
 def _levels_around(queue: Queue, message_id: int) -> Iterator[int]:
-    """The levels of the gaps that may contain an entry; all, if the queue has no gap."""
-    gaps = list(queue.gaps())
-    if not gaps:
+    """The levels of the paged ranges that may contain an entry; all, if the queue has no paged
+    range."""
+    ranges = list(queue.paged_ranges())
+    if not ranges:
         yield from range(LEVELS)
         return
-    for priority, gap in gaps:
-        if gap.after < message_id <= gap.until:
+    for priority, paged in ranges:
+        if paged.after < message_id <= paged.until:
             yield priority

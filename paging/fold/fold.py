@@ -376,9 +376,9 @@ class Fold:
         queue.ready_count = queue.held_count = queue.scheduled_count = 0
         count = size = transients = 0
         for priority, level in self.levels.known.get(queue.id, {}).items():
-            gap = queue.level(priority).open_gap(0, PAST_ALL)
-            gap.count, gap.bytes = level.count, level.bytes
-            gap.transients, gap.transient_bytes = level.transients, level.transient_bytes
+            paged = queue.level(priority).open_paged(0, PAST_ALL)
+            paged.count, paged.bytes = level.count, level.bytes
+            paged.transients, paged.transient_bytes = level.transients, level.transient_bytes
             count += level.count
             queue.count_standing(priority, level.count)
             size += level.bytes
@@ -386,7 +386,7 @@ class Fold:
         for entry in queue.entries.values():
             size += entry.message.size
             transients += int(not entry.message.persistent)
-        queue.gap_count = count
+        queue.paged_count = count
         queue.bytes = size
         queue.transient_count = transients
 

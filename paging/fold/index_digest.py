@@ -83,4 +83,4 @@ def _sum_of(queue: Queue, sums: dict[int, int]) -> tuple[int, int]:
     total = sums.get(queue.id, 0)
     for entry in queue.entries.values():
         total += entry_hash(queue.id, entry)
-    return len(queue.entries) + queue.gap_count, total & U64
+    return len(queue.entries) + queue.paged_count, total & U64

@@ -58,8 +58,8 @@ class Finder:
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content; record that it came into memory."""
-        for priority, gap in queue.gaps():
-            if not gap.count:
+        for priority, paged in queue.paged_ranges():
+            if not paged.count:
                 continue
             page = self._pages.get(queue.id * LEVELS + priority, _NOTHING)
             if not page.messages[0] <= message_id <= page.messages[-1]:

@@ -78,12 +78,12 @@ class Levels:
         self._moved: list[tuple[NDArray[np.uint64], int]] = []
 
     def load(self, queues: Iterable[Queue]) -> None:
-        """Take the counts from the gaps of queues that were just loaded."""
+        """Take the counts from the paged ranges of queues that were just loaded."""
         for queue in queues:
-            for priority, gap in queue.gaps():
+            for priority, paged in queue.paged_ranges():
                 level = self._level(queue.id, priority)
-                level.count, level.bytes = gap.count, gap.bytes
-                level.transients, level.transient_bytes = gap.transients, gap.transient_bytes
+                level.count, level.bytes = paged.count, paged.bytes
+                level.transients, level.transient_bytes = paged.transients, paged.transient_bytes
 
     def _level(self, queue_id: int, priority: int) -> Level:
         """Return the counts of a level, created if there are none."""

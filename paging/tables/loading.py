@@ -43,8 +43,8 @@ def load_state(
 ) -> State:
     """Build the state at the indexed LSN, with `store` to read ready entries from.
 
-    Each level with entries is one gap up to `until`, by default the indexed LSN. No entry has
-    content. `sums` receives, by queue, the sum of the hashes of its ready entries. Raises
+    Each level with entries is one paged range up to `until`, by default the indexed LSN. No entry
+    has content. `sums` receives, by queue, the sum of the hashes of its ready entries. Raises
     IndexDamaged.
     """
     state = State(store)
@@ -116,7 +116,7 @@ def add_address(
 
 
 def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
-    """Add a queue by its record; its address must exist; each of its levels is one gap."""
+    """Add a queue by its record; its address must exist; each of its levels is one paged range."""
     address = state.addresses[record.address]
     definition = records.definition_of(QueueDefinition, record, state.texts, address.name)
     queue = Queue(record.id, definition, address)
@@ -135,12 +135,12 @@ def add_queue(state: State, record: records.QueueRecord, until: int) -> Queue:
     if record.recalls:
         set_recalls(queue, record.recalls)
     for level in record.levels:
-        gap = queue.level(level.priority).open_gap(0, until)
-        gap.count = level.count
-        gap.bytes = level.bytes
-        gap.transients = level.transients
-        gap.transient_bytes = level.transient_bytes
-        queue.gap_count += level.count
+        paged = queue.level(level.priority).open_paged(0, until)
+        paged.count = level.count
+        paged.bytes = level.bytes
+        paged.transients = level.transients
+        paged.transient_bytes = level.transient_bytes
+        queue.paged_count += level.count
         queue.count_standing(level.priority, level.count)
         if level.priority < PRIORITIES:
             queue.occupied |= 1 << level.priority

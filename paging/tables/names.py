@@ -51,7 +51,7 @@ class Names:
     """Adds the needed addresses and queues to a state, and removes them again."""
 
     def __init__(self, tables: Tables, state: State, until: int, idle_max: int = IDLE_MAX) -> None:
-        """Each level of a queue is one gap up to `until`."""
+        """Each level of a queue is one paged range up to `until`."""
         self._tables: Final = tables
         self._state: Final = state
         # Whether there may be last value queues, in memory or not.

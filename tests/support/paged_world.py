@@ -37,9 +37,9 @@ def _page_out_everything(queue: Queue, indexed_lsn: int) -> None:
         if ready:
             if number < PRIORITIES:
                 queue.occupied |= 1 << number
-            gap = queue.level(number).open_gap(0, indexed_lsn)
+            paged = queue.level(number).open_paged(0, indexed_lsn)
             for entry in ready:
-                gap.add(entry.message)
+                paged.add(entry.message)
             queue.count_out(ready)
     for entry in queue.entries.values():
         entry.linked = False

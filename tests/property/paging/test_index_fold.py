@@ -87,7 +87,7 @@ def compare(index: Index, state: State) -> None:
         assert paged_of(index, queue.id) == ready_of(queue)
         flying = {n: known_of(e) for n, e in queue.entries.items() if e.consumer is not None}
         assert {n: known_of(e) for n, e in found.entries.items()} == flying
-        assert not any(level and level.gap and len(level.head) for level in found.levels)
+        assert not any(level and level.paged and len(level.head) for level in found.levels)
     with index.tables.read() as txn:
         for queue in state.queues.values():
             for key, message_id, _ in queue.latest.items() if queue.latest is not None else ():

@@ -94,9 +94,9 @@ class CheckedStore(MemoryStore):
         assert [(m.headers, m.body, m.chunks, m.size) for m in messages] == right
         assert all(message.resident for message in messages)
 
-    def gap_sum(self, queue: Queue) -> tuple[int, int]:
-        found = self.index.gap_sum(queue)
-        assert found == super().gap_sum(queue)
+    def paged_sum(self, queue: Queue) -> tuple[int, int]:
+        found = self.index.paged_sum(queue)
+        assert found == super().paged_sum(queue)
         return found
 
     def due(self, reason: int, after: Due, until: int, limit: int) -> list[Due]:

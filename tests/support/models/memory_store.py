@@ -102,12 +102,12 @@ class MemoryStore:
         event = self.journal[message.id - 1]
         return journaled(event.row, event.decoded, event.headers)
 
-    def gap_sum(self, queue: Queue) -> tuple[int, int]:
-        """Return how many entries lie in the queue's gaps, and the sum of their hashes."""
+    def paged_sum(self, queue: Queue) -> tuple[int, int]:
+        """Return how many entries lie in the queue's paged ranges, and the sum of their hashes."""
         count = total = 0
         for entry in self._stored(queue):
-            gap = queue.gap(entry.level)
-            if gap is not None and gap.after < entry.message.id <= gap.until:
+            paged = queue.paged_range(entry.level)
+            if paged is not None and paged.after < entry.message.id <= paged.until:
                 count += 1
                 total += entry_hash(queue.id, entry)
         return count, total & U64

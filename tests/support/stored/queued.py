@@ -16,7 +16,7 @@ def entries_of(store: IndexStore, state: State) -> dict[tuple[int, int], Entry]:
             found[queue.id, entry.message.id] = entry
         for priority in range(LEVELS):
             after = 0
-            while queue.gap(priority) is not None and after < PAST_ALL:
+            while queue.paged_range(priority) is not None and after < PAST_ALL:
                 loaded = store.load(queue, priority, after, Window(3, 500))
                 found |= {(queue.id, each.message.id): each for each in loaded.entries}
                 after = loaded.reached

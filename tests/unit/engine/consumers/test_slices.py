@@ -140,7 +140,7 @@ def test_content_of_what_is_only_removed_is_never_read(monkeypatch: pytest.Monke
     world = PagedWorld(window=7, lag=3)
     for number in range(300):
         world.send("q", b"%d" % number)
-    assert world.queue("q").gap_count > 200
+    assert world.queue("q").paged_count > 200
 
     def fill(messages: list[Any]) -> None:
         raise AssertionError(f"{len(messages)} bodies were read")
@@ -467,7 +467,7 @@ def test_what_leaves_memory_leaves_in_slices() -> None:
     evicted = paged_out(world)
     assert sum(evicted) == 1000
     assert max(evicted) <= 100
-    assert queue.gap_count == 1000
+    assert queue.paged_count == 1000
     assert world.ready("q") == [b"%d" % number for number in range(1000)]
 
 

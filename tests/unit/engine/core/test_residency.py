@@ -89,10 +89,10 @@ def test_a_gap_that_is_empty_again_is_no_gap(world: World) -> None:
     for number in range(3000):
         world.send("q", b"%d" % number)
     page_out(world.queue("q"), index(world), 10, MANY)
-    assert list(world.queue("q").gaps())
+    assert list(world.queue("q").paged_ranges())
     world.attach(peer, "q", credit_messages=3000)
     assert world.taken_bodies() == [b"%d" % number for number in range(3000)]
-    assert not list(world.queue("q").gaps())
+    assert not list(world.queue("q").paged_ranges())
 
 
 def test_a_store_that_lost_something_is_noticed() -> None:

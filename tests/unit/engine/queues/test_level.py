@@ -1,4 +1,5 @@
-"""The laws of a level by itself: order, tombstones, what comes back, and what the gap takes."""
+"""The laws of a level by itself: order, tombstones, what comes back, and what the paged range
+takes."""
 
 from collections import deque
 from unittest.mock import patch
@@ -21,16 +22,16 @@ def entry(number: int) -> Entry:
 
 def positions(level: Level) -> list[int]:
     """What is READY and in memory, in the order in which the level would give it."""
-    islands = level.gap.islands if level.gap is not None else []
+    islands = level.paged.islands if level.paged is not None else []
     found = [each.position for each in level.ready()]
     found += sorted(each.position for each in islands if each.state == READY)
-    if level.gap is not None:
+    if level.paged is not None:
         found += [each.position for each in level.end.ready()]
     return found
 
 
 class Levels(RuleBasedStateMachine):
-    """A level against a set of positions; what the gap takes is kept as a store would."""
+    """A level against a set of positions; what the paged range takes is kept as a store would."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,45 +78,45 @@ class Levels(RuleBasedStateMachine):
     def leave_memory(self, keep: int, most: int, behind: int) -> None:
         indexed = self.last - behind
         left = self.level.shorten_head(indexed, keep, most)
-        if self.level.gap is not None:
+        if self.level.paged is not None:
             left += self.level.shorten_tail(indexed, most)
         for each in left:
             assert each.position <= indexed
             assert each.changed <= indexed
             self.stored[each.position] = self.resident.pop(each.position)
 
-    @precondition(lambda self: self.level.gap is not None and self.level.first() is None)
+    @precondition(lambda self: self.level.paged is not None and self.level.first() is None)
     @rule(most=st.integers(1, 3))
     def come_into_memory(self, most: int) -> None:
-        gap = self.level.gap
-        assert gap is not None
+        paged = self.level.paged
+        assert paged is not None
         numbers = sorted(self.stored)[:most]
         loaded = [self.stored.pop(number) for number in numbers]
         for each in loaded:
-            gap.subtract(each.message)
+            paged.subtract(each.message)
             self.resident[each.position] = each
-        self.level.join(loaded, numbers[-1] if self.stored else gap.until)
-        if gap.count == 0 and not gap.islands:
-            self.level.close_gap()
+        self.level.join(loaded, numbers[-1] if self.stored else paged.until)
+        if paged.count == 0 and not paged.islands:
+            self.level.close_paged()
 
     @rule()
     def first(self) -> None:
         first = self.level.first()
-        before_gap = [
-            n for n in self.resident if self.level.gap is None or n <= self.level.gap.after
+        before_paged = [
+            n for n in self.resident if self.level.paged is None or n <= self.level.paged.after
         ]
-        assert (first.position if first else None) == min(before_gap, default=None)
+        assert (first.position if first else None) == min(before_paged, default=None)
 
     @invariant()
     def order(self) -> None:
         assert positions(self.level) == sorted(self.resident)
 
     @invariant()
-    def gap_counts(self) -> None:
-        gap = self.level.gap
-        assert (gap.count if gap is not None else 0) == len(self.stored)
-        if gap is not None:
-            assert all(gap.after < number <= gap.until for number in self.stored)
+    def paged_counts(self) -> None:
+        paged = self.level.paged
+        assert (paged.count if paged is not None else 0) == len(self.stored)
+        if paged is not None:
+            assert all(paged.after < number <= paged.until for number in self.stored)
 
     @invariant()
     def tombstones(self) -> None:

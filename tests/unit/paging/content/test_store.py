@@ -77,8 +77,8 @@ class Indexed:
         """The queue as a broker has it that has nothing of it in memory."""
         known = self.world.queue("q")
         queue = Queue(known.id, known.definition, known.address)
-        gap = queue.level(4).open_gap(0, len(self.world.journal))
-        gap.count = queue.gap_count = known.ready_count
+        paged = queue.level(4).open_paged(0, len(self.world.journal))
+        paged.count = queue.paged_count = known.ready_count
         return queue
 
 
@@ -171,8 +171,8 @@ def test_many_pages_are_summed(tmp_path: Path) -> None:
     queue = indexed.queue()
     reference = MemoryStore(indexed.world.journal)
     reference.advance(lsn)
-    assert indexed.store.gap_sum(queue) == reference.gap_sum(queue)
-    assert reference.gap_sum(queue)[0] == SUM_PAGES + 30
+    assert indexed.store.paged_sum(queue) == reference.paged_sum(queue)
+    assert reference.paged_sum(queue)[0] == SUM_PAGES + 30
     indexed.close()
 
 
@@ -259,7 +259,7 @@ def test_a_damaged_page(indexed: Indexed) -> None:
     for ask in (
         lambda: indexed.store.load(queue, 4, 0, Window()),
         lambda: indexed.store.find(queue, sent[4]),
-        lambda: indexed.store.gap_sum(queue),
+        lambda: indexed.store.paged_sum(queue),
     ):
         with pytest.raises(StoreError, match=what):
             ask()

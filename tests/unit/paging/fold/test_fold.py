@@ -47,7 +47,7 @@ def test_what_is_ready_leaves_memory_and_content_with_it(tmp_path: Path) -> None
             fold.fold(txn, Columns([block]))
         queue = fold.state.queue_by_name["orders"]
         assert len(queue.entries) == 2
-        assert queue.gap_count == 198
+        assert queue.paged_count == 198
         for entry in queue.entries.values():
             assert not entry.message.resident
             assert entry.message.body == b""

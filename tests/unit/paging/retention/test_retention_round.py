@@ -68,7 +68,7 @@ def leaving(tmp_path: Path) -> Iterator[Leaving]:
         made.write()
         world.state.attach_store(OpenedEachTime(made))
         page_out(world.queue("q"), world.broker.lsn, 0, 0)
-        assert world.queue("q").gap_count == 1
+        assert world.queue("q").paged_count == 1
         yield made
 
 

@@ -35,8 +35,8 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 @pytest.fixture
 def queue() -> Queue:
     queue = new_queue(1, "orders", new_address(1, "orders"))
-    queue.level(4).open_gap(0, PAST_ALL).count = COUNT
-    queue.level(9).open_gap(0, PAST_ALL).count = 1
+    queue.level(4).open_paged(0, PAST_ALL).count = COUNT
+    queue.level(9).open_paged(0, PAST_ALL).count = 1
     return queue
 
 
@@ -67,7 +67,7 @@ def test_entries_are_found_by_id(tables: Tables, queue: Queue) -> None:
 
 def test_levels_that_hold_nothing_are_not_looked_at(tables: Tables, queue: Queue) -> None:
     finder = Finder(tables)
-    queue.level(4).open_gap(0, PAST_ALL).count = 0
+    queue.level(4).open_paged(0, PAST_ALL).count = 0
 
     def work(txn: Transaction) -> None:
         finder.begin(txn)

@@ -63,7 +63,7 @@ def test_counts_stand_for_entries(made: Path) -> None:
     assert check_invariants(state) == []
     assert combine(state, {}) == combine(live, {})
     queue, expected = state.queue_by_name["orders"], live.queue_by_name["orders"]
-    assert queue.gap_count == queue.ready_count == expected.ready_count == 18
+    assert queue.paged_count == queue.ready_count == expected.ready_count == 18
     assert queue.bytes == expected.bytes
     assert queue.transient_count == expected.transient_count
     assert queue.paused
@@ -71,12 +71,12 @@ def test_counts_stand_for_entries(made: Path) -> None:
         number for number, entry in expected.entries.items() if entry.consumer is not None
     )
     for priority in range(3):
-        gap = queue.gap(priority)
-        assert gap is not None
-        assert (gap.after, gap.until) == (0, len(scene().journal))
-    assert queue.gap(4) is None
-    assert set(sums) == {queue.id for queue in state.queues.values() if queue.gap_count}
-    found = endless.queue_by_name["orders"].gap(1)
+        paged = queue.paged_range(priority)
+        assert paged is not None
+        assert (paged.after, paged.until) == (0, len(scene().journal))
+    assert queue.paged_range(4) is None
+    assert set(sums) == {queue.id for queue in state.queues.values() if queue.paged_count}
+    found = endless.queue_by_name["orders"].paged_range(1)
     assert found is not None
     assert found.until == PAST_ALL
 

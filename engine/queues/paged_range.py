@@ -1,4 +1,4 @@
-"""A gap: the part of a level of a queue whose entries only the store has.
+"""A paged range: the part of a level of a queue whose entries only the store has.
 
 Counts what is in it, and knows the few resident entries in between. Must never know the queue.
 """
@@ -7,7 +7,7 @@ from daybook.engine.messages.message import Message
 from daybook.engine.queues.entry import Entry
 
 
-class Gap:
+class PagedRange:
     """The part of a level that only the store has: `count` entries with after < id <= until.
 
     `islands` are resident entries in between, in no order. `transients` and `transient_bytes` are
