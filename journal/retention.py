@@ -51,19 +51,19 @@ class Choice(msgspec.Struct, frozen=True):
     `doubtful` is the first examined segment whose newest event is later than now.
     """
 
-    leaving: tuple[SealedSegment, ...] = ()
+    removable: tuple[SealedSegment, ...] = ()
     held_back: SealedSegment | None = None
     doubtful: SealedSegment | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the segments that may leave."""
-        return tuple(segment.name for segment in self.leaving)
+        return tuple(segment.name for segment in self.removable)
 
     @property
     def last_lsn(self) -> int:
         """The last LSN that leaves; 0 if none does."""
-        return self.leaving[-1].last_lsn if self.leaving else 0
+        return self.removable[-1].last_lsn if self.removable else 0
 
 
 def choose(
@@ -80,19 +80,21 @@ def choose(
     them are read than needed. `live_bytes` is the size of all segments, including the newest; `now`
     is microseconds since 1970 UTC; everything from `lowest_kept_lsn` on must stay.
     """
-    leaving: list[SealedSegment] = []
+    removable: list[SealedSegment] = []
     doubtful: SealedSegment | None = None
     for segment, time in _written_before(sealed, now):
-        assert not leaving or segment.first_lsn == leaving[-1].last_lsn + 1, "a gap in the journal"
+        assert not removable or segment.first_lsn == removable[-1].last_lsn + 1, (
+            "a gap in the journal"
+        )
         if segment.time_max > now and doubtful is None:
             doubtful = segment
         if not _is_unwanted(time, limits, live_bytes, now):
             break
         if segment.last_lsn >= lowest_kept_lsn:
-            return Choice(tuple(leaving), segment, doubtful)
-        leaving.append(segment)
+            return Choice(tuple(removable), segment, doubtful)
+        removable.append(segment)
         live_bytes -= segment.file_bytes
-    return Choice(tuple(leaving), None, doubtful)
+    return Choice(tuple(removable), None, doubtful)
 
 
 def _written_before(

@@ -50,7 +50,7 @@ from daybook.pipeline.selection import Selection, SelectionError
 from daybook.recovery.readonly import journal_disk
 
 SPLIT_BYTES: Final = 16 << 20
-GAP_BYTES: Final = 1 << 16
+UNWANTED_BYTES_MAX: Final = 1 << 16
 """Unwanted blocks between two ranges are read too if they are smaller than this."""
 
 ENTRY: Final = np.dtype(
@@ -421,7 +421,7 @@ def _summarised(block: Block) -> tuple[int, ...]:
 
 def _ranges(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield byte ranges that cover blocks, including small gaps between them."""
-    cuts = np.flatnonzero(starts[1:] - ends[:-1] > GAP_BYTES) + 1
+    cuts = np.flatnonzero(starts[1:] - ends[:-1] > UNWANTED_BYTES_MAX) + 1
     firsts = [0, *cuts.tolist()]
     lasts = [*cuts.tolist(), len(starts)]
     for first, last in zip(firsts, lasts, strict=True):

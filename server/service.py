@@ -84,7 +84,7 @@ SLOW_DISK_SECONDS: Final = 10.0
 
 NOT_DURABLE: Final = (
     "events do not become durable: the process that writes the journal, or its disk, does not "
-    "answer; receipts wait, and senders are held"
+    "answer; receipts wait, and senders are blocked"
 )
 
 FAILED: Final = 1

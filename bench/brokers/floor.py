@@ -171,18 +171,18 @@ class Connection(asyncio.Protocol):
         touched: dict[bytes, Queue] = {}
         at, size = 0, len(data)
         while True:
-            gap = data.find(b"\n\n", at)
-            if gap < 0:
+            blank = data.find(b"\n\n", at)
+            if blank < 0:
                 break
-            lines = data[at:gap].split(b"\n")
+            lines = data[at:blank].split(b"\n")
             headers = dict([line.split(b":", 1) for line in lines[1:]])
             length = headers.get(b"content-length")
-            end = gap + 2 + int(length) if length is not None else data.find(b"\0", gap)
+            end = blank + 2 + int(length) if length is not None else data.find(b"\0", blank)
             if end < 0 or end >= size:
                 break
             command = lines[0]
             if command == b"SEND":
-                self._send(headers, data[gap + 2 : end], touched)
+                self._send(headers, data[blank + 2 : end], touched)
             elif command == b"ACK":
                 self.credit += 1
             else:

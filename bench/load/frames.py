@@ -75,8 +75,8 @@ def message_bodies(block: bytes) -> list[bytes]:
     """
     bodies = []
     for frame in block.split(b"\0")[:-1]:
-        head, gap, body = frame.partition(b"\n\n")
-        if not gap or not head.lstrip(b"\n").startswith(b"MESSAGE\n"):
+        head, blank, body = frame.partition(b"\n\n")
+        if not blank or not head.lstrip(b"\n").startswith(b"MESSAGE\n"):
             raise LoadError(f"expected a MESSAGE frame, but the broker sent {frame[:200]!r}")
         bodies.append(body)
     return bodies

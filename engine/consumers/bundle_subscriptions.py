@@ -176,7 +176,7 @@ def detach_all(core: Core, command: Detach, bundle: Bundle) -> int | Refusal:
         )
     core.wildcard_subscriptions.remove(bundle)
     bundle.is_told = True
-    if not all(each.leaving for each in bundle.members.values()):
+    if not all(each.detaching for each in bundle.members.values()):
         core.budget.spent += len(bundle.members) >> RETIRED_SHIFT
         for consumer in bundle.members.values():
             retire(core, consumer)

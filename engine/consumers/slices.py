@@ -33,8 +33,8 @@ def go_on(core: Core) -> None:
         arrivals.go_on(core)
         if core.state.arrivals:
             return
-    leaving = list(core.work.closing.values()) if core.work.closing else ()
-    for closing in leaving:
+    closings = list(core.work.closing.values()) if core.work.closing else ()
+    for closing in closings:
         if not closing.is_left:
             continue
         if core.budget.is_spent:

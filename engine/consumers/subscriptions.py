@@ -58,7 +58,7 @@ ATTACH_UNITS: Final = 15
 DETACH_UNITS: Final = 20
 """What detaching a consumer costs, with the end of its queue."""
 DETACH_LEAST: Final = 50
-"""The least number of deliveries that return each time that a leaving consumer is looked at."""
+"""The least number of deliveries that return at each step of detaching a consumer."""
 ENLISTED_SHIFT: Final = 5
 """Looking at 2 to this power enlisted deliveries costs one unit."""
 
@@ -257,8 +257,8 @@ FORCED: Final = frozenset((reasons.LEFT_OUT, reasons.QUEUE_REMOVED))
 
 def retire(core: Core, consumer: Consumer) -> None:
     """Stop delivering to a consumer that is being detached."""
-    if not consumer.leaving:
-        consumer.leaving = True
+    if not consumer.detaching:
+        consumer.detaching = True
         drains.call_off(core, consumer)
         consumer.credit_messages = consumer.credit_bytes = NEVER
         core.budget.spent += len(consumer.enlisted) >> ENLISTED_SHIFT
@@ -361,7 +361,7 @@ def credit(core: Core, command: Credit) -> int | Refusal:
     consumer = core.state.consumers.get(command.consumer)
     if consumer is None:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
-    if consumer.leaving:
+    if consumer.detaching:
         return 0
     if command.in_all >= 0 or command.drains:
         if consumer.credit_policy != BY_GRANT:

@@ -54,7 +54,7 @@ def browse(core: Core, queue: Queue) -> None:
         core.later[queue.id] = queue
         return
     core.budget.spent += len(queue.browsers) >> BROWSERS_SHIFT
-    there = [each for each in browsers_of(queue) if not each.leaving]
+    there = [each for each in browsers_of(queue) if not each.detaching]
     waiting = [each for each in there if _has_more(core, queue, each)]
     while waiting:
         further = []

@@ -58,7 +58,7 @@ def is_served(core: Core, queue: Queue, message: Message) -> bool:
     """Whether a consumer of a queue would take a message, now or when it has credit again."""
     asked = 0
     for consumer in queue.consumers:
-        if consumer.leaving:
+        if consumer.detaching:
             continue
         matcher = consumer.matcher
         if matcher is None or asked >= FILTERS_MAX or core.passes(matcher, message):

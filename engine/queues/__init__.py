@@ -10,7 +10,6 @@ Modules:
 - `entry`: Entries, which are a queue's references to messages, and takers, which get them.
 - `flights`: What is in flight from a queue, in the order of its positions: browsers read it in its
   place.
-- `paged_range`: A paged range: the part of a level of a queue whose entries only the store has.
 - `groups`: Message groups: which consumer has which group of a queue (ADR 48).
 - `hashed_groups`: Message groups whose consumers follow from their names: consistent hashing (ADR
   62).
@@ -22,6 +21,7 @@ Modules:
   33).
 - `level_scan`: Reading a level from a position on, without making the entries of the store
   resident.
+- `paged_range`: A paged range: the part of a level of a queue whose entries only the store has.
 - `queue`: Addresses, their bindings, and queues: entries in their order of delivery, in memory and
   in the store.
 - `recall`: The recall of a new queue: how far it is with the messages that were sent before it

@@ -88,22 +88,9 @@ class Connection:
     """
 
     __slots__ = (
-        "bundles",
-        "client_id",
-        "consumers",
-        "holders",
-        "host",
-        "id",
-        "peer",
-        "protocol",
-        "room",
-        "sated",
-        "shown_bytes",
-        "transactions",
-        "unacked_bytes",
-        "unacked_max",
-        "user",
-    )
+        "bundles", "client_id", "consumers", "holders", "host", "id", "peer", "protocol", "room",
+        "sated", "shown_bytes", "transactions", "unacked_bytes", "unacked_max", "user",
+    )  # fmt: skip
 
     def __init__(
         self, connection_id: int, protocol: str, peer: str, user: str, host: str = HOST
@@ -260,31 +247,10 @@ class Bundle:
     """
 
     __slots__ = (
-        "connection",
-        "credit_bytes",
-        "credit_messages",
-        "credit_policy",
-        "found",
-        "handed",
-        "holding",
-        "id",
-        "is_open",
-        "is_short",
-        "is_sought",
-        "is_told",
-        "lost",
-        "matcher",
-        "members",
-        "order",
-        "patterns",
-        "queues",
-        "queues_max",
-        "reading",
-        "refilled",
-        "settleable",
-        "subscription",
-        "template",
-        "waiting",
+        "connection", "credit_bytes", "credit_messages", "credit_policy", "found", "handed",
+        "holding", "id", "is_open", "is_short", "is_sought", "is_told", "lost", "matcher",
+        "members", "order", "patterns", "queues", "queues_max", "reading", "refilled", "settleable",
+        "subscription", "template", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -383,7 +349,7 @@ class Bundle:
 
     def can_spend(self, consumer: Consumer) -> bool:
         """Whether there is credit for a member; if there is none, it waits in line."""
-        if consumer.leaving or self.credit_policy == UNMETERED:
+        if consumer.detaching or self.credit_policy == UNMETERED:
             return False
         if self.credit_messages > 0 or self.credit_bytes > 0:
             return True

@@ -132,10 +132,10 @@ class Taker:
 
     __slots__ = (
         "ack_mode", "acknowledges", "again", "attempted", "browses", "caught_up", "connection_id",
-        "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early", "drained",
-        "enlisted", "exclusive", "filter", "first", "handed", "id", "leaving", "matcher", "passed",
-        "priority", "receiver", "refused", "session", "settled_lsn", "shown", "subscription",
-        "tells_retained", "unacked", "user",
+        "credit_bytes", "credit_messages", "credit_policy", "credited", "credits_early",
+        "detaching", "drained", "enlisted", "exclusive", "filter", "first", "handed", "id",
+        "matcher", "passed", "priority", "receiver", "refused", "session", "settled_lsn", "shown",
+        "subscription", "tells_retained", "unacked", "user",
     )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection_id: int, user: str) -> None:
@@ -182,7 +182,7 @@ class Taker:
         self.attempted: set[int] = set()
         self.credited: set[int] = set()
         # It is being detached: its deliveries in flight return, and it gets no more.
-        self.leaving = False
+        self.detaching = False
         # The last LSN of a settlement that continues in the next turn.
         self.settled_lsn = 0
 

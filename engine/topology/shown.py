@@ -51,7 +51,7 @@ def drop_shown(consumer: Consumer, entry: Entry) -> None:
 
 
 def forget_shown(core: Core, consumer: Consumer, least: int) -> bool:
-    """Forget what a leaving consumer was shown; return whether that is done.
+    """Forget what a consumer that is being detached was shown; return whether that is done.
 
     At least some of it is; the rest when the budget allows it.
     """

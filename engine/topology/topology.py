@@ -508,8 +508,8 @@ def _end_browsers(core: Core, queue: Queue) -> bool:
     core.draining.pop(queue.id, None)
     while queue.browsers:
         consumer = browsers_of(queue)[0]
-        if not consumer.leaving:
-            consumer.leaving = True
+        if not consumer.detaching:
+            consumer.detaching = True
             doom_transactions(consumer)
             if consumer.bundle is not None:
                 tell_end(core, consumer)

@@ -69,7 +69,7 @@ class AuditContext:
         # By connection, for which reason something of it ended because it does, and by which event;
         # by consumer, the same of its deliveries.
         self.ending: dict[int, tuple[int, int]] = {}
-        self.leaving: dict[int, tuple[int, int]] = {}
+        self.detaching: dict[int, tuple[int, int]] = {}
         # By queue, which consumer has a message group.
         self.groups: dict[int, dict[int, int]] = {}
         # What came back to rings since the broker started, or was in flight before: it may leave
@@ -117,7 +117,7 @@ class AuditContext:
         self.level = feature_levels.level_of_start(self.detail)
         for known in (self.chunks, self.unreadable, self.automatic, self.manual, self.unclear):
             known.clear()
-        for ended in (self.bundles, self.ending, self.leaving, self.groups, self.returned):
+        for ended in (self.bundles, self.ending, self.detaching, self.groups, self.returned):
             ended.clear()
 
     def adopt(self, before: "AuditContext") -> None:
@@ -125,7 +125,7 @@ class AuditContext:
         self.chunks, self.unreadable = before.chunks, before.unreadable
         self.automatic, self.manual = before.automatic, before.manual
         self.used, self.bundles = before.used, before.bundles
-        self.ending, self.leaving, self.groups = before.ending, before.leaving, before.groups
+        self.ending, self.detaching, self.groups = before.ending, before.detaching, before.groups
         self.interrupted, self.returned = before.interrupted, before.returned
         self.known_from, self.level = before.known_from, before.level
 

@@ -309,11 +309,11 @@ class Fold:
         before = set(state.queues)
         self._apply(columns, only)
         gone = before - set(state.queues)
-        leaving = [self.levels.all_of(txn, queue_id) for queue_id in gone]
-        leaving += [
+        taken = [self.levels.all_of(txn, queue_id) for queue_id in gone]
+        taken += [
             self.levels.transients(txn, queue_id) for queue_id in transient if queue_id not in gone
         ]
-        self._settle(txn, [], leaving)
+        self._settle(txn, [], taken)
 
     # ---- writing to the tables
 

@@ -237,11 +237,11 @@ class Rounds:
         """Yield the steps of one round; `archive` is its URL for the event, empty for none."""
         self.more = False
         chosen = yield from self._choose(limits)
-        leaving = yield from self._worth_leaving(chosen)
-        if not leaving:
+        removable = yield from self._worth_removing(chosen)
+        if not removable:
             self.doing = ""
             return
-        last_lsn = leaving[-1].last_lsn
+        last_lsn = removable[-1].last_lsn
         self.doing = f"carrying forward queued messages up to event {last_lsn}"
         yield from self._carry(last_lsn, chosen.first_lsn)
         indexed_lsn = yield from self._await_index()
@@ -255,7 +255,7 @@ class Rounds:
             # It came back from a consumer, or was decided meanwhile: the next round carries it.
             self.more = True
         else:
-            yield from self._remove(leaving, archive)
+            yield from self._remove(removable, archive)
         self.doing = ""
 
     # ---- choosing
@@ -280,20 +280,20 @@ class Rounds:
             if doubtful is not None
             else ""
         )
-        if not chosen.choice.leaving:
+        if not chosen.choice.removable:
             exceeding = chosen.choice.held_back
             self.held_back = f"{exceeding.name}: event {kept} {reasons[kept]}" if exceeding else ""
         return chosen
 
-    def _worth_leaving(
+    def _worth_removing(
         self, chosen: ChooseSegments
     ) -> Generator[Step, None, tuple[SealedSegment, ...]]:
         """Return the segments that may leave without carrying the same messages again and again."""
         choice = chosen.choice
-        if not choice.leaving:
+        if not choice.removable:
             return ()
         too_old = choose(
-            choice.leaving,
+            choice.removable,
             Limits(chosen.limits.max_age_ms),
             live_bytes=0,
             now=chosen.now,
@@ -302,14 +302,14 @@ class Rounds:
         self.is_mostly_queued = False
         if too_old.last_lsn == choice.last_lsn:
             self.held_back = ""
-            return choice.leaving[:ROUND_SEGMENTS]
+            return choice.removable[:ROUND_SEGMENTS]
         self.doing = "weighing queued messages"
         weigh = Weigh(choice.last_lsn)
         yield weigh
-        leaving = worth_leaving(choice.leaving, len(too_old.leaving), weigh.weights)
-        self.is_mostly_queued = not leaving
-        self.held_back = "" if leaving else f"{choice.names[0]}: {MOSTLY_QUEUED}"
-        return leaving
+        removable = worth_removing(choice.removable, len(too_old.removable), weigh.weights)
+        self.is_mostly_queued = not removable
+        self.held_back = "" if removable else f"{choice.names[0]}: {MOSTLY_QUEUED}"
+        return removable
 
     # ---- carrying
 
@@ -402,13 +402,13 @@ class Rounds:
                     relocate(message, event.row[KIND], event.detail)
             yield find
 
-    # ---- leaving
+    # ---- removing
 
-    def _remove(self, leaving: tuple[SealedSegment, ...], archive: str) -> Steps:
+    def _remove(self, removable: tuple[SealedSegment, ...], archive: str) -> Steps:
         """Remove the segments that no reader holds, and record it."""
         ask = AskFirstChunk()
         yield ask
-        unread = tuple(segment for segment in leaving if segment.last_lsn < ask.lsn)
+        unread = tuple(segment for segment in removable if segment.last_lsn < ask.lsn)
         remove = Remove(unread)
         if unread:
             yield remove
@@ -428,8 +428,8 @@ class Rounds:
         )
 
 
-def worth_leaving(
-    leaving: tuple[SealedSegment, ...], by_age: int, weights: list[Weight]
+def worth_removing(
+    removable: tuple[SealedSegment, ...], by_age: int, weights: list[Weight]
 ) -> tuple[SealedSegment, ...]:
     """Return how many of the segments may leave, with their queued messages carried forward.
 
@@ -440,7 +440,7 @@ def worth_leaving(
     """
     by_first = {weight.first_lsn: weight for weight in weights}
     queued = total = found = 0
-    for number, segment in enumerate(leaving, 1):
+    for number, segment in enumerate(removable, 1):
         weight = by_first[segment.first_lsn]
         if number > by_age:
             queued += weight.queued_bytes
@@ -449,7 +449,7 @@ def worth_leaving(
             found = number
         if found and number >= ROUND_SEGMENTS:
             break
-    return leaving[:found]
+    return removable[:found]
 
 
 def _read(lsn: int, message: int) -> Generator[Step, None, Event]:

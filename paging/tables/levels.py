@@ -133,13 +133,13 @@ class Levels:
         counts: list[int] = []
         numbers: list[int] = []
         cursor = txn.cursor(self._pages)
-        for number, inserted, leaving in _both(into, out):
+        for number, inserted, ids in _both(into, out):
             before = len(removed)
             change = _Change(txn, cursor, self._pages, number, removed)
-            if leaving.start == leaving.stop:
+            if ids.start == ids.stop:
                 change.add(rows.take(inserted))
             else:
-                change.run(messages[leaving], rows.take(inserted))
+                change.run(messages[ids], rows.take(inserted))
             count = sum(len(part.message) for part in removed[before:])
             if count:
                 counts.append(count)
@@ -385,31 +385,31 @@ class _Change:
         old = pages.decode(page, self._queue_id, ID_KEY.unpack_from(key, LEVEL_KEY_BYTES)[0])
         self._write(key, pages.join([old, rows]), BEYOND)
 
-    def run(self, leaving: NDArray[np.uint64], coming: Rows) -> None:
+    def run(self, taken: NDArray[np.uint64], coming: Rows) -> None:
         """Remove entries and insert others, page by page; all in order of their ids."""
         forced = 0
-        while len(leaving) or len(coming.message):
+        while len(taken) or len(coming.message):
             wanted = forced or min(
-                int(leaving[0]) if len(leaving) else BEYOND,
+                int(taken[0]) if len(taken) else BEYOND,
                 int(coming.message[0]) if len(coming.message) else BEYOND,
             )
             found = self._find(wanted)
             if found is None:
-                if len(leaving):
-                    raise self._missing(int(leaving[0]))
+                if len(taken):
+                    raise self._missing(int(taken[0]))
                 self._put(coming)
                 return
             until = np.uint64(found.next_first)
-            out = int(np.searchsorted(leaving, until))
+            out = int(np.searchsorted(taken, until))
             into = int(np.searchsorted(coming.message, until))
-            rows = self._without(found, leaving[:out])
+            rows = self._without(found, taken[:out])
             changed = pages.join([rows, coming.take(slice(into))]) if into else rows
             if into and len(rows.message) and coming.message[0] < rows.message[-1]:
                 changed = changed.take(np.argsort(changed.message, kind="stable"))
-            leaving = leaving[out:]
+            taken = taken[out:]
             coming = coming.take(slice(into, None))
             forced = 0
-            if out and len(changed.message) and self._fits_next(changed, leaving, found.next_first):
+            if out and len(changed.message) and self._fits_next(changed, taken, found.next_first):
                 self._txn.delete(found.key, db=self._table)
                 coming = pages.join([changed, coming])
                 forced = found.next_first
@@ -437,40 +437,40 @@ class _Change:
         following = cursor.key() if cursor.next() else b""
         return Found(behind, page, _first_of(following, prefix))
 
-    def _without(self, found: Found, leaving: NDArray[np.uint64]) -> Rows:
+    def _without(self, found: Found, taken: NDArray[np.uint64]) -> Rows:
         """The rows of a page without those that leave."""
         first = ID_KEY.unpack_from(found.key, LEVEL_KEY_BYTES)[0]
         rows = pages.decode(found.page, self._queue_id, first)
-        count = len(leaving)
+        count = len(taken)
         if not count:
             return rows
         if count > len(rows.message):
-            raise self._missing(int(leaving[-1]))
-        if bool((rows.message[:count] == leaving).all()):
+            raise self._missing(int(taken[-1]))
+        if bool((rows.message[:count] == taken).all()):
             # The first ones, as nearly always.
             self._removed.append(rows.take(slice(count)))
             return rows.take(slice(count, None))
-        at = np.searchsorted(rows.message, leaving)
+        at = np.searchsorted(rows.message, taken)
         at[at == len(rows.message)] = 0
-        absent = rows.message[at] != leaving
+        absent = rows.message[at] != taken
         if absent.any():
-            raise self._missing(int(leaving[absent][0]))
+            raise self._missing(int(taken[absent][0]))
         self._removed.append(rows.take(at))
         stays = np.ones(len(rows.message), bool)
         stays[at] = False
         return rows.take(stays)
 
-    def _fits_next(self, rows: Rows, leaving: NDArray[np.uint64], next_first: int) -> bool:
+    def _fits_next(self, rows: Rows, taken: NDArray[np.uint64], next_first: int) -> bool:
         """Whether so little is left of a page that the next one has room for it.
 
-        `leaving` are the entries that leave from there on.
+        `taken` are the entries that are taken out from there on.
         """
         extras = pages.extras_of(rows)
         if next_first == BEYOND or len(rows.message) > pages.capacity(extras) // SPARSE:
             return False
         page = self._txn.get(self._prefix + ID_KEY.pack(next_first), db=self._table)
         header = pages.header_of(bytes(page or b""), self._queue_id, next_first)
-        stays = header.messages - int(np.searchsorted(leaving, np.uint64(header.last), "right"))
+        stays = header.messages - int(np.searchsorted(taken, np.uint64(header.last), "right"))
         return stays + len(rows.message) <= pages.capacity(extras | header.extras)
 
     def _write(self, key: bytes, rows: Rows, next_first: int) -> None:

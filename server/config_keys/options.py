@@ -214,7 +214,7 @@ BROKER: Final = (
         "a part of the memory of the machine, or of its control group (container) if that is "
         "less. Each"
         " kind gets a quarter: deliveries on their way, deliveries in flight, transactions, queues"
-        " and subscriptions. At the limit producers are held. 0: no limit.",
+        " and subscriptions. At the limit producers are blocked. 0: no limit.",
         live=True,
     ),
     Option(
@@ -312,7 +312,7 @@ BROKER: Final = (
         "max-unindexed-bytes",
         size(1 << 20, 64 * GIB),
         "32MiB",
-        "Events on disk that are not in the index yet, above which producers are held until the"
+        "Events on disk that are not in the index yet, above which producers are blocked until the"
         " index has caught up. Above half of it that holds for producers to topics with 8 or more"
         " subscriptions. Consumers continue.",
         live=True,

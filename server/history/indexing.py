@@ -112,7 +112,7 @@ class Indexing:
         self.catalog_headers = catalog_headers
         self.timeout_us = timeout_us
         # An indexer that was dropped or killed, and has not ended yet: no other may begin before.
-        self._leaving: IndexerHandle | None = None
+        self._ending: IndexerHandle | None = None
         self._has_said_why = False
         # How long it has not answered, counted in ticks; its position when that began.
         self._ticked = 0
@@ -157,9 +157,9 @@ class Indexing:
             self._trust_at = -1
         step = min(now - self._ticked, STEP_US_MAX)
         self._ticked = now
-        if self._leaving is not None:
+        if self._ending is not None:
             self._await_end(step)
-        if self._leaving is not None:
+        if self._ending is not None:
             return
         self._watch(step)
         if self._process is None:
@@ -225,24 +225,24 @@ class Indexing:
         assert self._process is not None
         self._loop.remove_reader(self._process.fileno())
         self._process.hang_up()
-        self._leaving, self._process = self._process, None
+        self._ending, self._process = self._process, None
         self._has_said_why = False
         self._silent_us = 0
 
     def _await_end(self, step: int) -> None:
         """Check whether the indexer has ended, and kill it if it does not."""
-        assert self._leaving is not None
-        failed = self._leaving.fate()
+        assert self._ending is not None
+        failed = self._ending.fate()
         before = self._silent_us
         self._silent_us += step
         if failed is not None:
-            self._leaving = None
+            self._ending = None
             if not self._has_said_why:
                 self._ended(failed)
         elif before < SILENT_US <= self._silent_us:
-            self._leaving.kill()
+            self._ending.kill()
             self._trouble = (
-                f"{self._leaving.name} does not end: it waits for a disk that does not answer"
+                f"{self._ending.name} does not end: it waits for a disk that does not answer"
             )
             log.error("no other indexer can be started yet", why=self._trouble)
 
@@ -301,9 +301,9 @@ class Indexing:
         """Kill the indexer, and close."""
         if self._process is not None:
             self._hang_up()
-        if self._leaving is not None and not self._leaving.close():
-            log.warning("the indexer does not end; its disk hangs", pid=self._leaving.pid)
-        self._leaving = None
+        if self._ending is not None and not self._ending.close():
+            log.warning("the indexer does not end; its disk hangs", pid=self._ending.pid)
+        self._ending = None
 
     # ---- called by the indexer
 

@@ -78,7 +78,7 @@ class Signing:
         self._record: Final = record
         self._after: Final = after
         self._process: subprocess.Popen[bytes] | None = None
-        self._leaving: list[subprocess.Popen[bytes]] = []
+        self._ending: list[subprocess.Popen[bytes]] = []
         self._received = b""
         self._configured: Configure | None = None
         self._wanted: Sign | None = None
@@ -102,7 +102,7 @@ class Signing:
 
     def tick(self) -> None:
         """Start, configure, ask and judge the notary, if there is a key; call it every second."""
-        self._leaving = [each for each in self._leaving if each.poll() is None]
+        self._ending = [each for each in self._ending if each.poll() is None]
         config = self._config()
         if not config.signing_key:
             self._drop()
@@ -230,7 +230,7 @@ class Signing:
         process.stdin.close()
         process.stdout.close()
         # It may wait for a disk that hangs, for which the broker must not wait.
-        self._leaving.append(process)
+        self._ending.append(process)
 
     def _ended(self, why: str) -> None:
         self._drop()

@@ -18,7 +18,7 @@ import zstandard
 
 from daybook.engine.state.digest import digest
 from tests.support.scenario import RETENTION, play
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import World, fold
 
 FOLDER: Final = Path(__file__).parent / "base-v1"
@@ -34,7 +34,7 @@ def write(folder: Path) -> dict[str, Any]:
     world = World()
     with TemporaryDirectory() as temporary:
         data = Path(temporary) / "data"
-        with closing(Leaving(data, world)) as leaving:
+        with closing(RetentionWorld(data, world)) as retention:
             world.connect()
             for number in range(6):
                 world.send(
@@ -44,16 +44,16 @@ def write(folder: Path) -> dict[str, Any]:
                     duplicate_id=str(number),
                     expires=1_900_000_000_000 + number,
                 )
-            play(world, [(0, 0, 6, 13)], leaving.write)
-            leaving.round(1)
+            play(world, [(0, 0, 6, 13)], retention.write)
+            retention.round(1)
             played = [(kind % 24, *rest) for kind, *rest in steps]
             play(world, [step for step in played if step[0] not in RETENTION], lambda: None)
-            leaving.round(14)
+            retention.round(14)
             # What has no body in the journal has none anywhere: a start drops it.
             world.restart()
             world.attach(world.connect(), "orders", credit_messages=2)
-            leaving.write()
-            index_digest = leaving.index()
+            retention.write()
+            index_digest = retention.index()
             assert index_digest == digest(fold(world.journal))
             for place in ("journal", "base", "index"):
                 for file in sorted((data / place).glob("*.*")):
@@ -71,8 +71,8 @@ def write(folder: Path) -> dict[str, Any]:
             }
             return {
                 "data_id": (data / "data-id").read_text().strip(),
-                "removed_lsn": leaving.removed_lsn,
-                "carried": leaving.carried,
+                "removed_lsn": retention.removed_lsn,
+                "carried": retention.carried,
                 "lsn": len(world.journal),
                 "digest": index_digest,
                 "contents": contents,

@@ -46,7 +46,7 @@ from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.tools.daybook import cli
 from tests.support.histories import some_history, write_history
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:
@@ -336,19 +336,19 @@ def test_names_from_before_the_journal_come_from_its_base(tmp_path: Path) -> Non
     world = World()
     connection = world.ok(c.OpenConnection("stomp", "10.0.0.1:61613", "user"))
     world.ok(c.Attach(connection, "orders", credit_messages=9))
-    with closing(Leaving(tmp_path / "data", world)) as leaving:
-        leaving.write()
+    with closing(RetentionWorld(tmp_path / "data", world)) as retention:
+        retention.write()
         for _ in range(2):
             world.ok(c.Send(connection, "orders", b"", b"body"))
-            assert leaving.round(9)
-        assert leaving.removed_lsn > 0
+            assert retention.round(9)
+        assert retention.removed_lsn > 0
         for _ in range(60):
             world.ok(c.Send(connection, "orders", b"", b"more"))
-        leaving.write()
+        retention.write()
         target = str(tmp_path / "parquet")
         report = archive(source_of(tmp_path / "data"), target)
         assert report.ok
-        assert report.first_lsn == leaving.removed_lsn + 1
+        assert report.first_lsn == retention.removed_lsn + 1
         proven(target, source_of(tmp_path / "data"))
         rows = archived_rows(target)
         names = {name for name in rows.column("queue").to_pylist() if name is not None}

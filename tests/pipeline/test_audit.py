@@ -32,7 +32,7 @@ from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support.forging.breaches import BREACHES
 from tests.support.forging.faults import appended, of_kind
 from tests.support.histories import write_history
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import Event, fold
 from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history
 
@@ -199,18 +199,18 @@ def left(directory: Path) -> tuple[DoorWorld, int]:
     for _ in range(5):
         world.ok(Send(connection, "news", b"", b"x" * 100))
         world.ok(Send(connection, "orders", b"", b"x" * 100))
-    leaving = Leaving(directory, world)
-    leaving.write()
+    retention = RetentionWorld(directory, world)
+    retention.write()
     for _ in range(3):
-        assert leaving.round(2)
+        assert retention.round(2)
     consumer = world.ok(Attach(connection, "orders"))
     world.ok(Settle(consumer, world.deliveries[-1].message))
     world.ok(Attach(connection, "news", credit_messages=1))
     world.ok(Send(connection, "news", b"", b"late"))
     world.restart()
-    leaving.write()
-    leaving.close()
-    return world, leaving.removed_lsn + 1
+    retention.write()
+    retention.close()
+    return world, retention.removed_lsn + 1
 
 
 @pytest.mark.usefixtures("as_in_worlds")

@@ -21,7 +21,7 @@ from daybook.pipeline.selection import SelectionError
 from daybook.recovery.readonly import journal_disk
 from tests.support.forging.faults import of_kind
 from tests.support.histories import some_history, write_history
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import Event, World
 
 if TYPE_CHECKING:
@@ -128,15 +128,15 @@ def left_behind(directory: Path) -> int:
     connection = world.connect()
     for _ in range(5):
         message = world.send("orders", b"x" * 100, connection)
-    leaving = Leaving(directory, world)
-    leaving.write()
+    retention = RetentionWorld(directory, world)
+    retention.write()
     for _ in range(3):
-        assert leaving.round(2)
-    assert leaving.removed_lsn > message
+        assert retention.round(2)
+    assert retention.removed_lsn > message
     world.attach(world.connect(), "orders", credit_messages=10)
     world.restart()
-    leaving.write()
-    leaving.close()
+    retention.write()
+    retention.close()
     return message
 
 

@@ -51,7 +51,7 @@ def run_once(seed: int, steps: int, without: frozenset[str] = frozenset()) -> bo
         f"{simulation.judge.digests_compared} digests compared; {counts.power_cuts} power cuts, "
         f"{counts.kills} kills, {counts.cut_tails} torn tails, {counts.failures} disk errors, "
         f"{counts.disk_full} times full, {counts.clean_stops} clean stops; "
-        f"{_paging(simulation)}; {_leaving(simulation)}; "
+        f"{_paging(simulation)}; {_retention(simulation)}; "
         f"{counts.steps / seconds:,.0f} steps/s, trace {simulation.trace}",
         flush=True,
     )
@@ -69,7 +69,7 @@ def _paging(simulation: Simulation) -> str:
     )
 
 
-def _leaving(simulation: Simulation) -> str:
+def _retention(simulation: Simulation) -> str:
     retention = simulation.retention
     if retention is None:
         return "no retention"

@@ -9,8 +9,8 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
-GAP: Final = 2
-NARROW_GAP: Final = 1
+SPACING: Final = 2
+NARROW_SPACING: Final = 1
 TEXT_LEAST: Final = 12
 """Columns of texts are not made narrower than this to give space to others."""
 
@@ -28,7 +28,7 @@ def fit(
     """
     cells = [max((cell_len(row[at]) for row in texts), default=0) for at in range(len(headings))]
     whole = [max(cell_len(text), width) for text, width in zip(headings, cells, strict=True)]
-    if sum(whole) + GAP * (len(whole) - 1) <= room:
+    if sum(whole) + SPACING * (len(whole) - 1) <= room:
         return whole
     words = [max(map(cell_len, text.split()), default=0) for text in headings]
     wanted = list(map(max, words, cells))
@@ -36,7 +36,7 @@ def fit(
         width if number else min(width, max(word, TEXT_LEAST))
         for width, word, number in zip(wanted, words, numeric, strict=True)
     ]
-    spare = room - sum(widths) - NARROW_GAP * (len(widths) - 1)
+    spare = room - sum(widths) - NARROW_SPACING * (len(widths) - 1)
     if spare < 0:
         return None
     while spare and widths != wanted:

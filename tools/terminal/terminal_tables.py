@@ -8,7 +8,14 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from daybook.tools.terminal.layout import GAP, LINES_MOST, NARROW_GAP, fit, folded, shortened
+from daybook.tools.terminal.layout import (
+    LINES_MOST,
+    NARROW_SPACING,
+    SPACING,
+    fit,
+    folded,
+    shortened,
+)
 
 
 def show_on_terminal(
@@ -47,14 +54,14 @@ def _show_rich(
     title: str,
     widths: list[int],
 ) -> None:
-    roomy = sum(widths) + GAP * (len(widths) - 1) <= console.width
+    roomy = sum(widths) + SPACING * (len(widths) - 1) <= console.width
     table = Table(
         title=title or None,
         title_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, (GAP if roomy else NARROW_GAP) - 1, 0, 0),
+        padding=(0, (SPACING if roomy else NARROW_SPACING) - 1, 0, 0),
     )
     for heading, right, width in zip(headings, numeric, widths, strict=True):
         justify: JustifyMethod = "right" if right else "left"
@@ -72,7 +79,7 @@ def _show_cards(
     """Print each row as a paragraph of its own, with a line for each column."""
     if title:
         console.print(Text(title, style="italic"))
-    margin = max(len(heading) for heading in headings) + GAP
+    margin = max(len(heading) for heading in headings) + SPACING
     room = max(console.width - margin, 1)
     for position, row in enumerate(texts):
         if position:

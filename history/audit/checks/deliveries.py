@@ -97,7 +97,7 @@ def delivered(context: AuditContext, row: Row) -> Wrong | None:
     if consumer.matcher is not None and context.wants(consumer, message) is False:
         why = f"the filter of the consumer, {consumer.filter!r}, does not let it pass"
         return rules.FILTERED, why, (message.id, consumer.id)
-    wrong = wrong_delivery(context, consumer.id) if context.leaving else None
+    wrong = wrong_delivery(context, consumer.id) if context.detaching else None
     if message.flags & GROUPED:
         wrong = wrong or wrong_group(context, queue, message, consumer)
     if wrong is not None:

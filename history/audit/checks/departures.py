@@ -116,7 +116,7 @@ def acknowledged(context: AuditContext, row: Row) -> Wrong | None:
     if wrong is not None or row[DELIVERY_COUNT] != entry.delivery_count:
         return wrong or _wrong_count(entry, row)
     consumer = row[CONSUMER]
-    wrong = wrong_delivery(context, consumer) if context.leaving else None
+    wrong = wrong_delivery(context, consumer) if context.detaching else None
     if wrong is not None:
         return wrong
     if row[REASON] == reasons.AUTOMATIC:

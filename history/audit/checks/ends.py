@@ -47,7 +47,7 @@ def wrong_attached(context: AuditContext, row: Row) -> Wrong | None:
 def wrong_detached(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a consumer ends for the reason for which its deliveries did."""
     reason = row[REASON]
-    known = context.leaving.pop(row[CONSUMER], None)
+    known = context.detaching.pop(row[CONSUMER], None)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
         return _another(known)
     before = context.previous
@@ -67,12 +67,12 @@ def _may_follow(before: int, reason: int) -> bool:
 def wrong_return(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a delivery ends by its consumer's word, or because that ends."""
     reason, consumer = row[REASON], row[CONSUMER]
-    known = context.leaving.get(consumer)
+    known = context.detaching.get(consumer)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
         return _another(known)
     if reason in OF_DELIVERIES:
         return None
-    context.leaving[consumer] = reason, context.lsn
+    context.detaching[consumer] = reason, context.lsn
     if reason in OF_CONSUMERS:
         return None
     other = context.ending.get(row[CONNECTION])
@@ -81,7 +81,7 @@ def wrong_return(context: AuditContext, row: Row) -> Wrong | None:
 
 def wrong_delivery(context: AuditContext, consumer: int) -> Wrong | None:
     """Check that a consumer that is handed something, or acknowledges it, was not leaving."""
-    known = context.leaving.get(consumer)
+    known = context.detaching.get(consumer)
     if known is None:
         return None
     return rules.ENDED, f"consumer {consumer} was leaving", (known[1],)

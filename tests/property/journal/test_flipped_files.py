@@ -26,7 +26,7 @@ from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.readonly import read_state
 from daybook.server.users.passcode_hashes import CannotCheck
 from daybook.server.users.users import Users, UsersError
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import World
 
 FLIPS: Final = int(os.environ.get("DAYBOOK_DAMAGES", "60"))
@@ -111,11 +111,11 @@ def test_the_users(tmp_path: Path) -> None:
 def archived(tmp_path: Path) -> Archive:
     """An archive with some segments."""
     world = World()
-    leaving = Leaving(tmp_path / "data", world, tmp_path / "archive")
+    retention = RetentionWorld(tmp_path / "data", world, tmp_path / "archive")
     for number in range(60):
         world.send("q", b"%d" % number * 100)
-        leaving.write_journal()
-    leaving.close()
+        retention.write_journal()
+    retention.close()
     archive = Archive(str(tmp_path / "archive"))
     disk = RealDisk(tmp_path / "data" / "journal")
     for name in segment_names(disk)[:2]:

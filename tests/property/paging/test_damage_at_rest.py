@@ -34,8 +34,8 @@ from daybook.paging.tables.structure import check_structure
 from daybook.paging.tables.tables import IndexDamaged, open_for_reading
 from tests.support.compiled import replaces_parts
 from tests.support.scenario import RETENTION, Step, play
-from tests.support.stored.leaving import Leaving
 from tests.support.stored.queued import entries_of
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World, fold
 
@@ -61,30 +61,30 @@ class Sound:
             for _ in range(400)
         ]
         world = World()
-        with closing(Leaving(self.data, world)) as leaving, small_clusters():
+        with closing(RetentionWorld(self.data, world)) as retention, small_clusters():
             connection = world.connect()
             for number in range(8):
                 world.send(
                     "orders", b"waits %d " % number * 40, routing_type="anycast",
                     duplicate_id=str(number), expires=1_900_000_000_000 + number,
                 )  # fmt: skip
-            play(world, [(0, 0, 6, 13)] * 3, leaving.write)
-            leaving.round(2)
+            play(world, [(0, 0, 6, 13)] * 3, retention.write)
+            retention.round(2)
             play(world, [step for step in steps if step[0] not in RETENTION], lambda: None)
             for number in range(600):
                 world.send(f"mixed.{number % 9}", b"%d " % number * 20, routing_type="anycast")
-            leaving.round(9)
+            retention.round(9)
             world.restart()
-            leaving.write()
+            retention.write()
             world.attach(world.connect(), "orders", credit_messages=2, credit_bytes=0)
-            leaving.write()
+            retention.write()
             self.lsn = len(world.journal)
-            self.removed_lsn = leaving.removed_lsn
+            self.removed_lsn = retention.removed_lsn
             self.contents = self._contents(world)
             shutil.copytree(self.data / "index", folder / "index")
             # What the indexer does next.
             self._go_on(world, connection)
-            leaving.write()
+            retention.write()
             self.last_lsn = len(world.journal)
             self.digest = digest(fold(world.journal))
         shutil.rmtree(self.data / "index")

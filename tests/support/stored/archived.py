@@ -43,14 +43,14 @@ def archived_history(
             index.advance(batch)
             if index.lsn in cuts:
                 assert taken.follow(index, disk, 1, 1)
-    leaving = list(sealed_segments(disk))
-    last = leaving[-1].last_lsn
+    archived = list(sealed_segments(disk))
+    last = archived[-1].last_lsn
     keep(disk, Archive(str(archive)), data / BASE, data / INDEX, HISTORY_ID, last, now=1)
     if not with_snapshots:
         return []
     with patch.object(shelf, "SHARE", 0):
         said = keep_snapshots(data, last, Order(str(archive), 1))
-    for segment in leaving:
+    for segment in archived:
         (disk.path / segment.name).unlink()
     # Also the one that the indexer keeps, of the state before the first live event.
     remove_before(data / SNAPSHOTS, last + 1)

@@ -61,7 +61,7 @@ LIMITS = st.builds(
 
 
 @pytest.mark.parametrize(
-    ("limits", "kept", "leaving", "held_back"),
+    ("limits", "kept", "removable", "held_back"),
     [
         (Limits(), 99, 0, False),
         (Limits(max_age_ms=10), 99, 0, False),
@@ -76,43 +76,43 @@ LIMITS = st.builds(
         (Limits(max_age_ms=2, max_bytes=200), 99, 3, False),
     ],
 )
-def test_examples(limits: Limits, kept: int, leaving: int, held_back: bool) -> None:
+def test_examples(limits: Limits, kept: int, removable: int, held_back: bool) -> None:
     choice = choose(FOUR, limits, live_bytes=500, now=5 * MS, lowest_kept_lsn=kept)
-    assert choice.names == tuple(segment.name for segment in FOUR[:leaving])
-    assert choice.last_lsn == 10 * leaving
-    assert choice.held_back == (FOUR[leaving] if held_back else None)
+    assert choice.names == tuple(segment.name for segment in FOUR[:removable])
+    assert choice.last_lsn == 10 * removable
+    assert choice.held_back == (FOUR[removable] if held_back else None)
 
 
 @given(ANY, LIMITS, st.integers(0, 99), st.integers(1, 100))
 def test_laws(sealed: list[SealedSegment], limits: Limits, active: int, kept: int) -> None:
     live = active + sum(segment.file_bytes for segment in sealed)
     choice = choose(sealed, limits, live_bytes=live, now=NOW, lowest_kept_lsn=kept)
-    leaving = list(choice.leaving)
+    removable = list(choice.removable)
     # The oldest, without a gap, and nothing that must stay.
-    assert leaving == sealed[: len(leaving)]
+    assert removable == sealed[: len(removable)]
     assert choice.last_lsn < kept
     # Each for a reason: asked again without it, it would leave again.
-    for count in range(len(leaving)):
-        before = live - sum(each.file_bytes for each in leaving[:count])
+    for count in range(len(removable)):
+        before = live - sum(each.file_bytes for each in removable[:count])
         too_much = limits.max_bytes is not None and before > limits.max_bytes
         # A segment is not older than those before it.
-        time = max(each.time_max for each in leaving[: count + 1])
+        time = max(each.time_max for each in removable[: count + 1])
         too_old = limits.max_age_ms is not None and time < NOW - limits.max_age_ms * MS
         assert too_much or too_old
     # And all that can: asked again when they are gone, none leaves.
-    newest = max([each.time_max for each in leaving], default=0)
+    newest = max([each.time_max for each in removable], default=0)
     rest = [
         structs.replace(each, time_max=max(each.time_max, newest))
-        for each in sealed[len(leaving) :]
+        for each in sealed[len(removable) :]
     ]
-    live -= sum(segment.file_bytes for segment in leaving)
+    live -= sum(segment.file_bytes for segment in removable)
     again = choose(rest, limits, live_bytes=live, now=NOW, lowest_kept_lsn=kept)
-    assert again.leaving == ()
+    assert again.removable == ()
     assert (again.held_back is None) == (choice.held_back is None)
 
 
 @pytest.mark.parametrize(
-    ("times", "now", "leaving", "doubtful"),
+    ("times", "now", "removable", "doubtful"),
     [
         # A segment from the future is as old as the first one behind it that is not.
         ((1, 999, 3, 4), 100, 4, 1),
@@ -129,13 +129,13 @@ def test_laws(sealed: list[SealedSegment], limits: Limits, active: int, kept: in
     ],
 )
 def test_clocks_that_went_wrong(
-    times: tuple[int, ...], now: int, leaving: int, doubtful: int | None
+    times: tuple[int, ...], now: int, removable: int, doubtful: int | None
 ) -> None:
     """Age retention neither stops for a future time, nor takes what is young."""
     sealed = segments(*((10, 100, time * MS) for time in times))
     limits = Limits(max_age_ms=10)
     choice = choose(sealed, limits, live_bytes=0, now=now * MS, lowest_kept_lsn=99)
-    assert len(choice.leaving) == leaving
+    assert len(choice.removable) == removable
     assert choice.doubtful == (sealed[doubtful] if doubtful is not None else None)
 
 

@@ -20,7 +20,7 @@ from daybook.pipeline.planning import Source, check_source, durable_lsn, make_pl
 from daybook.pipeline.selection import EVERYTHING, Selection, SelectionError
 from tests.support import histories
 from tests.support.histories import HISTORY_ID, batch_of, some_history, write_history
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import Event, World
 
 SEGMENT_BYTES = 8192
@@ -292,11 +292,11 @@ def test_names_come_from_the_base_where_their_events_left(tmp_path: Path) -> Non
             message = world.send(queue, b"%d" % number * 30)
             world.ack(consumer, message)
     (tmp_path / "data").mkdir()
-    leaving = Leaving(tmp_path / "data", world)
-    assert leaving.round(2)
-    leaving.close()
+    retention = RetentionWorld(tmp_path / "data", world)
+    assert retention.round(2)
+    retention.close()
     plan = make_plan(Source(str(tmp_path / "data")), Selection(queues=("orders",)))
-    assert plan.first_lsn == leaving.removed_lsn + 1 > 20
+    assert plan.first_lsn == retention.removed_lsn + 1 > 20
     found = pa.Table.from_batches(read_plan(plan, ["queue", "address"]))
     assert found.num_rows > 100
     assert set(found.column("queue").to_pylist()) == {"orders"}

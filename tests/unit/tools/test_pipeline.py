@@ -20,7 +20,7 @@ from daybook.tools.pipeline import pipeline_group
 from daybook.tools.terminal.extras import EXTRA
 from tests.support.forging.faults import appended, of_kind
 from tests.support.histories import write_history
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history
 
 SEED = 3
@@ -81,15 +81,15 @@ def shortened(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     for _ in range(5):
         world.ok(Send(connection, "orders", b"", b"x" * 100))
     directory = tmp_path_factory.mktemp("shortened")
-    leaving = Leaving(directory, world)
-    leaving.write()
+    retention = RetentionWorld(directory, world)
+    retention.write()
     for _ in range(3):
-        assert leaving.round(2)
+        assert retention.round(2)
     world.ok(Send(connection, "orders", b"", b"late"))
     world.ok(Send(connection, "orders", b"", b"later"))
-    leaving.write()
-    leaving.close()
-    return directory, leaving.removed_lsn + 1
+    retention.write()
+    retention.close()
+    return directory, retention.removed_lsn + 1
 
 
 @pytest.mark.parametrize("job", ["audit", "latency", "replay"])

@@ -27,7 +27,7 @@ from daybook.tools.journal_cli import cli
 from daybook.tools.terminal.exit_codes import EXIT_DERIVED, EXIT_WRONG
 from tests.support.compiled import replaces_parts
 from tests.support.scenario import play
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.stored.stored_rows import flip
 from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World
@@ -37,11 +37,11 @@ pytestmark = replaces_parts
 
 
 @pytest.fixture
-def leaving(tmp_path: Path) -> Iterator[Leaving]:
+def retention(tmp_path: Path) -> Iterator[RetentionWorld]:
     """A directory that segments have left, with some of everything."""
     world = World()
     small = patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=500, SPARSE=0)
-    with closing(Leaving(tmp_path / "data", world)) as made, small:
+    with closing(RetentionWorld(tmp_path / "data", world)) as made, small:
         world.connect()
         for number in range(6):
             world.send(
@@ -61,31 +61,33 @@ def leaving(tmp_path: Path) -> Iterator[Leaving]:
         yield made
 
 
-def proven(leaving: Leaving) -> Verdict:
-    with copied_index(leaving.data) as index:
-        return verify_data(leaving.disk, lambda _: None, base=leaving.data / "base", index=index)
+def proven(retention: RetentionWorld) -> Verdict:
+    with copied_index(retention.data) as index:
+        return verify_data(
+            retention.disk, lambda _: None, base=retention.data / "base", index=index
+        )
 
 
-def test_a_sound_index_is_proven(leaving: Leaving) -> None:
-    verdict = proven(leaving)
+def test_a_sound_index_is_proven(retention: RetentionWorld) -> None:
+    verdict = proven(retention)
     assert verdict.ok, verdict.wrong
-    assert verdict.index_lsn == len(leaving.world.journal)
+    assert verdict.index_lsn == len(retention.world.journal)
 
 
-def test_also_while_it_is_written(leaving: Leaving) -> None:
-    owned = owning_index(leaving.data, pytest.fail)
-    with owned, closing(open_for_writing(leaving.data / "index", DATA_ID)):
-        verdict = proven(leaving)
+def test_also_while_it_is_written(retention: RetentionWorld) -> None:
+    owned = owning_index(retention.data, pytest.fail)
+    with owned, closing(open_for_writing(retention.data / "index", DATA_ID)):
+        verdict = proven(retention)
     assert verdict.ok, verdict.wrong
-    assert verdict.index_lsn == len(leaving.world.journal)
+    assert verdict.index_lsn == len(retention.world.journal)
 
 
-def test_an_index_that_lags_is_compared_where_it_is(leaving: Leaving) -> None:
-    lsn = len(leaving.world.journal)
-    leaving.world.send("orders", b"later")
-    leaving.world.turn()
-    leaving.write_journal()
-    verdict = proven(leaving)
+def test_an_index_that_lags_is_compared_where_it_is(retention: RetentionWorld) -> None:
+    lsn = len(retention.world.journal)
+    retention.world.send("orders", b"later")
+    retention.world.turn()
+    retention.write_journal()
+    verdict = proven(retention)
     assert verdict.ok, verdict.wrong
     assert verdict.index_lsn == lsn
 
@@ -129,14 +131,14 @@ def go_ahead(tables: Tables, txn: Transaction) -> None:
     ],
 )
 def test_what_is_wrong_is_told(
-    leaving: Leaving, spoil: Callable[[Tables, Transaction], None], what: str
+    retention: RetentionWorld, spoil: Callable[[Tables, Transaction], None], what: str
 ) -> None:
-    with closing(open_for_writing(leaving.data / "index", DATA_ID)) as tables:
+    with closing(open_for_writing(retention.data / "index", DATA_ID)) as tables:
         tables.write(lambda txn: spoil(tables, txn))
-    verdict = proven(leaving)
+    verdict = proven(retention)
     assert not verdict.ok
     assert verdict.index_lsn is None or "table" in what
-    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+    done = CliRunner().invoke(cli, ["verify", str(retention.data), "--index"])
     # An index that is ahead proves that the journal lost its end.
     is_of_journal = spoil is go_ahead
     assert done.exit_code == (EXIT_WRONG if is_of_journal else EXIT_DERIVED)
@@ -145,7 +147,7 @@ def test_what_is_wrong_is_told(
         assert re.search(what, told), told
 
 
-def test_a_cluster_with_other_content_is_told(leaving: Leaving) -> None:
+def test_a_cluster_with_other_content_is_told(retention: RetentionWorld) -> None:
     """Written whole, with its crcs: nothing but the journal can tell."""
 
     def lie(disk, data_id, first, last, content):  # type: ignore[no-untyped-def]
@@ -157,19 +159,19 @@ def test_a_cluster_with_other_content_is_told(leaving: Leaving) -> None:
         patch.multiple(cluster_writer, CLUSTER_BYTES_MIN=500, SPARSE=0),
     ):
         for number in range(90):
-            leaving.world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")
-        leaving.write()
-    verdict = proven(leaving)
+            retention.world.send(f"mixed.{number % 3}", b"%d" % number * 50, routing_type="anycast")
+        retention.write()
+    verdict = proven(retention)
     assert "contains something that the journal does not" in verdict.derived[0]
 
 
-def test_the_command_says_where_the_index_is(leaving: Leaving) -> None:
-    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+def test_the_command_says_where_the_index_is(retention: RetentionWorld) -> None:
+    done = CliRunner().invoke(cli, ["verify", str(retention.data), "--index"])
     assert done.exit_code == 0, done.output
-    last = len(leaving.world.journal)
+    last = len(retention.world.journal)
     assert f"the index at event {last} agrees with the journal" in done.output
-    for file in (leaving.data / "index").glob("*.mdb"):
+    for file in (retention.data / "index").glob("*.mdb"):
         file.unlink()
-    done = CliRunner().invoke(cli, ["verify", str(leaving.data), "--index"])
+    done = CliRunner().invoke(cli, ["verify", str(retention.data), "--index"])
     assert done.exit_code == EXIT_DERIVED
     assert "there is no index in" in done.output

@@ -19,16 +19,16 @@ from daybook.paging.tables.tables import (
     open_for_writing,
 )
 from tests.support.scenario import play
-from tests.support.stored.leaving import Leaving
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World
 
 
 @pytest.fixture
-def leaving(tmp_path: Path) -> Iterator[Leaving]:
+def retention(tmp_path: Path) -> Iterator[RetentionWorld]:
     """A directory that segments have left, with messages that were carried, and large ones."""
     world = World()
-    with closing(Leaving(tmp_path / "data", world)) as made:
+    with closing(RetentionWorld(tmp_path / "data", world)) as made:
         world.connect()
         for number in range(6):
             world.send("orders", b"%d" % number * 50, routing_type="anycast")
@@ -38,9 +38,9 @@ def leaving(tmp_path: Path) -> Iterator[Leaving]:
         yield made
 
 
-def test_what_is_so_is_found_sound(leaving: Leaving) -> None:
-    assert check(leaving.data / "index", journal=leaving.disk) == len(leaving.world.journal)
-    assert check_apart(leaving.data / "index", leaving.data / "journal") == ""
+def test_what_is_so_is_found_sound(retention: RetentionWorld) -> None:
+    assert check(retention.data / "index", journal=retention.disk) == len(retention.world.journal)
+    assert check_apart(retention.data / "index", retention.data / "journal") == ""
 
 
 def swap(tables: Tables, txn: Transaction) -> None:
@@ -73,12 +73,12 @@ def another_chunk(tables: Tables, txn: Transaction) -> None:
     ],
 )
 def test_what_is_not_so_is_named(
-    leaving: Leaving, spoil: Callable[[Tables, Transaction], None], what: str
+    retention: RetentionWorld, spoil: Callable[[Tables, Transaction], None], what: str
 ) -> None:
-    index = leaving.data / "index"
+    index = retention.data / "index"
     with closing(open_for_writing(index, DATA_ID)) as tables:
         tables.write(lambda txn: spoil(tables, txn))
-    assert check(index) == len(leaving.world.journal)
+    assert check(index) == len(retention.world.journal)
     with pytest.raises(IndexDamaged, match=f"it does not agree with the journal: .*{what}"):
-        check(index, journal=leaving.disk)
-    assert what in check_apart(index, leaving.data / "journal")
+        check(index, journal=retention.disk)
+    assert what in check_apart(index, retention.data / "journal")

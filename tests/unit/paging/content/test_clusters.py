@@ -32,8 +32,8 @@ texts = st.integers(0, 3000).map(lambda size: bytes(number % 251 for number in r
 @st.composite
 def contents(draw: st.DrawFn) -> Messages:
     """Headers and body by queue and message."""
-    gaps = draw(st.lists(st.integers(1, 5), min_size=1, max_size=60))
-    ids = list(accumulate(gaps, initial=100))
+    steps = draw(st.lists(st.integers(1, 5), min_size=1, max_size=60))
+    ids = list(accumulate(steps, initial=100))
     return {(draw(st.integers(1, 4)), number): (draw(texts)[:20], draw(texts)) for number in ids}
 
 

@@ -33,7 +33,7 @@ from daybook.paging.retention.retention_round import (
     Where,
 )
 from daybook.paging.tables.layout import LAYOUT
-from tests.support.stored.leaving import SEGMENT_BYTES, Leaving
+from tests.support.stored.retention_world import SEGMENT_BYTES, RetentionWorld
 from tests.support.world import World
 
 PIECES = [b"one" * 100, b"two" * 100]
@@ -42,27 +42,27 @@ PIECES = [b"one" * 100, b"two" * 100]
 class OpenedEachTime:
     """The index as the store of a world, open only while it is asked: others open it, too."""
 
-    def __init__(self, leaving: Leaving) -> None:
-        self._leaving = leaving
+    def __init__(self, retention: RetentionWorld) -> None:
+        self._retention = retention
 
     def __getattr__(self, name: str) -> Any:
-        with closing(self._leaving.store()) as store:
+        with closing(self._retention.store()) as store:
             found = getattr(store, name)
         return self._call(name) if callable(found) else found
 
     def _call(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            with closing(self._leaving.store()) as store:
+            with closing(self._retention.store()) as store:
                 return getattr(store, name)(*arguments)
 
         return call
 
 
 @pytest.fixture
-def leaving(tmp_path: Path) -> Iterator[Leaving]:
+def retention(tmp_path: Path) -> Iterator[RetentionWorld]:
     """A large message in queue `q` that only the index has, in a segment that can leave."""
     world = World()
-    with closing(Leaving(tmp_path / "data", world)) as made:
+    with closing(RetentionWorld(tmp_path / "data", world)) as made:
         world.send_large("q", PIECES, routing_type="anycast")
         world.send("r", made._random.randbytes(SEGMENT_BYTES), routing_type="anycast")
         made.write()
@@ -72,8 +72,8 @@ def leaving(tmp_path: Path) -> Iterator[Leaving]:
         yield made
 
 
-def body_of(leaving: Leaving, entry: Entry) -> bytes:
-    with closing(ContentReader(leaving.disk, LAYOUT)) as reader:
+def body_of(retention: RetentionWorld, entry: Entry) -> bytes:
+    with closing(ContentReader(retention.disk, LAYOUT)) as reader:
         return b"".join(reader.chunks(entry.message.chunks, 0))
 
 
@@ -86,9 +86,9 @@ def body_of(leaving: Leaving, entry: Entry) -> bytes:
     ],
 )  # fmt: skip
 def test_a_large_message_comes_into_memory_before_any_step(
-    leaving: Leaving, kind: type[Step], nth: int
+    retention: RetentionWorld, kind: type[Step], nth: int
 ) -> None:
-    queue = leaving.world.queue("q")
+    queue = retention.world.queue("q")
     came: list[Entry] = []
     seen = 0
 
@@ -100,10 +100,10 @@ def test_a_large_message_comes_into_memory_before_any_step(
             assert entry is not None
             came.append(entry)
 
-    assert leaving.round(9, meanwhile)
-    assert came[0].message.chunks[0] > leaving.removed_lsn
-    assert body_of(leaving, came[0]) == b"".join(PIECES)
-    with closing(leaving.store()) as store:
+    assert retention.round(9, meanwhile)
+    assert came[0].message.chunks[0] > retention.removed_lsn
+    assert body_of(retention, came[0]) == b"".join(PIECES)
+    with closing(retention.store()) as store:
         assert stored(store, queue) == [came[0].message.id]
 
 
@@ -120,10 +120,10 @@ def stored(store: Any, queue: Queue) -> list[int]:
 
 
 def test_what_is_dead_lettered_meanwhile_holds_its_chunks_until_it_is_carried(
-    leaving: Leaving,
+    retention: RetentionWorld,
 ) -> None:
     """Its copy refers to the old chunks, by an event that no survey has seen."""
-    world = leaving.world
+    world = retention.world
     world.settings(all={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
     consumer = world.attach(world.connect(), "q", credit_messages=1)
     message = next(iter(world.state.consumers[consumer].unacked))
@@ -132,43 +132,45 @@ def test_what_is_dead_lettered_meanwhile_holds_its_chunks_until_it_is_carried(
         if isinstance(step, FindResident) and message in world.queue("q").entries:
             world.nack(consumer, message)
 
-    assert leaving.round(9, meanwhile)
+    assert retention.round(9, meanwhile)
     (copy,) = world.entries("dead")
-    assert body_of(leaving, copy) == b"".join(PIECES)
-    assert copy.message.chunks[0] > leaving.removed_lsn
+    assert body_of(retention, copy) == b"".join(PIECES)
+    assert copy.message.chunks[0] > retention.removed_lsn
 
 
-def test_a_body_that_is_sent_when_all_is_proven_holds_its_segments(leaving: Leaving) -> None:
+def test_a_body_that_is_sent_when_all_is_proven_holds_its_segments(
+    retention: RetentionWorld,
+) -> None:
     def meanwhile(step: Step) -> None:
         if isinstance(step, AskFirstChunk):
-            leaving.first_chunk = 3
+            retention.first_chunk = 3
 
-    names = segment_names(leaving.disk)
-    assert not leaving.round(9, meanwhile)
-    assert segment_names(leaving.disk)[: len(names)] == names
+    names = segment_names(retention.disk)
+    assert not retention.round(9, meanwhile)
+    assert segment_names(retention.disk)[: len(names)] == names
 
 
-def test_chunks_that_left_before_do_not_hold_history(leaving: Leaving) -> None:
+def test_chunks_that_left_before_do_not_hold_history(retention: RetentionWorld) -> None:
     """What is lost is said once, its headers stay, and retention goes on."""
-    first = leaving.world.journal[-1].lsn
+    first = retention.world.journal[-1].lsn
     rounds = Rounds()
     warnings = []
     for _ in range(2):
         for step in rounds.round(Limits(max_bytes=0), ""):
-            leaving.perform(step, 9)
+            retention.perform(step, 9)
             if isinstance(step, ChooseSegments):
                 # As if it began behind the large message.
                 step.first_lsn = first
-        warnings += leaving.warnings
-        leaving.warnings.clear()
-        leaving.write()
+        warnings += retention.warnings
+        retention.warnings.clear()
+        retention.write()
     (said,) = warnings
     assert "of its body is not in the journal" in said
 
 
 def test_a_dead_letter_that_was_carried_goes_back_to_where_it_was(tmp_path: Path) -> None:
     world = World()
-    with closing(Leaving(tmp_path / "data", world)) as made:
+    with closing(RetentionWorld(tmp_path / "data", world)) as made:
         world.settings(all={"max-delivery-attempts": 1, "dead-letter-address": "dead"})
         consumer = world.attach(world.connect(), "q", credit_messages=1)
         world.send("q", b"x", routing_type="anycast", headers={"_AMQ_ORIG_ADDRESS": "payroll"})

@@ -184,31 +184,31 @@ def draw_change(draw: random.Random, model: Model, next_id: int) -> tuple[Placed
     for key in [(queue, level) for queue in (1, 2) for level in LEVELS]:
         level = model.setdefault(key, {})
         known = sorted(level)
-        leaving: list[int] = []
+        removed: list[int] = []
         shape = draw.randrange(5)
         if shape == 0:
-            leaving = known[: draw.randrange(len(known) + 1)]
+            removed = known[: draw.randrange(len(known) + 1)]
         elif shape == 1:
-            leaving = draw.sample(known, draw.randrange(len(known) // 2 + 1))
+            removed = draw.sample(known, draw.randrange(len(known) // 2 + 1))
         elif shape == 2 and known:
             start = draw.randrange(len(known))
-            leaving = known[start : start + draw.randrange(400)]
+            removed = known[start : start + draw.randrange(400)]
         coming = range(next_id, next_id + draw.choice([0, 0, 1, 30, 400]))
         next_id += len(coming)
         expires = draw.choice([0, 0, 0, 77])
         due = 55 if key[1] == SCHEDULED_LEVEL else 0
         rows = [row(number, expires, due) for number in coming]
         # Some of what leaves comes back otherwise, and something from long ago, too.
-        rows += [(number, 9, 9, 9, 1, 0, due) for number in leaving if draw.random() < 0.05]
+        rows += [(number, 9, 9, 9, 1, 0, due) for number in removed if draw.random() < 0.05]
         older = {draw.randint(1, next_id) for _ in range(draw.choice([0, 3]))} - {next_id, *known}
         rows += [row(number, 0, due) for number in older if number not in coming]
         draw.shuffle(rows)
-        for number in leaving:
+        for number in removed:
             del level[number]
         level.update({each[0]: each for each in rows})
-        draw.shuffle(leaving)
+        draw.shuffle(removed)
         into.append(placed(*key, rows))
-        out.append(taken(*key, leaving))
+        out.append(taken(*key, removed))
     queue, priority, parts = zip(*into, strict=True)
     everything = Placed(np.concatenate(queue), np.concatenate(priority), pages.join(parts))
     return everything, Taken(*map(np.concatenate, zip(*out, strict=True))), next_id

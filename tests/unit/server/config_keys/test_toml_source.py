@@ -104,8 +104,8 @@ def written(value: Any, breaks: bool) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
-        gap = "\n# ]\n" if breaks else " "
-        return "[" + ",".join(gap + written(one, breaks) for one in value) + gap + "]"
+        blank = "\n# ]\n" if breaks else " "
+        return "[" + ",".join(blank + written(one, breaks) for one in value) + blank + "]"
     if isinstance(value, dict):
         pairs = [f"{quoted(key)} = {written(one, breaks)}" for key, one in value.items()]
         return "{ " + ", ".join(pairs) + " }"

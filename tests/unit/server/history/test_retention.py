@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from daybook.journal.disk import MemoryDisk
 from daybook.journal.retention import Limits, SealedSegment, SegmentTable, choose
-from daybook.paging.retention.retention_round import ROUND_SEGMENTS, worth_leaving
+from daybook.paging.retention.retention_round import ROUND_SEGMENTS, worth_removing
 from daybook.paging.retention.retirement import WEIGH, Order
 from daybook.paging.retention.survey import Weight
 from daybook.server.history.retention import Retention
@@ -35,27 +35,27 @@ def weights(*queued: int) -> list[Weight]:
 
 
 def test_what_is_mostly_queued_stays() -> None:
-    assert worth_leaving(segments(1), 0, weights(51)) == ()
-    assert worth_leaving(segments(1), 0, weights(50)) == segments(1)
-    assert worth_leaving(segments(3), 0, weights(10, 90, 90)) == segments(2)
+    assert worth_removing(segments(1), 0, weights(51)) == ()
+    assert worth_removing(segments(1), 0, weights(50)) == segments(1)
+    assert worth_removing(segments(3), 0, weights(10, 90, 90)) == segments(2)
 
 
 def test_one_dense_segment_does_not_stop_what_is_behind_it() -> None:
-    assert worth_leaving(segments(2), 0, weights(100, 0)) == segments(2)
+    assert worth_removing(segments(2), 0, weights(100, 0)) == segments(2)
     dense = [100] * 20 + [0] * 19
-    assert worth_leaving(segments(39), 0, weights(*dense)) == ()
-    assert worth_leaving(segments(40), 0, weights(*dense, 0)) == segments(40)
+    assert worth_removing(segments(39), 0, weights(*dense)) == ()
+    assert worth_removing(segments(40), 0, weights(*dense, 0)) == segments(40)
 
 
 def test_age_takes_what_it_takes() -> None:
-    assert worth_leaving(segments(3), 2, weights(100, 100, 100)) == segments(2)
-    assert worth_leaving(segments(3), 3, weights(100, 100, 100)) == segments(3)
+    assert worth_removing(segments(3), 2, weights(100, 100, 100)) == segments(2)
+    assert worth_removing(segments(3), 3, weights(100, 100, 100)) == segments(3)
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=60), st.integers(0, 60))
 def test_no_more_than_half_comes_back(queued: list[int], by_age: int) -> None:
     by_age = min(by_age, len(queued))
-    found = worth_leaving(segments(len(queued)), by_age, weights(*queued))
+    found = worth_removing(segments(len(queued)), by_age, weights(*queued))
     assert found == segments(len(queued))[: len(found)]
     assert len(found) >= min(by_age, ROUND_SEGMENTS)
     assert 2 * sum(queued[by_age : len(found)]) <= 100 * max(len(found) - by_age, 0)
@@ -68,9 +68,9 @@ def test_a_copy_is_new_so_age_asks_for_it_once_in_its_time() -> None:
     """The segment that a message was carried to is as young as the copy."""
     limits = Limits(max_age_ms=1000)
     old, copied = segments(1)[0], SealedSegment("1", 11, 20, 1000, 5_000_000)
-    for now, leaving in ((5_500_000, ("0",)), (6_000_000, ("0",)), (6_000_001, ("0", "1"))):
+    for now, removable in ((5_500_000, ("0",)), (6_000_000, ("0",)), (6_000_001, ("0", "1"))):
         found = choose([old, copied], limits, live_bytes=3000, now=now, lowest_kept_lsn=99)
-        assert found.names == leaving
+        assert found.names == removable
 
 
 def test_carrying_rests_longer_than_it_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,9 +188,9 @@ def test_heart_beats_are_negotiated(
     if send_every_ms == 0:
         assert spoken == []
     else:
-        gaps = [after - before for before, after in zip([0, *spoken], spoken, strict=False)]
-        assert max(gaps) <= send_every_ms
-        assert min(gaps) >= send_every_ms / 2
+        intervals = [after - before for before, after in zip([0, *spoken], spoken, strict=False)]
+        assert max(intervals) <= send_every_ms
+        assert min(intervals) >= send_every_ms / 2
 
 
 def test_silence_ends_the_connection_with_the_reason_timeout() -> None:

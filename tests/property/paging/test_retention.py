@@ -21,8 +21,8 @@ from daybook.paging.content.store import IndexStore
 from daybook.paging.snapshots.base import restore
 from daybook.paging.tables.tables import open_for_reading
 from tests.support.scenario import RESTART, RETENTION, Step, play, steps
-from tests.support.stored.leaving import Leaving
 from tests.support.stored.queued import entries_of
+from tests.support.stored.retention_world import RetentionWorld
 from tests.support.stored.written_index import DATA_ID
 from tests.support.world import World, fold
 
@@ -30,10 +30,10 @@ LARGE_STEP = (0, 0, 6, 13)
 """Sends a large message, so that each scenario has some."""
 
 
-def check_contents(leaving: Leaving) -> None:
+def check_contents(retention: RetentionWorld) -> None:
     """Every queued message comes back as it was sent, chunks and all."""
-    world = leaving.world
-    store = IndexStore(open_for_reading(leaving.data / "index"), leaving.disk)
+    world = retention.world
+    store = IndexStore(open_for_reading(retention.data / "index"), retention.disk)
     with closing(store):
         found = entries_of(store, store.checkpoint())
         expected = fold(world.journal)
@@ -44,7 +44,7 @@ def check_contents(leaving: Leaving) -> None:
             message = entry.message
             assert (message.headers, message.body) == (sent.headers, sent.body)
             if message.chunks:
-                assert message.chunks[0] > leaving.removed_lsn
+                assert message.chunks[0] > retention.removed_lsn
                 bodies = b"".join(store.content.chunks(message.chunks, 0))
                 original = sent.decoded.chunks
                 assert len(message.chunks) == len(original)
@@ -52,9 +52,9 @@ def check_contents(leaving: Leaving) -> None:
                 assert bodies == b"".join(world.journal[lsn - 1].body for lsn in lsns)
 
 
-def check_resident(leaving: Leaving) -> None:
+def check_resident(retention: RetentionWorld) -> None:
     """What stayed in memory all the time does not refer to what left."""
-    resident = large_before(leaving.world.state, leaving.removed_lsn)
+    resident = large_before(retention.world.state, retention.removed_lsn)
     assert [message for part in resident for message in part] == []
 
 
@@ -70,7 +70,7 @@ def test_nothing_queued_leaves(
     world = World()
     with TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        leaving = Leaving(data, world, Path(folder) / "archive")
+        retention = RetentionWorld(data, world, Path(folder) / "archive")
         due = dict(rounds)
         turn = 0
         rest = [step for step in between if step[0] not in RETENTION | {RESTART}]
@@ -83,38 +83,38 @@ def test_nothing_queued_leaves(
             nonlocal turn
             turn += 1
             if turn in due:
-                leaving.round(due[turn], meanwhile)
+                retention.round(due[turn], meanwhile)
 
-        with closing(leaving):
+        with closing(retention):
             played = [LARGE_STEP, *scenario, LARGE_STEP, *more]
             play(world, [step for step in played if step[0] not in RETENTION], now_and_then)
-            leaving.round(2)
-            check_resident(leaving)
+            retention.round(2)
+            check_resident(retention)
             # What has no body in the journal must not be asked for it: a start drops it first.
             world.restart()
-            leaving.write()
+            retention.write()
             expected = digest(fold(world.journal))
-            assert leaving.index() == expected
-            check_contents(leaving)
-            if leaving.removed_lsn:
-                check_rebuilt(leaving, expected)
+            assert retention.index() == expected
+            check_contents(retention)
+            if retention.removed_lsn:
+                check_rebuilt(retention, expected)
 
 
-def check_rebuilt(leaving: Leaving, expected: str) -> None:
+def check_rebuilt(retention: RetentionWorld, expected: str) -> None:
     """The index is deleted, and made anew; then the whole is proven with the archive."""
-    for file in (leaving.data / "index").rglob("*.*"):
+    for file in (retention.data / "index").rglob("*.*"):
         file.unlink()
-    first = leaving.removed_lsn + 1
-    assert restore(leaving.data / "base", DATA_ID, leaving.data / "index", first) < NO_PIN
-    assert leaving.index() == expected
-    check_contents(leaving)
-    assert leaving.archive is not None
-    archive = Archive(str(leaving.archive))
-    assert archive.verify(leaving.disk).ok
-    with archive.reading(leaving.disk) as whole:
+    first = retention.removed_lsn + 1
+    assert restore(retention.data / "base", DATA_ID, retention.data / "index", first) < NO_PIN
+    assert retention.index() == expected
+    check_contents(retention)
+    assert retention.archive is not None
+    archive = Archive(str(retention.archive))
+    assert archive.verify(retention.disk).ok
+    with archive.reading(retention.disk) as whole:
         verdict = verify_data(whole, lambda done: None)
     assert verdict.report.ok, verdict.report.faults
     assert verdict.digest == expected
-    live = verify_data(leaving.disk, lambda done: None, base=leaving.data / "base")
+    live = verify_data(retention.disk, lambda done: None, base=retention.data / "base")
     assert live.report.ok
     assert live.digest == expected

@@ -34,7 +34,7 @@ from tests.support.world import World
 SEGMENT_BYTES = 8192
 
 
-class Leaving:
+class RetentionWorld:
     """The data directory of a world, and what left it."""
 
     def __init__(self, data: Path, world: World, archive: Path | None = None) -> None:
