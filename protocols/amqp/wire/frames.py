@@ -84,7 +84,7 @@ class FrameReader:
         self._has_ended = False
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that wait to be read."""
         return len(self._data) - self._at + self._more_bytes
 
@@ -121,7 +121,7 @@ class FrameReader:
         """Return whether so many bytes are there, and have them in one piece."""
         if len(self._data) - self._at >= size:
             return True
-        if self.held_bytes < size:
+        if self.buffered_bytes < size:
             return False
         self._data = b"".join((self._data[self._at :], *self._more))
         self._at = self._more_bytes = 0
@@ -133,7 +133,7 @@ class FrameReader:
         return self._data[self._at : self._at + 4] == _NAME
 
     def _header(self) -> Header | None:
-        here = min(self.held_bytes, _HEADER_BYTES)
+        here = min(self.buffered_bytes, _HEADER_BYTES)
         if not here or not self._has(here):
             return None
         given = self._data[self._at : self._at + here]

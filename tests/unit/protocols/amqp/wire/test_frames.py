@@ -72,7 +72,7 @@ def test_a_protocol_has_its_header(protocol: int, data: bytes) -> None:
     header = reader.next()
     assert isinstance(header, Header)
     assert header.protocol == protocol
-    assert reader.held_bytes == 0
+    assert reader.buffered_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_another_protocol_is_known_at_its_first_wrong_byte(data: bytes) -> None:
     assert isinstance(header, Header)
     assert header.protocol == FOREIGN
     reader.receive(b"more")
-    assert (reader.next(), reader.held_bytes) == (None, 0)
+    assert (reader.next(), reader.buffered_bytes) == (None, 0)
 
 
 def test_nothing_is_read_behind_the_header_of_tls() -> None:
     reader = opened(TLS)
     reader.receive(frame(0, OPEN))
-    assert (reader.next(), reader.held_bytes) == (None, 0)
+    assert (reader.next(), reader.buffered_bytes) == (None, 0)
 
 
 def test_an_open_frame_is_these_bytes() -> None:
@@ -115,7 +115,7 @@ def test_frames_come_one_after_the_other_however_they_are_cut() -> None:
                 assert isinstance(each, Frame)
                 found.append((each.channel, each.performative))
         assert found == [*enumerate(sent), (0, None)]
-        assert reader.held_bytes == 0
+        assert reader.buffered_bytes == 0
 
 
 def test_a_transfer_has_a_payload() -> None:
@@ -152,7 +152,7 @@ def error_of(reader: FrameReader, data: bytes) -> AmqpError:
     with pytest.raises(AmqpError) as found:
         list(iter(reader.next, None))
     reader.receive(frame(0, OPEN))
-    assert (reader.next(), reader.held_bytes) == (None, 0)
+    assert (reader.next(), reader.buffered_bytes) == (None, 0)
     return found.value
 
 
@@ -216,7 +216,7 @@ def test_a_frame_that_arrives_byte_by_byte_is_copied_few_times() -> None:
     for at in range(len(data) - 1):
         reader.receive(data[at : at + 1])
         assert reader.next() is None
-    assert reader.held_bytes == len(data) - 1
+    assert reader.buffered_bytes == len(data) - 1
     assert len(reader._data) < 16
     reader.receive(data[-1:])
     found = reader.next()

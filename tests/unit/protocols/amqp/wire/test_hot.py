@@ -83,7 +83,7 @@ def read_all(data: bytes) -> list[Frame]:
     while (each := reader.next()) is not None:
         assert isinstance(each, Frame)
         frames.append(each)
-    assert reader.held_bytes == 0
+    assert reader.buffered_bytes == 0
     return frames
 
 
