@@ -60,8 +60,8 @@ $(if $(COPIED),$(shell rm -f $(BROKER) $(DEMO) $(SQL) $(PIPELINE) $(TEST) $(LINT
 ARGS ?=
 COMPILE ?=
 PYTEST_ARGS ?=
-# Tests wait for clients, disks and other processes for a third of their time.
-JOBS ?= $(shell expr `nproc 2>/dev/null || echo 2` + 1)
+# Tests wait for clients, disks and other processes for more than half of their time.
+JOBS ?= $(shell expr 2 \* `nproc 2>/dev/null || echo 2` + 1)
 BENCH_ARGS ?=
 SEED ?=
 STEPS ?= 2000
@@ -196,7 +196,7 @@ serve: $(RUNNING_BROKER) ## run a broker (ARGS="--data DIR --listen stomp://127.
 
 # Tests start brokers hundreds of times. Where PYTHONDONTWRITEBYTECODE is set, as in many containers,
 # each of them would compile every module again.
-test: $(TEST) ## run the test suite, a file for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
+test: $(TEST) ## run the test suite, two files for each processor and one more at a time, or JOBS=n (PYTEST_ARGS="-k name -x")
 	$(BIN)/python $(COMPILE_ALL) $(ROOMS) bench release tests
 	@ls $(REWRITTEN) >/dev/null 2>&1 || { for part in $(HALVES); do \
 	  $(BIN)/python -m pytest --collect-only -qq -n 0 $$part >/dev/null 2>&1 & done; wait; }

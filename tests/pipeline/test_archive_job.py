@@ -45,6 +45,7 @@ from daybook.pipeline.reading import reading
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.tools.daybook import cli
+from tests.meta import tree
 from tests.support.histories import some_history, write_history
 from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import Event, World
@@ -227,48 +228,74 @@ import os, signal, sys
 from daybook.journal.disk import RealDisk, RealFile
 from daybook.pipeline.jobs.archive import archive
 from daybook.pipeline.planning import Source
-left = int(sys.argv[3])
+made = 0
 def dying(call):
     def counted(*arguments):
-        global left
-        left -= 1
-        if left == 0:
+        global made
+        made += 1
+        if made == last:
             os.kill(os.getpid(), signal.SIGKILL)
         return call(*arguments)
     return counted
 for kind, name in ((RealFile, "pwrite"), (RealFile, "fdatasync"), (RealDisk, "rename"),
                    (RealDisk, "sync_directory"), (RealDisk, "create")):
     setattr(kind, name, dying(getattr(kind, name)))
-assert archive(Source(sys.argv[1]), sys.argv[2]).ok
-print("calls", int(sys.argv[3]) - left)
+for line in sys.stdin:
+    last = int(line)
+    pid = os.fork()
+    if not pid:
+        assert archive(Source(sys.argv[1]), sys.argv[2]).ok
+        print("calls", made, flush=True)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print("ended", code, flush=True)
 """
 
 
-def killed_at(directory: Path, target: Path, call: int) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-c", KILLED, str(directory), str(target), str(call)]
-    root = Path(__file__).parents[2]
-    return subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=root)
+class Archiving:
+    """A process that forks one for each run, which is killed at a call to the disk; a context
+    manager."""
+
+    def __init__(self, directory: Path, target: Path) -> None:
+        arguments = [sys.executable, "-c", KILLED, str(directory), str(target)]
+        self._process = subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            cwd=tree.ROOT,
+        )  # fmt: skip
+
+    def killed_at(self, call: int) -> list[str]:
+        """Return what a run that is killed at that call says, and how it ended."""
+        self._process.stdin.write(f"{call}\n")
+        said = [self._process.stdout.readline().strip()]
+        while said[-1] and not said[-1].startswith("ended"):
+            said.append(self._process.stdout.readline().strip())
+        return said
+
+    def __enter__(self) -> "Archiving":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.communicate()
 
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_anywhere_is_completed_by_the_next(data: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    done = killed_at(data, whole, 1_000_000)
-    assert done.returncode == 0, done.stderr
-    calls = int(done.stdout.split()[1])
-    expected = files_of(whole)
-    for call in range(1, calls + 1, max(calls // KILLS, 1)):
-        target = tmp_path / "killed"
-        assert killed_at(data, target, call).returncode == -signal.SIGKILL
-        archive_there = ParquetArchive(str(target))
-        listed = [each.segment for each in archive_there.segments()]
-        report = archive(source_of(data), str(target))
-        assert report.ok
-        assert [each.segment for each in report.added] == sealed(data)[len(listed) :]
-        there = {name: sha for name, sha in files_of(target).items() if not name.endswith(".part")}
-        assert there == expected
-        shutil.rmtree(target)
-    proven(str(whole))
+    target = tmp_path / "target"
+    with Archiving(data, target) as archiving:
+        said, ended = archiving.killed_at(1_000_000)
+        assert ended == "ended 0"
+        calls = int(said.split()[1])
+        expected = files_of(target)
+        proven(str(target))
+        for call in range(1, calls + 1, max(calls // KILLS, 1)):
+            shutil.rmtree(target)
+            assert archiving.killed_at(call) == [f"ended {-signal.SIGKILL}"]
+            listed = [each.segment for each in ParquetArchive(str(target)).segments()]
+            report = archive(source_of(data), str(target))
+            assert report.ok
+            assert [each.segment for each in report.added] == sealed(data)[len(listed) :]
+            there = files_of(target).items()
+            assert {name: sha for name, sha in there if not name.endswith(".part")} == expected
 
 
 def test_a_damaged_segment_is_told_and_left_out_until_it_is_restored(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from daybook.tools import journal_cli
 from tests.meta import tree
-from tests.support.process import JOURNAL
+from tests.support.process import wait_for
 
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEFAULT_PORT = "61613"
@@ -46,8 +48,8 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 def told(folder: Path) -> str:
     """Return what the journal tells, also of a running broker."""
-    command = [JOURNAL, "inspect", "data"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    done = CliRunner().invoke(journal_cli.cli, ["inspect", str(folder / "data")])
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
@@ -79,7 +81,8 @@ def test_the_first_client_works(port: int, tmp_path: Path) -> None:
             assert client.wait() == 0
         finally:
             client.kill()
-    for kind in ("Routed", "Delivered", "Acknowledged", "ConnectionClosed"):
+    wait_for(lambda: "ConnectionClosed" in told(tmp_path), "the end of the connection")
+    for kind in ("Routed", "Delivered", "Acknowledged"):
         assert kind in told(tmp_path)
 
 

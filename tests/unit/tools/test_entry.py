@@ -51,6 +51,21 @@ def show(): print_line("\\u00e4\\u20ac\\U0001f600")
 
 run(cli, "x")
 """
+READING = """
+import sys
+from daybook.tools.entry import journal
+
+def ended(*words):
+    sys.argv[1:] = [*words, data]
+    try:
+        journal()
+    except SystemExit as end:
+        return str(end.code)
+
+data = sys.argv[1]
+commands = [("stat",), ("stat", "--json"), ("inspect",), ("inspect", "--json")]
+print("ended with", ", ".join(ended(*words) for words in commands))
+"""
 
 
 def python(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -89,10 +104,9 @@ def test_what_a_terminal_cannot_show_is_escaped(
     assert json.loads(b'"' + escaped + b'"') == "\u00e4\u20ac\U0001f600"
     data = tmp_path / "\u00e4\u20ac\U0001f600"
     data.symlink_to(history.data)
-    code = "from daybook.tools.entry import journal; journal()"
-    for words in (("stat",), ("stat", "--json"), ("inspect",), ("inspect", "--json")):
-        done = python(code, *words, data, PYTHONIOENCODING=encoding)
-        assert (done.returncode, done.stderr) == (0, b"")
+    done = python(READING, data, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.endswith(b"ended with 0, 0, 0, 0\n")
 
 
 @pytest.mark.parametrize(("text", "days"), [("30d", 30), ("2w", 14)])
