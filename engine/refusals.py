@@ -17,8 +17,8 @@ class Code(Enum):
     (`engine.limits.waiting_senders`), and its sender gives no other command before. DUPLICATE
     says for certain that a message with an id of the transaction was routed before: protocols must
     report it in a form that programs understand. UNFINISHED is no error either: a part of the
-    command is done, and others have their turn; the same command must be given again soon, and the
-    connection gives no other command before.
+    command is done, and others have their turn; the same command must be given again soon. Its
+    sender, that is its link of the connection, gives no other command before.
     """
 
     NOT_FOUND = "not-found"

@@ -260,6 +260,8 @@ class MessagingSession(Session, Protocol):
       belongs to it, and from then on `connection` is the engine's id of it. A session whose peer
       takes too long for that, or for its login, ends itself;
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
+    - calls `proceed` after other sessions had their turn, too, while `has_unfinished` is set, but
+      continues to read: commands of some links take longer than a turn, the others must not wait;
     - calls `resume_sender` when it is the turn of a sender whose command was BLOCKED
       (`engine.limits.waiting_senders`), and reads no more from the peer while `is_blocked` is set,
       which is for protocols that cannot stop a single sender otherwise;
@@ -276,6 +278,7 @@ class MessagingSession(Session, Protocol):
     host_request: str | None
     refusal: tuple[int, str, str, str] | None
     is_blocked: bool
+    has_unfinished: bool
     is_unheard: bool
     awaits_disk: bool
     urgent: bytes

@@ -55,8 +55,8 @@ class Conversation(Output):
         "_body_by", "_caller", "_connect_by", "_handshake", "_head", "_heard", "_heart_beats",
         "_server_name", "_user", "awaits_disk", "broker", "by_consumer", "by_key", "by_serial",
         "client_id", "close_delay_ms", "closing", "connection", "error", "handle", "has_more",
-        "has_stalled", "host_request", "is_blocked", "is_unheard", "kept", "login_request",
-        "next_deadline", "parts", "refusal", "serials", "state", "urgent",
+        "has_stalled", "has_unfinished", "host_request", "is_blocked", "is_unheard", "kept",
+        "login_request", "next_deadline", "parts", "refusal", "serials", "state", "urgent",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,8 @@ class Conversation(Output):
         self.urgent: bytes = b""
         self.is_blocked: bool = False
         self.has_more: bool = False
+        # Everything of a connection waits for a command that is unfinished (`has_more`).
+        self.has_unfinished: bool = False
         self.has_stalled: bool = False
         self._body_by: int = 0
         self._heard: int = 0

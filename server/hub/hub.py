@@ -127,6 +127,8 @@ class Hub:
             self.turns.wait(peer)
         elif not session.is_blocked and self._must_pause(peer):
             self._pause(peer)
+        elif session.has_unfinished:
+            self.turns.let_finish(peer)
 
     def _must_pause(self, peer: Peer) -> bool:
         """Return whether reading from a peer must pause until less is waiting."""
@@ -363,7 +365,7 @@ class Hub:
     def _proceed(self, peer: Peer) -> None:
         """Resume a peer whose input waited for its turn."""
         if self._must_pause(peer):
-            self._paused.add(peer)
+            self._pause(peer)
             return
         peer.session.proceed(self._clock())
         self._went_on(peer)
@@ -678,8 +680,11 @@ class Hub:
                 if peer.session.has_more:
                     self.turns.wait(peer)
                     self._soon()
-                else:
-                    self._read_again(peer)
+                    continue
+                self._read_again(peer)
+                if peer.session.has_unfinished:
+                    self.turns.let_finish(peer)
+                    self._soon()
 
     def _is_behind(self) -> bool:
         """Return whether more bytes wait for the disk than allowed."""
@@ -692,8 +697,8 @@ class Hub:
         self.turns.allow_input()
         self._see_to_input(peer)
         session = peer.session
-        is_stopped = session.has_more or session.is_blocked
-        if not (is_stopped or peer in self._paused or peer in self.turns.waiting):
+        is_stopped = session.has_more or session.is_blocked or peer in self._paused
+        if not is_stopped and (session.has_unfinished or peer not in self.turns.waiting):
             self._read_again(peer)
 
     def _read_again(self, peer: Peer) -> None:

@@ -47,11 +47,11 @@ Answer: TypeAlias = Callable[[int | Refusal], None]
 class Turns:
     """The work of the next turns, and the measurement of turn times.
 
-    `waiting` are peers with remaining input, `unfinished` are commands of administrators that are
-    partly done; `scans` are the reasons (`engine.state.timers`) for a search for due entries, and
-    `next_expiry` (microseconds) is the time of the next search for expired ones, `next_name_scan`
-    that of the next search for unused names, 0 before the first tick. `meter` returns nanoseconds
-    of processor time of the thread.
+    `waiting` are peers with remaining input or unfinished commands, `unfinished` are commands of
+    administrators that are partly done; `scans` are the reasons (`engine.state.timers`) for a
+    search for due entries, and `next_expiry` (microseconds) is the time of the next search for
+    expired ones, `next_name_scan` that of the next search for unused names, 0 before the first
+    tick. `meter` returns nanoseconds of processor time of the thread.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -108,6 +108,10 @@ class Turns:
         self.waiting[peer] = None
         peer.session.is_unheard = True
         peer.transport.pause_reading()
+
+    def let_finish(self, peer: Peer) -> None:
+        """Give a peer a turn for its unfinished commands; meanwhile it is read."""
+        self.waiting[peer] = None
 
     def allow_input(self) -> None:
         """Limit the next work to a slice of new input, and to the rest of the turn."""

@@ -39,7 +39,8 @@ class Message:
 
 
 class Incoming:
-    """The link. `is_waiting` is set while its command waits for room."""
+    """The link. `is_waiting` is set while its command waits for room, `is_unfinished` while it is
+    partly done."""
 
     def __init__(self, session: "LinksSession", number: int, address: str) -> None:
         self.session: Final = session
@@ -47,6 +48,7 @@ class Incoming:
         self.address: Final = address
         self.credit = CREDIT
         self.is_waiting = False
+        self.is_unfinished = False
         self._messages: Final[deque[Message]] = deque()
 
     @property
@@ -81,21 +83,27 @@ class Incoming:
         last.is_whole = not more
         return ""
 
-    def push(self, now: int) -> bool:
-        """Give the broker what has arrived; return whether it is unfinished."""
+    def finish(self, now: int) -> None:
+        """Continue with a command that is unfinished."""
+        self.is_unfinished = False
+        self.push(now)
+
+    def push(self, now: int) -> None:
+        """Give the broker what has arrived."""
         session = self.session
-        while self._messages and not self.is_waiting:
+        while self._messages and not (self.is_waiting or self.is_unfinished):
             message = self._messages[0]
             command = message.next()
             if command is None:
-                return False
+                return
             answer = session.broker.handle(command, now)
             if isinstance(answer, Refusal):
                 if answer.code is Code.BLOCKED:
                     self.is_waiting = True
-                    return False
+                    return
                 if answer.code is Code.UNFINISHED:
-                    return True
+                    self.is_unfinished = session.has_unfinished = True
+                    return
                 self._messages.popleft()
                 session.say(frame("rejected", self.number, message.tag, answer.code.value))
             elif isinstance(command, Chunk):
@@ -107,7 +115,6 @@ class Incoming:
                 session.say(frame("accepted", self.number, message.tag), answer)
             self.credit += 1
             session.say(frame("credit", self.number, 1))
-        return False
 
     def detach(self, now: int) -> None:
         """End the link; what has not been accepted is forgotten."""

@@ -51,7 +51,7 @@ class LinksSession:
         self.login_request: SaslStep | None = None
         self.host_request: str | None = None
         self.refusal: tuple[int, str, str, str] | None = None
-        self.has_more = self.closing = self.is_blocked = False
+        self.has_more = self.has_unfinished = self.closing = self.is_blocked = False
         self.is_unheard = self.awaits_disk = self.has_stalled = False
         self.urgent = b""
         self.close_delay_ms = 0
@@ -104,16 +104,17 @@ class LinksSession:
                 self._go_on(now)
 
     def proceed(self, now: int) -> None:
-        """Resume what was unfinished."""
+        """Take the input that is left, then continue with commands that were unfinished."""
         if self.has_more:
             self.has_more = False
             self._go_on(now)
+        if self.has_unfinished:
+            self.has_unfinished = False
+            for link in list(self.links.values()):
+                if isinstance(link, Incoming) and link.is_unfinished:
+                    link.finish(now)
 
     def _go_on(self, now: int) -> None:
-        for link in list(self.links.values()):
-            if isinstance(link, Incoming) and link.push(now):
-                self.has_more = True
-                return
         try:
             while not self.closing and self.login_request is None and self.host_request is None:
                 if self.broker.budget.is_spent:
@@ -123,8 +124,6 @@ class LinksSession:
                 if found is None:
                     return
                 self._obey(found, now)
-                if self.has_more:
-                    return
         except (BadFrame, Wrong) as error:
             self._fail(str(error), PROTOCOL_ERROR, now)
 
@@ -259,8 +258,8 @@ class LinksSession:
         if wrong := link.transfer(tag, headers, piece, more):
             link.detach(now)
             self.end_link(number, "transfer-refused", wrong)
-        elif link.push(now):
-            self.has_more = True
+        else:
+            link.push(now)
 
     def _on_flow(self, now: int, number: int, credit: int, drains: bool = False) -> None:
         """Give credit: how many deliveries there may be in all."""
@@ -337,8 +336,7 @@ class LinksSession:
         found = self.links[link]
         assert isinstance(found, Incoming)
         found.is_waiting = False
-        if found.push(now):
-            self.has_more = True
+        found.push(now)
 
     def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
         """Bodies of tests are short."""
@@ -387,6 +385,6 @@ class LinksSession:
             self.connection = 0
         self.links.clear()
         self.closing = True
-        self.has_more = False
+        self.has_more = self.has_unfinished = False
         self.next_deadline = 0
         self.login_request = self.host_request = None

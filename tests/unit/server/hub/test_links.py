@@ -227,3 +227,67 @@ def test_a_link_that_waits_shows_and_the_socket_is_read() -> None:
     bench.run()
     assert [each[1] for each in links.heard() if each[0] == "accepted"] == [1]
     assert bench.hub.status()["producers_blocked"] == 0
+
+
+def filtered(bench: Bench, count: int = 60) -> Links:
+    """Subscribe to `many` with filters that take several turns to ask."""
+    subscriber = Links(bench).connect()
+    for number in range(1, count + 1):
+        long = " OR ".join(f"n = {number}{each}" for each in range(20))
+        subscriber.say("attach", number, "receiver", "many", {"topic": True, "filter": long})
+        bench.run()
+    return subscriber
+
+
+def accepted(frames: list[list[Any]]) -> list[int]:
+    return [each[1] for each in frames if each[0] == "accepted"]
+
+
+def test_a_send_that_takes_many_turns_keeps_its_link_alone() -> None:
+    bench = Bench()
+    filtered(bench)
+    sender = Links(bench).connect()
+    sender.say("attach", 1, "sender", "many")
+    sender.say("attach", 2, "sender", "free")
+    bench.run()
+    sender.heard()
+    lengths = bench.hub.turns.lengths
+    lengths.slice = lengths.turn = lengths.least = 4
+    sender.say("transfer", 1, "slow", {}, b"x", False)
+    sender.say("transfer", 1, "behind", {}, b"y", False)
+    assert sender.session.has_unfinished
+    turns = 0
+    order: list[int] = []
+    while len(order) < 7:
+        bench.hub.turn()
+        bench.writer.write()
+        turns += 1
+        if turns in (3, 6, 9, 12, 15):
+            # What comes meanwhile is read, and passes.
+            assert sender.transport.reading
+            sender.say("transfer", 2, "quick", {}, b"z", False)
+        order += accepted(sender.heard())
+        assert turns < 500
+    assert order[:2] == [2, 2]
+    assert order.count(1) == 2
+    assert not sender.session.has_unfinished
+    assert not bench.hub.turns.waiting
+
+
+def test_a_link_may_end_before_its_send_is_finished() -> None:
+    bench = Bench()
+    filtered(bench)
+    sender = Links(bench).connect()
+    sender.say("attach", 1, "sender", "many")
+    lengths = bench.hub.turns.lengths
+    lengths.slice = lengths.turn = lengths.least = 4
+    bench.hub.turn()
+    sender.say("transfer", 1, "slow", {}, b"x", False)
+    while not sender.session.has_unfinished:
+        bench.hub.turn()
+    sender.say("detach", 1)
+    for _ in range(20):
+        bench.hub.turn()
+        bench.writer.write()
+    assert not sender.session.has_unfinished
+    assert not accepted(sender.heard())
