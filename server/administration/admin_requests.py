@@ -17,6 +17,8 @@ from daybook.engine.commands import NO_HISTORY, Command
 from daybook.engine.core.queue_names import meant
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    DIVERT_ATTRIBUTES,
+    LIVE_ATTRIBUTES,
     MULTICAST,
     DivertDefinition,
     QueueDefinition,
@@ -41,6 +43,7 @@ from daybook.server.administration import connections, views
 from daybook.server.administration.request_rows import (
     Answer,
     Argument,
+    Attributes,
     Change,
     Fields,
     Force,
@@ -255,7 +258,7 @@ class Browse(OnQueue, Reading, frozen=True, tag="browse"):
     ways = (Way("browse", is_written=True), Way("queue messages", is_written=True))
 
     def needed(self, state: State) -> list[str]:
-        """Return the permission to browse."""
+        """Return `browse`."""
         return [BROWSE]
 
     def look(self, source: ViewSource) -> Answer | Refusal:
@@ -323,7 +326,8 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
     ways = (Way("queue create", "created queue '{definition[name]}'", is_written=True),)
 
     def needed(self, state: State) -> list[str]:
-        """Return the permissions to create the queue, and its address if there is none."""
+        """Return `create-durable-queue` or `create-non-durable-queue`, with `create-address` if the
+        address does not exist."""
         durable = self.definition.durable
         created = [CREATE_DURABLE_QUEUE if durable else CREATE_NON_DURABLE_QUEUE]
         if (self.address or self.definition.name) not in state.address_by_name:
@@ -331,7 +335,7 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
         return created
 
     def place(self, state: State) -> tuple[str, str | None]:
-        """Return the address and name of the queue to come."""
+        """Return the new queue, and its address."""
         name = self.definition.name
         return self.address or name, name
 
@@ -357,12 +361,15 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
         )
 
 
+_NO_ATTRIBUTE: Final = "name at least one attribute, like --max-consumers 1"
+
+
 class QueueUpdate(OnQueue, Change, frozen=True, tag="update-queue"):
     """Change attributes of a queue; its messages and consumers stay."""
 
-    changes: dict[str, bool | int | str]
+    changes: Annotated[dict[str, bool | int | str], Attributes(tuple(LIVE_ATTRIBUTES.values()))]
     is_idempotent = True
-    ways = (Way("queue update", "updated queue '{queue}'", is_written=True),)
+    ways = (Way("queue update", "updated queue '{queue}'", missing=_NO_ATTRIBUTE),)
 
     def command(self, through: int, actor: Actor | None) -> Command:
         """Return the command for this request."""
@@ -377,7 +384,7 @@ class QueueDeletion(OnQueue, Change, frozen=True, tag="delete-queue"):
     ways = (Way("queue delete", "deleted queue '{queue}'{removed}"),)
 
     def needed(self, state: State) -> list[str]:
-        """Return the permission to delete the queue."""
+        """Return `delete-durable-queue` or `delete-non-durable-queue`."""
         found = state.queue_by_name.get(meant(state, self.queue)[1])
         durable = found is None or found.definition.durable
         return [DELETE_DURABLE_QUEUE if durable else DELETE_NON_DURABLE_QUEUE]
@@ -533,7 +540,7 @@ class AddressCreation(OnAddress, Change, frozen=True, tag="create-address"):
     ways = (Way("address create", "created address '{address}'"),)
 
     def needed(self, state: State) -> list[str]:
-        """Return the permission to create addresses."""
+        """Return `create-address`."""
         return [CREATE_ADDRESS]
 
     def settled(self, state: State) -> Answer | None:
@@ -595,7 +602,7 @@ class AddressDeletion(OnAddress, Change, frozen=True, tag="delete-address"):
     ways = (Way("address delete", "deleted address '{address}'"),)
 
     def needed(self, state: State) -> list[str]:
-        """Return the permission to delete addresses; with its queues only managers may."""
+        """Return `delete-address`; not for an address with its queues."""
         return super().needed(state) if self.force else [DELETE_ADDRESS]
 
     def command(self, through: int, actor: Actor | None) -> Command:
@@ -626,13 +633,20 @@ class RetainedForgetting(OnAddress, Change, frozen=True, tag="forget-retained"):
         return commands.ForgetRetained(self.address)
 
 
+_REPLACE: Final = "Replace the divert of this name, if there is one."
+_FROM: Final = Option("--address", "Whose messages it takes; may have wildcards.", is_required=True)
+_DIVERT: Final[dict[str, Argument | Option]] = {"name": Argument(), "address": _FROM}
+
+
 class DivertCreation(Change, frozen=True, tag="create-divert"):
     """Create a divert; it takes the messages that come from then on."""
 
-    definition: DivertDefinition
-    replace: bool = False
-    if_missing: bool = False
-    ways = (Way("divert create", "created divert '{definition[name]}'", is_written=True),)
+    definition: Annotated[
+        DivertDefinition, Attributes(DIVERT_ATTRIBUTES, DivertDefinition, _DIVERT)
+    ]
+    if_missing: IfMissing = False
+    replace: Annotated[bool, Option("--replace", _REPLACE)] = False
+    ways = (Way("divert create", "created divert '{definition[name]}'"),)
 
     def settled(self, state: State) -> Answer | None:
         """Return that the divert exists as requested, if that is allowed."""
@@ -669,10 +683,10 @@ class SettingsChange(Change, frozen=True, tag="set-settings"):
     configuration has for the same match.
     """
 
-    match: str
-    values: dict[str, str]
+    match: Annotated[str, Argument("MATCH")]
+    values: Annotated[dict[str, str], Argument("KEY=VALUE...")]
     is_idempotent = True
-    ways = (Way("settings set", _set, is_written=True),)
+    ways = (Way("settings set", _set),)
 
     def command(self, through: int, actor: Actor | None) -> Command:
         """Return the command for this request; the engine refuses wrong values."""

@@ -7,13 +7,14 @@ and where, its implementation (a command of the engine, or a view of the state),
 which requests there are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
 from daybook.engine.commands import Command
 from daybook.engine.core.queue_names import meant
+from daybook.engine.facts.definitions import Attribute
 from daybook.engine.messages.message import Message
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.permissions import MANAGE, Actor, Permissions
@@ -27,7 +28,8 @@ Fields: TypeAlias = Mapping[str, Any]
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """Marks a field that commands take as an argument. An int lies from `least` to `most`."""
+    """Marks a field that commands take as an argument. An int lies from `least` to `most`; for a
+    dict there are arguments KEY=VALUE, one at least."""
 
     metavar: str = "NAME"
     least: int = 0
@@ -42,6 +44,18 @@ class Option(msgspec.Struct, frozen=True):
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     is_required: bool = False
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """Marks a field that commands make from an option for each of `attributes`.
+
+    It is a `definition`, with `more` of its fields; or without one, a dict of the attributes that
+    are given, one at least.
+    """
+
+    attributes: Sequence[Attribute]
+    definition: type[msgspec.Struct] | None = None
+    more: dict[str, Argument | Option] = {}
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -168,7 +182,7 @@ class OnQueue(Request, frozen=True):
     queue: QueueName
 
     def place(self, state: State) -> tuple[str, str | None]:
-        """Return the address of the queue, and the queue."""
+        """Return the queue, and its address."""
         address, queue = meant(state, self.queue)
         found = state.queue_by_name.get(queue)
         return (found.address.name if found is not None else address or queue), queue

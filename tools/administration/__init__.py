@@ -16,6 +16,7 @@ Modules:
   groups.
 - `request_commands`: The commands of `daybook` that the table of administration describes, and the
   code that all others share.
-- `settings`: Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`.
+- `settings`: Commands about address settings; most of them are described by the table of
+  administration.
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 """

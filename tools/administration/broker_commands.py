@@ -4,7 +4,6 @@ Most of them are described by the table of administration; here are those with o
 on more than a field.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,20 @@ import msgspec
 
 from daybook.engine.core.queue_names import split
 from daybook.engine.facts.definitions import (
-    DIVERT_ATTRIBUTES,
-    LIVE_ATTRIBUTES,
     QUEUE_ATTRIBUTES,
-    Attribute,
-    DivertDefinition,
     QueueDefinition,
 )
 from daybook.server.administration import views
 from daybook.server.administration.admin_requests import (
     Browse,
-    DivertCreation,
     QueueCreation,
-    QueueUpdate,
 )
+from daybook.server.administration.request_rows import Attributes
 from daybook.texts import moment
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
+    attribute_options,
     change,
     help_of,
     if_missing_option,
@@ -42,45 +37,6 @@ from daybook.tools.terminal.printing import show_json_pretty, show_table
 from daybook.tools.terminal.times import time_option
 
 
-def attribute_options(
-    attributes: tuple[Attribute, ...],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command an option for each attribute of a definition that can be asked for."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for attribute in reversed(attributes):
-            command = _attribute_option(attribute)(command)
-        return command
-
-    return decorate
-
-
-def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command an option for each attribute of a queue that may change, without defaults."""
-    for attribute in reversed(LIVE_ATTRIBUTES.values()):
-        command = _attribute_option(msgspec.structs.replace(attribute, default=None))(command)
-    return command
-
-
-def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    name = f"--{attribute.key}"
-    if attribute.kind is bool:
-        return click.option(
-            f"{name}/--not-{attribute.key}", default=attribute.default, show_default=True,
-            help=attribute.doc,
-        )  # fmt: skip
-    if attribute.kind is tuple:
-        return click.option(name, multiple=True, help=f"{attribute.doc} May be repeated.")
-    kind: Any = attribute.kind
-    if attribute.choices:
-        kind = click.Choice(attribute.choices)
-    elif attribute.kind is int:
-        kind = click.IntRange(min=attribute.least)
-    return click.option(
-        name, type=kind, default=attribute.default, show_default=True, help=attribute.doc
-    )
-
-
 @click.group(cls=Commands)
 def queue() -> None:
     """Show queues and change them."""
@@ -89,7 +45,7 @@ def queue() -> None:
 @queue.command("create", help=help_of(QueueCreation))
 @click.argument("name")
 @click.option("--address", default="", help="Its address; the default is its name.")
-@attribute_options(QUEUE_ATTRIBUTES)
+@attribute_options(Attributes(QUEUE_ATTRIBUTES, QueueDefinition))
 @click.option(
     "--retroactive-after",
     type=click.IntRange(min=0),
@@ -128,19 +84,6 @@ def queue_create(
     )  # fmt: skip
 
 
-@queue.command("update", help=help_of(QueueUpdate))
-@click.argument("name")
-@live_options
-@broker_option
-@json_option
-def queue_update(name: str, data: Path, as_json: bool, **attributes: Any) -> None:
-    """Ask for other attributes of a queue."""
-    changes = {field: value for field, value in attributes.items() if value is not None}
-    if not changes:
-        raise click.UsageError("name at least one attribute, like --max-consumers 1")
-    change(data, QueueUpdate.ways[0], as_json, do="update-queue", queue=name, changes=changes)
-
-
 @click.group(cls=Commands)
 def address() -> None:
     """Show addresses and change them."""
@@ -149,27 +92,6 @@ def address() -> None:
 @click.group(cls=Commands)
 def divert() -> None:
     """Show diverts and change them: copies of messages for other addresses."""
-
-
-@divert.command("create", help=help_of(DivertCreation))
-@click.argument("name")
-@click.option("--address", required=True, help="Whose messages it takes; may have wildcards.")
-@attribute_options(DIVERT_ATTRIBUTES)
-@if_missing_option
-@click.option("--replace", is_flag=True, help="Replace the divert of this name, if there is one.")
-@broker_option
-@json_option
-def divert_create(
-    name: str, address: str, if_missing: bool, replace: bool, data: Path, as_json: bool,
-    **attributes: Any,
-) -> None:  # fmt: skip
-    """Ask for a divert with these attributes."""
-    definition = DivertDefinition(name=name, address=address, **attributes)
-    change(
-        data, DivertCreation.ways[0], as_json,
-        do="create-divert", replace=replace, if_missing=if_missing,
-        definition=msgspec.to_builtins(definition),
-    )  # fmt: skip
 
 
 @click.group(cls=Commands)

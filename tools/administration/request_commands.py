@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hin
 
 import click
 import msgspec
+from msgspec.structs import replace
 
+from daybook.engine.facts.definitions import Attribute
 from daybook.engine.names.names import host_and_name
 from daybook.engine.refusals import Refusal
 from daybook.server.administration.admin_requests import REQUESTS
 from daybook.server.administration.request_rows import (
     COUNTED,
     Argument,
+    Attributes,
     Change,
     Option,
     Reading,
@@ -197,6 +200,41 @@ def add_commands(group: click.Group) -> None:
                 group.add_command(_command(name, tag, row, way))
 
 
+def attribute_options(mark: Attributes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the arguments and options from which a field is made."""
+    options = [_parameter(field, str, each) for field, each in mark.more.items()]
+    for each in mark.attributes:
+        # Without a definition nothing is said of attributes that are not given.
+        has_default = mark.definition is not None
+        options.append(_attribute_option(each if has_default else replace(each, default=None)))
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _attribute_option(attribute: Attribute) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    name = f"--{attribute.key}"
+    if attribute.kind is bool:
+        return click.option(
+            f"{name}/--not-{attribute.key}", default=attribute.default, show_default=True,
+            help=attribute.doc,
+        )  # fmt: skip
+    if attribute.kind is tuple:
+        return click.option(name, multiple=True, help=f"{attribute.doc} May be repeated.")
+    kind: Any = attribute.kind
+    if attribute.choices:
+        kind = click.Choice(attribute.choices)
+    elif attribute.kind is int:
+        kind = click.IntRange(min=attribute.least)
+    return click.option(
+        name, type=kind, default=attribute.default, show_default=True, help=attribute.doc
+    )
+
+
 def help_of(row: type[Request], way: Way | None = None) -> str:
     """Return the help of a command that sends a request."""
     return inspect.cleandoc((way.doc if way is not None else "") or row.__doc__ or "")
@@ -217,7 +255,10 @@ def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command
             if field.name in way.fixed:
                 request[field.name] = way.fixed[field.name]
             elif field.name in marks:
-                value = given[field.name]
+                mark = marks[field.name][1]
+                value = (
+                    _filled(mark, way, given) if isinstance(mark, Attributes) else given[field.name]
+                )
                 request[field.name] = field.default if value in (None, ()) else value
         if way.table is not None:
             is_paged = any(field.name == "offset" for field in fields)
@@ -232,22 +273,40 @@ def _command(name: str, tag: str, row: type[Request], way: Way) -> click.Command
     return click.command(name, help=help_of(row, way))(command)
 
 
-def _marks(row: type[Request], way: Way) -> dict[str, tuple[Any, Argument | Option]]:
+def _filled(mark: Attributes, way: Way, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the field that a command makes from options for attributes."""
+    said = {each.field: given[each.field] for each in mark.attributes}
+    if mark.definition is not None:
+        definition = mark.definition(**said, **{name: given[name] for name in mark.more})
+        return dict(msgspec.to_builtins(definition))
+    changes = {field: value for field, value in said.items() if value is not None}
+    if not changes:
+        raise click.UsageError(way.missing)
+    return changes
+
+
+def _marks(row: type[Request], way: Way) -> dict[str, tuple[Any, Argument | Option | Attributes]]:
     """Return the fields that a command takes, with their types and marks."""
-    found: dict[str, tuple[Any, Argument | Option]] = {}
+    found: dict[str, tuple[Any, Argument | Option | Attributes]] = {}
     for field, hint in get_type_hints(row, include_extras=True).items():
         for mark in get_args(hint)[1:]:
-            if isinstance(mark, Argument | Option) and field in (way.fields or (field,)):
+            if isinstance(mark, Argument | Option | Attributes) and field in (
+                way.fields or (field,)
+            ):
                 found[field] = get_args(hint)[0], mark
     return found
 
 
 def _parameter(
-    field: str, kind: Any, mark: Argument | Option
+    field: str, kind: Any, mark: Argument | Option | Attributes
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the decorator that adds an argument or an option to a command."""
+    """Return the decorator that adds an argument or options to a command."""
+    if isinstance(mark, Attributes):
+        return attribute_options(mark)
     is_many = get_origin(kind) is tuple
     each = get_args(kind)[0] if is_many else kind
+    if get_origin(kind) is dict:
+        return click.argument(field, metavar=mark.metavar, nargs=-1, required=True, callback=_pairs)
     if isinstance(mark, Argument):
         parsed = click.IntRange(mark.least, mark.most) if kind is int else each
         count = -1 if is_many else 1
@@ -259,6 +318,18 @@ def _parameter(
         mark.flag, field, type=parsed, multiple=is_many, required=mark.is_required,
         metavar=mark.metavar, help=mark.doc,
     )  # fmt: skip
+
+
+def _pairs(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    found = {}
+    for each in values:
+        key, sign, value = each.partition("=")
+        if not sign:
+            raise click.UsageError(f"'{each}' is not KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
 
 
 def _list(

@@ -1,4 +1,4 @@
-"""Commands about address settings: `daybook settings ADDRESS`, `set` and `remove`."""
+"""Commands about address settings; most of them are described by the table of administration."""
 
 from pathlib import Path
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from daybook.server.administration import views
-from daybook.server.administration.admin_requests import SettingsChange, SettingsOf
+from daybook.server.administration.admin_requests import SettingsOf
 from daybook.tools.administration.broker_access import broker_option
 from daybook.tools.administration.request_commands import (
     add_commands,
-    change,
     help_of,
     json_option,
     look,
@@ -74,22 +73,6 @@ def _origin(each: dict[str, Any]) -> str:
         return str(each["from"])
     where = ", at run time" if each["from"] == views.RUN_TIME else ""
     return f"match {each['match']}{where}"
-
-
-@settings.command("set", help=help_of(SettingsChange))
-@click.argument("match")
-@click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
-@broker_option
-@json_option
-def settings_set(match: str, values: tuple[str, ...], data: Path, as_json: bool) -> None:
-    """Ask for other settings."""
-    given: dict[str, str] = {}
-    for each in values:
-        key, sign, value = each.partition("=")
-        if not sign:
-            raise click.UsageError(f"'{each}' is not KEY=VALUE")
-        given[key.strip()] = value.strip()
-    change(data, SettingsChange.ways[0], as_json, do="set-settings", match=match, values=given)
 
 
 add_commands(settings)

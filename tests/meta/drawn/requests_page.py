@@ -1,7 +1,11 @@
-"""The table of requests in docs/cli.md, drawn from `server.administration.admin_requests`.
+"""The tables of requests in docs/cli.md, and of their permissions in docs/security.md, drawn from
+`server.administration.admin_requests`.
 
-`make map` (python -m tests.meta.drawn.requests_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.requests_page) draws them again; a test compares.
 """
+
+import inspect
+from collections.abc import Callable
 
 import msgspec
 
@@ -35,7 +39,27 @@ def _first_sentence(row: type[Request]) -> str:
     return " ".join(help_of(row).partition("\n\n")[0].split())
 
 
+def draw_rights() -> str:
+    """Return the table of permissions: the commands that need the same at the same place."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in REQUESTS.values():
+        where = "all addresses (`#`)" if row.place is Request.place else _returned(row.place)
+        other = "" if row.needed is Request.needed else _returned(row.needed)
+        found.setdefault((where, other), []).extend(f"`{way.command}`" for way in row.ways)
+    rows = [(", ".join(commands), where, other) for (where, other), commands in found.items()]
+    header = ("command", "where", "allowed by `manage` there, or by")
+    return "\n".join(["", *table(header, rows), ""])
+
+
+def _returned(method: Callable[..., object]) -> str:
+    """Return what a method says that it returns."""
+    said = " ".join((inspect.getdoc(method) or "").split())
+    return said.removeprefix("Return ").removesuffix(".")
+
+
 PART = Drawn(tree.ROOT / "docs" / "cli.md", "requests", draw)
+RIGHTS = Drawn(tree.ROOT / "docs" / "security.md", "rights", draw_rights)
 
 if __name__ == "__main__":
     PART.redraw()
+    RIGHTS.redraw()

@@ -1,10 +1,19 @@
 """Each request of administrators is described once: its commands, its page and its audit follow."""
 
 import click
+import msgspec
 import pytest
 
+from daybook.engine.facts.definitions import DivertDefinition
 from daybook.history.audit.checks.requests import ASKED
-from daybook.server.administration.admin_requests import REQUESTS, MessagesAction, QueuePause
+from daybook.server.administration.admin_requests import (
+    REQUESTS,
+    DivertCreation,
+    MessagesAction,
+    QueuePause,
+    QueueUpdate,
+    SettingsChange,
+)
 from daybook.server.administration.request_rows import Change, Request, Way
 from daybook.tools.administration import request_commands
 from daybook.tools.administration.request_commands import add_commands, help_of
@@ -43,6 +52,7 @@ def test_the_audit_knows_what_every_change_leads_to() -> None:
 
 def test_the_page_is_drawn() -> None:
     assert requests_page.PART.is_current()
+    assert requests_page.RIGHTS.is_current()
 
 
 class Probe(QueuePause, frozen=True, tag="probe-queue"):
@@ -88,3 +98,37 @@ def test_a_command_sends_what_it_fixes_and_what_it_was_given(
     request = {"do": "act-on-messages", "queue": "orders", "action": "move", "filter": ""}
     assert asked == [request | {"message": 4711, "target": "other"}]
     assert capsys.readouterr().out == "moved 2 messages to queue 'other'\n"
+
+
+def test_options_for_attributes_make_a_definition(asked: list[dict[str, object]]) -> None:
+    create = command(DivertCreation.ways[0])
+    assert create is not None
+    words = ["copies", "--address", "a", "--forwarding-addresses", "b", "--exclusive", "--replace"]
+    create(words, standalone_mode=False)
+    [request] = asked
+    assert (request["do"], request["replace"], request["if_missing"]) == (
+        "create-divert", True, False,
+    )  # fmt: skip
+    definition = DivertDefinition("copies", "a", forwarding_addresses=("b",), exclusive=True)
+    assert request["definition"] == msgspec.to_builtins(definition)
+
+
+def test_only_attributes_that_are_given_are_changed(asked: list[dict[str, object]]) -> None:
+    update = command(QueueUpdate.ways[0])
+    assert update is not None
+    update(["orders", "--max-consumers", "0", "--not-exclusive"], standalone_mode=False)
+    changes = {"max_consumers": 0, "exclusive": False}
+    assert asked == [{"do": "update-queue", "queue": "orders", "changes": changes}]
+    with pytest.raises(click.UsageError, match="name at least one attribute"):
+        update(["orders"], standalone_mode=False)
+
+
+def test_pairs_make_a_dict(asked: list[dict[str, object]]) -> None:
+    change = command(SettingsChange.ways[0])
+    assert change is not None
+    change(["orders.#", "a = 1", "b=c=d"], standalone_mode=False)
+    values = {"a": "1", "b": "c=d"}
+    assert asked == [{"do": "set-settings", "match": "orders.#", "values": values}]
+    for words in (["orders.#"], ["orders.#", "a"]):
+        with pytest.raises(click.UsageError):
+            change(words, standalone_mode=False)
