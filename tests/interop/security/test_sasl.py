@@ -1,5 +1,6 @@
 """Logins by SASL over real sockets, by the made-up protocol of links: SCRAM-SHA-256 above all."""
 
+import json
 import resource
 import signal
 import socket
@@ -15,11 +16,12 @@ import pytest
 from tests.interop.security.test_logins import add_user
 from tests.interop.using import status
 from tests.interop.wire import Wire
+from tests.support import nursery
 from tests.support.brokers.certificates import Authority
 from tests.support.links.client import LinksBroker, LinksClient
 from tests.support.links.scram_client import ScramClient
 from tests.support.links.wire import frame
-from tests.support.process import wait_for
+from tests.support.process import JOURNAL, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -81,6 +83,10 @@ def test_who_does_not_exist_is_told_what_a_wrong_passcode_is_told(broker: LinksB
     }
     found = {each["login"]: each for each in broker.lines() if each["event"] == "login refused"}
     assert "lacks" not in found["joe"]
+    kind = [JOURNAL, "inspect", "--data", str(broker.data), "--kind", "ConnectionRefused", "--json"]
+    shown = nursery.run(kind, capture_output=True, check=True, text=True).stdout
+    # The first one of an address and reason in a minute has its name.
+    assert json.loads(shown.splitlines()[0])["detail"]["user"] == "joe"
     assert "daybook user passwd" in found["older"]["lacks"]
 
 
@@ -209,6 +215,39 @@ certificate = "{certificate}"
         assert "channel binding" in log_in(ScramClient("joe", "right", binding=wrong), PLUS)
         # Somebody has taken the better mechanism off the list.
         assert "was not shown" in log_in(ScramClient("joe", "right", flag="y"), SCRAM)
+
+
+def test_a_certificate_is_a_login(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certificates")
+    certificate = authority.issue("localhost")
+    config = f"""
+[[acceptor]]
+name = "secret"
+protocol = "links"
+listen = "127.0.0.1:0"
+tls = true
+certificate = "{certificate}"
+client-certificates = "optional"
+client-ca = "{authority.ca}"
+certificate-login = "cn"
+"""
+    with LinksBroker(tmp_path / "data", config=config) as broker:
+        add_user(broker, "joe", "right")
+        broker.listen.clear()
+        broker.start()
+        joe = authority.trusting(authority.issue("joe", name="joe", cn="joe"))
+        eve = authority.trusting(authority.issue("eve", name="eve", cn="eve"))
+        with LinksClient(broker.port, joe) as client:
+            assert client.log_in("EXTERNAL") == "joe"
+        with LinksClient(broker.port, joe) as client:
+            client.say("init", "EXTERNAL", b"eve")
+            assert "that of another user" in client.expect("closed")[0]
+        with LinksClient(broker.port, eve) as client:
+            client.say("init", "EXTERNAL", b"")
+            assert client.expect("closed") == ["there is no user 'eve'"]
+        with LinksClient(broker.port, authority.trusting()) as client:
+            client.say("init", "EXTERNAL", b"joe")
+            assert "the mechanism is none of" in client.expect("closed")[0]
 
 
 def test_exchanges_that_stop_in_the_middle_hold_nothing_up(broker: LinksBroker) -> None:

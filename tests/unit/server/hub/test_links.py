@@ -291,3 +291,48 @@ def test_a_link_may_end_before_its_send_is_finished() -> None:
         bench.writer.write()
     assert not sender.session.has_unfinished
     assert not accepted(sender.heard())
+
+
+def test_between_two_steps_of_a_login_a_peer_is_a_stranger() -> None:
+    bench = Bench()
+    links = Links(bench)
+    links.say("init", "PLAIN", None)
+    bench.run()
+    assert links.heard() == [["challenge", b""]]
+    assert links.peer.is_stranger
+    assert links.transport.reading
+    links.say("response", b"\0joe\0p")
+    # Nothing more is read while the passcode is checked.
+    assert not links.peer.is_stranger
+    assert not links.transport.reading
+    [(request, answer)] = bench.logins
+    assert (request.login, request.passcode, request.peer) == ("joe", "p", "peer:1")
+    answer("joe", "")
+    bench.run()
+    assert links.heard() == [["outcome", "joe", b""]]
+    assert links.transport.reading
+    assert links.peer.sasl is None
+
+
+def test_a_login_that_stops_in_the_middle_ends_in_time() -> None:
+    bench = Bench()
+    links = Links(bench)
+    links.say("init", "PLAIN", None)
+    bench.now += OPEN_US
+    bench.hub.tick()
+    bench.run()
+    assert links.heard()[-1] == ["closed", "not opened in time"]
+    assert not bench.logins
+
+
+def test_steps_in_one_read_follow_each_other() -> None:
+    bench = Bench()
+    links = Links(bench)
+    both = frame("init", "PLAIN", None) + frame("response", b"\0joe\0p")
+    bench.hub.received(links.peer, both)
+    [(request, answer)] = bench.logins
+    assert request.login == "joe"
+    answer(None, "login or passcode of 'joe' is wrong")
+    bench.run()
+    assert [name for name, *_ in links.heard()] == ["challenge", "closed"]
+    assert bench.hub.refusals.count == 1
