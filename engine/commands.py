@@ -12,6 +12,7 @@ from daybook.engine.facts.definitions import ANYCAST, DivertDefinition, QueueDef
 from daybook.engine.facts.details import Origin
 from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT
+from daybook.engine.facts.values import Symbol, Value
 from daybook.engine.settings.permissions import Actor
 from daybook.levels import LEVEL_MIN
 
@@ -219,7 +220,8 @@ class Send(Command):
     delivered, in milliseconds since 1970, 0 for none. `retain` is RETAIN_SET or RETAIN_REMOVE, for
     a message with the routing type MULTICAST, or 0 (`engine.entries.retained_messages`). A copy
     that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
-    take this one, `origin` is where a copy was before. Clients set none of these. `link` is the
+    take this one, `origin` is where a copy was before, and `annotations` are those of the original,
+    packed. Clients set none of these. `link` is the
     sender, among those of the connection, that waits if there is no room; 0 is the only one of a
     protocol without links. A command that is
     answered UNFINISHED keeps what was done of it in `judged` (`engine.routing.filter_questions`):
@@ -245,6 +247,7 @@ class Send(Command):
     diverts: tuple[str, ...] = ()
     retain: int = 0
     origin: Origin | None = None
+    annotations: bytes = b""
     judged: Any = None
     link: int = 0
 
@@ -276,8 +279,10 @@ class Settle(Command):
     """End a delivery with an outcome (`engine.facts.settlements`); `cumulative` also all deliveries
     of the consumer before it. In a transaction the outcome waits for the commit. `error` is what
     the consumer says of its failure, to people, and `condition` the same in a word for programs.
-    With `not_here` the message, if it returns, is for other consumers: for this one not any
-    more."""
+    With `not_here` the message, if it returns, is for other consumers: for this one not any more.
+    `annotations` are noted on the message, if it returns, by key (`engine.messages.annotations`):
+    its next deliveries show them. Those that a message cannot keep are refused, and so are any in a
+    settlement that is `cumulative`."""
 
     consumer: int
     message: int
@@ -287,6 +292,7 @@ class Settle(Command):
     error: str = ""
     condition: str = ""
     not_here: bool = False
+    annotations: dict[Symbol | int, Value] | None = None
 
 
 class Begin(Command):

@@ -34,6 +34,7 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.formats import LINES, number_of
 from daybook.engine.facts.kinds import REFUSALS, WITH_CHUNKS
 from daybook.engine.facts.reasons import REASONS
+from daybook.engine.messages.annotations import readable
 from daybook.engine.messages.content import UnknownFormat, View, codec_of, is_known
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import DEFAULT_PRIORITY
@@ -84,7 +85,7 @@ def detail_of(event: Event) -> dict[str, Any]:
     if known is None or known.detail is None:
         return {}
     decoded = events.decode_detail(event.row[KIND], event.detail)
-    fields: dict[str, Any] = msgspec.to_builtins(decoded)
+    fields: dict[str, Any] = msgspec.to_builtins(readable(decoded))
     return fields
 
 

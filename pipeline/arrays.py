@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import HEAPS, PERSISTENT, QUEUE
+from daybook.engine.messages.annotations import readable
 from daybook.journal.blocks.block import Block, Buffer
 from daybook.journal.blocks.format import Damage
 from daybook.journal.blocks.leading_rows import leading_rows
@@ -349,7 +350,8 @@ def _details(parts: Parts, names: NameTables) -> pa.Array:
             kinds = part.chosen(events.KIND)[filled].tolist()
             details = part.strings(DETAIL).take(pa.array(filled)).to_pylist()
             for place, kind, detail in zip(filled.tolist(), kinds, details, strict=True):
-                of_part[place] = msgspec.json.encode(part.detail(kind, detail)).decode()
+                found = readable(part.detail(kind, detail))
+                of_part[place] = msgspec.json.encode(found).decode()
         texts += of_part
     return pa.array(texts, pa.string())
 

@@ -61,7 +61,9 @@ class DeliveredMessage(Protocol):
 
     `flags` name the format of its headers. A session writes headers of formats that it takes as
     they are, and makes its own of the view of all others (`engine.messages.content`). A message
-    that has `chunks` is large: it has no body but these, of so many bytes together.
+    that has `chunks` is large: it has no body but these, of so many bytes together. What consumers
+    noted on it before is beside its headers (`engine.messages.annotations`); a protocol that has no
+    place for it leaves it out.
     """
 
     id: int
@@ -75,6 +77,11 @@ class DeliveredMessage(Protocol):
     @property
     def body_bytes(self) -> int:
         """Length of the body."""
+        ...
+
+    @property
+    def annotations(self) -> bytes:
+        """What consumers noted on it, packed, b"" for nothing."""
         ...
 
 

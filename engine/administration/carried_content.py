@@ -11,6 +11,7 @@ from daybook.engine.administration.retention_commands import Carry, CarryChunk, 
 from daybook.engine.core.core import Core
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import Entry
 from daybook.engine.state.state import State
 
 SLICE_ENTRIES: Final = 2_000
@@ -62,14 +63,15 @@ def note_segments_removed(core: Core, command: NoteSegmentsRemoved) -> int:
     )
 
 
-def large_before(state: State, last_lsn: int) -> Iterator[list[Message]]:
-    """Find the large messages in memory that have chunks at or before an event.
+def large_before(state: State, last_lsn: int) -> Iterator[list[Entry]]:
+    """Find the entries in memory whose large messages have chunks at or before an event.
 
     Each list belongs to a slice of all queues and is often empty, so that a caller that serves
     clients can pause in between. Messages that move meanwhile may be missed: each is a new message
-    then, whose own event says where its chunks are.
+    then, whose own event says where its chunks are. An entry gets another message object when it is
+    annotated, so a caller that paused asks the entry.
     """
-    found: list[Message] = []
+    found: list[Entry] = []
     looked = 0
     for queue_id in list(state.queues):
         queue = state.queues.get(queue_id)
@@ -81,7 +83,7 @@ def large_before(state: State, last_lsn: int) -> Iterator[list[Message]]:
             for entry in part:
                 chunks = entry.message.chunks
                 if chunks and chunks[0] <= last_lsn:
-                    found.append(entry.message)
+                    found.append(entry)
             if looked >= SLICE_ENTRIES:
                 yield found
                 found = []

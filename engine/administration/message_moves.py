@@ -20,6 +20,7 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.facts.details import Origin
 from daybook.engine.messages import deaths
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import PRIORITIES, Filter, Message
 from daybook.engine.messages.origins import ORIGIN_PROPERTIES, says_origin
@@ -256,7 +257,7 @@ def _again(core: Core, message: Message, headers: bytes | None = None) -> Messag
     )  # fmt: skip
     if message.chunks:
         again.enlarge(message.chunks, message.body_bytes)
-    return again
+    return annotated(again, message.annotations)
 
 
 def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bool:

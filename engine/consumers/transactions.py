@@ -24,6 +24,7 @@ from daybook.engine.core.open_transactions import (
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.limits.pools import MEMORY_CONNECTION_PART, MEMORY_USER_PART
+from daybook.engine.messages.annotations import packed
 from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.queues.consumer import Connection, as_consumer
 from daybook.engine.queues.id_cache import key_of
@@ -45,6 +46,7 @@ from daybook.engine.routing.send_plan import (
 )
 from daybook.engine.settling.settlement import (
     acknowledge_entry,
+    check_annotations,
     delist,
     enlist,
     give_all_back,
@@ -183,7 +185,11 @@ def add_settlement(core: Core, command: Settle) -> int | Refusal:
         return unless_lost(core, command, chosen)
     if len(chosen) > room or chosen[-1].message.id != command.message:
         return _too_many(core, transaction)
+    refusal = check_annotations(command, chosen)
+    if refusal is not None:
+        return refusal
     growth = SETTLEMENT_WEIGHT * (1 + len(chosen)) + len(command.error) + len(command.condition)
+    growth += len(packed(command.annotations))
     refusal = check_open(transaction) or _find_memory(core, transaction, growth)
     if refusal is not None:
         return refusal

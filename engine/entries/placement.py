@@ -106,7 +106,7 @@ def route(
     detail = b""
     if (
         several or message.expires or transaction is not None or message.chunks or keys
-        or unrouted_at or message.origin is not None or due or is_named
+        or unrouted_at or message.origin is not None or due or is_named or message.annotations
     ):  # fmt: skip
         detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
     is_wide = in_slices and len(queues) > core.options.entered_at_once
@@ -155,5 +155,6 @@ def _detail(
             origin=message.origin,
             due=due,
             named=is_named,
+            annotations=message.annotations,
         )
     )

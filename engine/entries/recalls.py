@@ -16,7 +16,7 @@ from daybook.engine.entries import last_values, retained_messages
 from daybook.engine.entries.retroactive import histories_of, is_kept, too_old, trim
 from daybook.engine.entries.schedules import is_later, schedule
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
+from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, Message
 from daybook.engine.queues.entry import HELD_LEVEL, LEVELS, NOTHING_PASSED, Entry
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.level import position_of
@@ -226,6 +226,13 @@ def _go_on_in(core: Core, queue: Queue, recall: Recall, history: Queue) -> bool:
     return bool(entries)
 
 
+def journaled_size(message: Message) -> int:
+    """Return what a message has of content in the journal, with overhead and no annotations."""
+    if message.flags & events.BODY_OMITTED:
+        return MESSAGE_OVERHEAD_BYTES
+    return message.size - len(message.annotations)
+
+
 def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
     """Put a message of a history into a queue, unless it does not belong there."""
     message = entry.message
@@ -246,10 +253,10 @@ def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
             # A newer one came while the queue waited for this.
             return
     older = last_values.older_ones(core, keys)
-    size = MESSAGE_OVERHEAD_BYTES if message.flags & events.BODY_OMITTED else message.size
     detail = details.RecalledDetail(
-        history=history.id, expires=message.expires, size=size, last_values=keys
-    )
+        history=history.id, expires=message.expires, size=journaled_size(message),
+        last_values=keys, annotations=message.annotations,
+    )  # fmt: skip
     lsn = core.emit(
         (
             events.RECALLED, reasons.HISTORY, 0, message.address_id, queue.id, message.priority,

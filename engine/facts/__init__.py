@@ -16,6 +16,8 @@ Modules:
 - `life`: The changes that an event can make to an entry, and to the things that ids stand for.
 - `mismatch`: The error of an event that does not fit the state: a bug of the broker, or damage.
 - `own_headers`: The headers of messages that the broker alone sets: the one table of them.
+- `packed_values`: Values of all types as bytes, for the journal and the index: one form for each
+  value.
 - `pending`: The open batch: events that were decided and applied, and are not yet given to the
   journal.
 - `reasons`: Why the broker decided something: numbers and names of the reasons in events.

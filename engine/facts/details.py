@@ -275,7 +275,7 @@ class RoutedDetail(Detail, frozen=True):
     to, if no queue there took it. `origin` is where it was before, if it is a copy. `due` is the
     time, in milliseconds since 1970, before which its sender does not want it delivered: it is set
     aside in its queues until then. `named` says that its sender named the queue, where that decides
-    whether others get it.
+    whether others get it. `annotations` are those that the original of a copy had, packed.
     """
 
     queues: tuple[int, ...] = ()
@@ -288,6 +288,7 @@ class RoutedDetail(Detail, frozen=True):
     origin: Origin | None = None
     due: int = 0
     named: bool = False
+    annotations: bytes = b""
 
 
 class DroppedDetail(Detail, frozen=True):
@@ -330,11 +331,14 @@ class HeldDetail(Detail, frozen=True):
 class ReturnedDetail(Detail, frozen=True):
     """What the consumer said of a delivery that it did not accept: a condition, which programs
     know, and a text for people; both empty if it said nothing, or if it was not asked. `not_here`
-    says that the message is not for this consumer, as long as that is attached."""
+    says that the message is not for this consumer, as long as that is attached. `annotations` are
+    what it notes on the message, packed (`engine.messages.annotations`); they replace those with
+    the same keys."""
 
     condition: str = ""
     error: str = ""
     not_here: bool = False
+    annotations: bytes = b""
 
 
 class ScheduledDetail(Detail, frozen=True):
@@ -358,14 +362,15 @@ class RecallStartedDetail(Detail, frozen=True):
 class RecalledDetail(Detail, frozen=True):
     """The history that the message was in (a queue), and what else the queue knows of it.
 
-    `expires` is in milliseconds since 1970, 0 for never; `size` is in bytes, with overhead;
-    `last_values` as in RoutedDetail.
+    `expires` is in milliseconds since 1970, 0 for never; `size` is in bytes, with overhead and
+    without annotations; `last_values` and `annotations` as in RoutedDetail.
     """
 
     history: int = 0
     expires: int = 0
     size: int = 0
     last_values: dict[int, str] = msgspec.field(default_factory=dict)
+    annotations: bytes = b""
 
 
 class AdministeredDetail(Detail, frozen=True):

@@ -5,6 +5,8 @@ It must never know which queues have a message. Begin with `message`, then `cont
 Modules:
 
 - `amqp`: AMQP 1.0 as a format: its types, and the sections of its messages.
+- `annotations`: What consumers note on a message when they return it, for its next delivery (ADR
+  100).
 - `content`: Reading the content of messages: the registry of formats, and a typed view of headers.
 - `conversions`: How values are expressed where a type is unknown: the one table of conversions
   between formats.

@@ -32,15 +32,15 @@ class Conversion(NamedTuple):
 
 
 def _as_json(value: Any) -> str:
-    return msgspec.json.encode(_for_json(value)).decode()
+    return msgspec.json.encode(as_json(value)).decode()
 
 
-def _for_json(value: Value) -> Any:
+def as_json(value: Value) -> Any:
     """Return a value with types of JSON: what it has no type for is text."""
     if isinstance(value, list):
-        return [_for_json(each) for each in value]
+        return [as_json(each) for each in value]
     if isinstance(value, dict):
-        return {text_of(name): _for_json(each) for name, each in value.items()}
+        return {text_of(name): as_json(each) for name, each in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Timestamp):

@@ -52,7 +52,8 @@ class Message:
     message (flag LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and
     `size` includes it. `weight` is an estimate of the memory of an entry, without content that is
     in the journal only or counted with the entries of other queues. `origin` is where it was
-    before, None for a message that is no copy, or UNREAD (`Core.origin_of`).
+    before, None for a message that is no copy, or UNREAD (`Core.origin_of`). Size and weight
+    include the annotations of an entry, which only few have (`engine.messages.annotations`).
     """
 
     __slots__ = (
@@ -98,8 +99,10 @@ class Message:
         """Make it a large message whose body is in these chunks; `resident` then means the
         headers."""
         self.chunks = chunks
-        self.size = len(self.headers) + body_bytes + MESSAGE_OVERHEAD_BYTES
-        self.weight = min(self.size, LARGE_BYTES) + ENTRY_BYTES
+        noted = len(self.annotations)
+        size = len(self.headers) + body_bytes + MESSAGE_OVERHEAD_BYTES
+        self.size = size + noted
+        self.weight = min(size, LARGE_BYTES) + ENTRY_BYTES + noted
 
     def share(self, queue_count: int) -> None:
         """Make entries in so many queues each count a part of the content."""
@@ -112,7 +115,13 @@ class Message:
         """Length of the body, wherever it is; headers must be resident."""
         if not self.chunks:
             return len(self.body)
-        return self.size - len(self.headers) - MESSAGE_OVERHEAD_BYTES
+        noted = len(self.annotations)
+        return self.size - len(self.headers) - MESSAGE_OVERHEAD_BYTES - noted
+
+    @property
+    def annotations(self) -> bytes:
+        """What consumers noted on it, packed."""
+        return b""
 
     @property
     def persistent(self) -> bool:

@@ -16,6 +16,7 @@ from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.details import Death
 from daybook.engine.facts.own_headers import ACTUAL_EXPIRY
 from daybook.engine.messages import deaths
+from daybook.engine.messages.annotations import annotated, merged
 from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import UNREAD, Message
 from daybook.engine.messages.origins import ORIGIN_PROPERTIES, origin, says_origin, shown
@@ -122,12 +123,14 @@ def dead_letter(
     is_refused: bool = False,
     ended: int = reasons.NO_REASON,
     error: str = "",
+    annotations: bytes = b"",
 ) -> str:
     """Take an entry out of its queue because its attempts are used up, or it was refused.
 
-    `ended` is why its last delivery ended, and `error` what the consumer said. If it has nowhere to
-    go, nothing happens and the answer is the reason: the caller holds it. Otherwise the answer is
-    empty. Raises ContentError; the entry is then where it was.
+    `ended` is why its last delivery ended, `error` what the consumer said, and `annotations` are
+    what it noted on the message, packed. If it has nowhere to go, nothing happens and the answer is
+    the reason: the caller holds it. Otherwise the answer is empty. Raises ContentError; the entry
+    is then where it was.
     """
     settings = core.state.settings.resolve(queue.address.name)
     target = settings.dead_letter_address
@@ -136,8 +139,9 @@ def dead_letter(
         reason = reasons.REFUSED if is_refused else reasons.NO_REASON
         death = death_of(core, queue, entry, reason, ended=ended, error=error)
         return _move_out(
-            core, queue, entry, target, resources, death, kind=events.DEAD_LETTERED, reason=reason
-        )
+            core, queue, entry, target, resources, death, kind=events.DEAD_LETTERED, reason=reason,
+            annotations=annotations,
+        )  # fmt: skip
     if settings.dead_letter_policy == HOLD:
         return f"address '{queue.address.name}' has no dead-letter-address"
     reason = reasons.NO_DEAD_LETTER_ADDRESS
@@ -190,10 +194,14 @@ def _move_out(
     *,
     kind: int,
     reason: int = reasons.NO_REASON,
+    annotations: bytes = b"",
 ) -> str:
-    """Move an entry to a target address; return why it must stay, empty if it left."""
+    """Move an entry to a target address, with more annotations; return why it must stay, empty if
+    it left."""
     core.budget.spent += MOVE_UNITS
     message = entry.message
+    if annotations:
+        message = annotated(message, merged(message.annotations, annotations))
     copy = message
     routed = reasons.DEAD_LETTER if kind == events.DEAD_LETTERED else reasons.EXPIRY
     queues: list[Queue] = []
@@ -257,6 +265,7 @@ def _forward(
         chunks=copy.chunks, body_bytes=copy.body_bytes if copy.chunks else 0,
         format=copy.flags & events.FORMAT, copied_from=related,
         diverts=tuple(divert.name for divert in takers), origin=copy.origin,
+        annotations=copy.annotations,
     )  # fmt: skip
     if queues:
         route(core, copy, queues, reason=reason, related=related)
@@ -307,7 +316,7 @@ def copy_for(
         # Not copied: both refer to the same chunks.
         copy.enlarge(message.chunks, message.body_bytes)
     copy.origin = past
-    return copy
+    return annotated(copy, message.annotations)
 
 
 def deaths_of(core: Core, message: Message) -> tuple[Death, ...]:

@@ -237,5 +237,6 @@ def copies(command: Send, takers: tuple[Divert, ...], original: int) -> Iterator
                 persistent=command.persistent, expires=command.expires,
                 transaction=command.transaction, chunks=command.chunks,
                 body_bytes=command.body_bytes, format=command.format, due=command.due,
-                copied_from=original, origin=past, link=command.link,
+                copied_from=original, origin=past, annotations=command.annotations,
+                link=command.link,
             )  # fmt: skip

@@ -17,6 +17,7 @@ from daybook.engine.entries.placement import serves
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.events import PERSISTENT
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.queue import Address
@@ -179,7 +180,7 @@ def message_of(core: Core, command: Send, address: Address | None, flags: int) -
     if command.chunks:
         message.enlarge(command.chunks, command.body_bytes)
     message.origin = command.origin
-    return message
+    return annotated(message, command.annotations)
 
 
 def matching(core: Core, command: Send, address: Address | None) -> tuple[Address, ...]:

@@ -4,6 +4,7 @@ from daybook.engine.core.core import DELIVERY_COUNT_MAX, Core
 from daybook.engine.effects import REDELIVERED, RETAINED
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.facts.reasons import AUTOMATIC
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.content import codec_of, view_of
 from daybook.engine.messages.headers import RETAIN, RETAIN_ASKED
 from daybook.engine.messages.message import Message
@@ -104,4 +105,5 @@ def mark_last(core: Core, name: str) -> None:
     )  # fmt: skip
     if message.chunks:
         marked.enlarge(message.chunks, message.body_bytes)
+    marked = annotated(marked, message.annotations)
     core.effects[-1] = (consumer, marked, count, marks, gate)

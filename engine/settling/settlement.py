@@ -29,6 +29,7 @@ from daybook.engine.facts.settlements import (
     WHEN_USED_UP,
     End,
 )
+from daybook.engine.messages.annotations import check_merged, packed
 from daybook.engine.messages.deaths import ERROR_LENGTH_MAX
 from daybook.engine.queues.consumer import Connection, Consumer, InFlightIndex, consumer_of
 from daybook.engine.queues.entry import READY, Entry
@@ -84,6 +85,9 @@ def _return(core: Core, command: Settle, consumer: Consumer | None) -> int | Ref
     chosen = select(core, consumer, command, most)
     if isinstance(chosen, Refusal):
         return unless_lost(core, command, chosen)
+    refusal = check_annotations(command, chosen)
+    if refusal is not None:
+        return refusal
     consumer = consumer_of(chosen[-1])
     core.budget.spent += len(chosen) * RETURN_UNITS
     lsn = give_all_back(core, chosen, OUTCOMES[command.outcome], said_by(command))
@@ -257,13 +261,33 @@ def restore_credit(consumer: Consumer, entry: Entry) -> None:
 
 def said_by(command: Settle) -> ReturnedDetail:
     """Return what a consumer says of a failure, as far as it is kept."""
-    if not (command.condition or command.error or command.not_here):
+    if not (command.condition or command.error or command.not_here or command.annotations):
         return SAID_NOTHING
     return ReturnedDetail(
         condition=command.condition[:CONDITION_LENGTH_MAX],
         error=command.error[:ERROR_LENGTH_MAX],
         not_here=command.not_here,
+        annotations=packed(command.annotations),
     )
+
+
+def check_annotations(command: Settle, chosen: list[Entry]) -> Refusal | None:
+    """Return why what a consumer notes on a message is refused, None if it is not."""
+    if not command.annotations or command.outcome == ACCEPTED:
+        return None
+    if command.cumulative:
+        return Refusal(
+            Code.INVALID,
+            "annotations are for one delivery; settle each by itself, not all up to one",
+        )
+    try:
+        for entry in chosen:
+            check_merged(entry.message.annotations, packed(command.annotations))
+    except ValueError as error:
+        return Refusal(
+            Code.LIMIT, f"message {command.message} cannot keep these annotations: {error}"
+        )
+    return None
 
 
 def give_all_back(
@@ -302,8 +326,9 @@ def give_all_back(
         try:
             at_once = end.dead_letters == AT_ONCE
             why = dead_letter(
-                core, consumer.queue, entry, is_refused=at_once, ended=reason, error=error
-            )
+                core, consumer.queue, entry, is_refused=at_once, ended=reason, error=error,
+                annotations=said.annotations,
+            )  # fmt: skip
         except ContentError as trouble:
             why = try_later(core, trouble)
         if why:

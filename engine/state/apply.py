@@ -29,6 +29,7 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.kinds import COUNTERS_BY_REASON
 from daybook.engine.facts.mismatch import MismatchError
 from daybook.engine.facts.reasons import SENT
+from daybook.engine.messages.annotations import annotated, merged
 from daybook.engine.messages.content import is_known
 from daybook.engine.messages.message import PRIORITIES, Message
 from daybook.engine.messages.origins import journaled
@@ -85,6 +86,8 @@ def routed(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body
     message = Message(
         row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], decoded.expires, headers, body
     )
+    if decoded.annotations:
+        message = annotated(message, decoded.annotations)
     if row[FLAGS] & FORMAT and not is_known(row[FLAGS]):
         # This version cannot read the headers: asking for the content is an error (`Store.fill`).
         message.resident = False
@@ -200,17 +203,29 @@ def returned(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
     entry = queue.get(row[MESSAGE])
     if row[FLAGS] & REDELIVERED:
         entry.redelivered = True
-    if detail:
-        _note_refusal(queue, entry, detail)
+    annotations = _note_said(queue, entry, detail) if detail else b""
     _come_back(state, lsn, queue, entry, row[DELIVERY_COUNT])
+    if annotations:
+        _annotate(queue, entry, annotations)
 
 
-def _note_refusal(queue: Queue, entry: Entry, detail: bytes) -> None:
-    """Note that a message is not for the consumer that returns it, if that says so."""
+def _note_said(queue: Queue, entry: Entry, detail: bytes) -> bytes:
+    """Note that a message is not for the consumer that returns it, if that says so; return what it
+    notes on the message."""
     decoded = cast(details.ReturnedDetail, events.decode_detail(events.RETURNED, detail))
     consumer = consumer_of(entry)
     if decoded.not_here and consumer is not None:
         queue.refuse(consumer, entry.message.id)
+    return decoded.annotations
+
+
+def _annotate(queue: Queue, entry: Entry, annotations: bytes) -> None:
+    """Give a ready entry annotations, which replace those of the same key."""
+    before = entry.message
+    after = annotated(before, merged(before.annotations, annotations))
+    queue.bytes += after.size - before.size
+    queue.weight += after.weight - before.weight
+    entry.message = after
 
 
 def _come_back(state: State, lsn: int, queue: Queue, entry: Entry, delivery_count: int) -> None:

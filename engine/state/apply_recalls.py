@@ -18,6 +18,7 @@ from daybook.engine.facts.events import (
     Row,
 )
 from daybook.engine.facts.mismatch import MismatchError
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message, message_without_content
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.id_cache import key_of
@@ -71,9 +72,10 @@ def _message(state: State, row: Row, detail: details.RecalledDetail) -> Message:
     entry = history.entries.get(row[MESSAGE]) if history is not None else None
     if entry is not None:
         return entry.message
-    return message_without_content(
+    message = message_without_content(
         row[MESSAGE], row[ADDRESS], row[PRIORITY], row[FLAGS], detail.expires, detail.size
     )
+    return annotated(message, detail.annotations)
 
 
 def recall_ended(

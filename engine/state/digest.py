@@ -15,6 +15,7 @@ import msgspec
 
 from daybook.engine.facts.definitions import AddressDefinition, QueueDefinition, values_beyond
 from daybook.engine.facts.events import REDELIVERED
+from daybook.engine.messages.annotations import hash_of
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL, Entry
@@ -141,7 +142,9 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     known = entry.delivery_count << 32 | message.priority << 16 | flags << 8 | state
     value = _mix(value ^ known)
     value = _mix(value ^ message.expires)
-    return _mix(value ^ entry.due) if entry.due else value
+    if entry.due:
+        value = _mix(value ^ entry.due)
+    return _mix(value ^ hash_of(message.annotations)) if message.annotations else value
 
 
 def _mix(value: int) -> int:

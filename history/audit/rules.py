@@ -71,6 +71,9 @@ ENDED: Final = Rule(
 )
 COUNT: Final = Rule("count", "ADR 24", "the delivery count grows by one for each attempt")
 ENDING: Final = Rule("ending", "ADR 34", "what follows a failed delivery is what its end means")
+NOTED: Final = Rule(
+    "annotated", "ADR 100", "a message has what its consumers noted on it, and so has its copy"
+)
 AUTOMATIC: Final = Rule(
     "automatic", "ADR 34", "a consumer acknowledges always itself, or never, at the delivery"
 )

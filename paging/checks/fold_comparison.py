@@ -20,18 +20,27 @@ from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.carried_content import located
 from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.layout import LAYOUT
-from daybook.paging.tables.tables import BLOCKS, CARRIED, FLIGHTS, LARGE, TIMERS, Tables
+from daybook.paging.tables.tables import (
+    ANNOTATIONS,
+    BLOCKS,
+    CARRIED,
+    FLIGHTS,
+    LARGE,
+    TIMERS,
+    Tables,
+)
 
 _Row = tuple[bytes, bytes]
 
-COMPARED: Final = (CARRIED, LARGE, BLOCKS, TIMERS, FLIGHTS)
+COMPARED: Final = (CARRIED, LARGE, BLOCKS, TIMERS, FLIGHTS, ANNOTATIONS)
 """Tables whose rows depend only on the events, however those were cut into batches."""
 
 
 def different_rows(ours: Tables, theirs: Tables) -> Iterator[str]:
     """Describe, for each table, the first difference. Raises IndexDamaged."""
+    both = [name for name in COMPARED if ours.has(name) and theirs.has(name)]
     with ours.read() as our_txn, theirs.read() as their_txn:
-        for name in COMPARED:
+        for name in both:
             right = our_txn.rows(ours.db(name))
             for row in their_txn.rows(theirs.db(name)):
                 expected = next(right, None)

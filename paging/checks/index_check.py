@@ -22,7 +22,7 @@ from daybook.paging.checks.journal_agreement import check_against
 from daybook.paging.checks.usability import DAMAGED
 from daybook.paging.content.cluster_writer import known_of, live_in
 from daybook.paging.content.clusters import check_cluster
-from daybook.paging.tables import id_pages, pages
+from daybook.paging.tables import annotations, id_pages, pages
 from daybook.paging.tables.checked import IndexDamaged, Transaction
 from daybook.paging.tables.levels import U64_MASK, Level, Levels, timer_keys
 from daybook.paging.tables.loading import load_state
@@ -30,6 +30,7 @@ from daybook.paging.tables.pages import U8, U64, Rows
 from daybook.paging.tables.records import LevelRecord
 from daybook.paging.tables.structure import check_structure
 from daybook.paging.tables.tables import (
+    ANNOTATIONS,
     BLOCK_VALUE,
     BLOCKS,
     FLIGHTS,
@@ -134,11 +135,12 @@ def _last_values(tables: Tables, txn: Transaction, state: State) -> Iterator[str
 def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int, int]) -> None:
     """Check that pages are sound and in order, and match the counts of the queues."""
     levels = Levels(tables)
-    timers = 0
+    timers = noted = 0
     for queue_id, priority, rows in _each_page(tables, txn):
         if queue_id not in state.queues:
             raise _damaged(tables.path, f"it has a page of queue {queue_id}, which does not exist")
         timers += _check_timers(tables, txn, queue_id, priority, rows)
+        noted += len(annotations.of_rows(tables, txn, queue_id, rows))
         known = levels.known.setdefault(queue_id, {}).setdefault(priority, Level())
         transient = (rows.flags & 1) == 0
         known.count += len(rows.message)
@@ -163,6 +165,8 @@ def _check_pages(tables: Tables, txn: Transaction, state: State, sums: dict[int,
             raise _damaged(tables.path, f"the sum of the messages of queue {queue.id} is wrong")
     if timers != txn.count(tables.db(TIMERS)):
         raise _damaged(tables.path, f"{timers} timers are needed, and others are listed")
+    if tables.has(ANNOTATIONS) and noted != txn.count(tables.db(ANNOTATIONS)):
+        raise _damaged(tables.path, f"{noted} entries are annotated, and others are listed")
 
 
 def _check_clusters(tables: Tables, txn: Transaction) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from daybook.engine.facts.details import CarriedDetail, Origin, RoutedDetail
 from daybook.engine.facts.events import FORMAT, LARGE, PERSISTENT, chunk_lsns, decode_detail
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.content import UnknownFormat, codec_of, is_known
 from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, UNREAD, Message
 from daybook.engine.messages.origins import journaled, says_origin
@@ -40,6 +41,7 @@ from daybook.journal.disk import Disk, RealDisk
 from daybook.paging.content.cluster_writer import ranges_of
 from daybook.paging.content.clusters import ClusterReader
 from daybook.paging.content.content import CACHE_BYTES, Content, ContentReader, DecodedCache
+from daybook.paging.tables import annotations
 from daybook.paging.tables.carried_content import located
 from daybook.paging.tables.checked import IndexDamaged, Transaction
 from daybook.paging.tables.last_values import last_value
@@ -58,6 +60,7 @@ from daybook.paging.tables.pages import (
 )
 from daybook.paging.tables.records import entry_of, message_flags, priority_of, ready_entry
 from daybook.paging.tables.tables import (
+    ANNOTATIONS,
     BLOCK_VALUE,
     BLOCKS,
     ID_KEY,
@@ -174,12 +177,13 @@ class IndexStore:
         """Return the next ready entries of a level with ids above `after`."""
         with self._reading() as txn:
             rows, reached = self._next_rows(txn, queue, priority, after, window)
+            noted = annotations.of_rows(self._tables, txn, queue.id, rows)
             ids = rows.message.tolist()
             if not window.with_content:
-                return Loaded(_bare_entries(rows, ids, priority), reached)
+                return Loaded(_bare_entries(rows, ids, priority, noted), reached)
             carried = located(self._tables, txn, ids)
         contents = self._contents(queue.id, ids, carried)
-        return Loaded(self._entries(rows, ids, priority, contents), reached)
+        return Loaded(self._entries(rows, ids, priority, contents, noted), reached)
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one entry that is not in flight, without content."""
@@ -224,6 +228,7 @@ class IndexStore:
             message.headers = headers
             message.body = body
             message.size = len(headers) + len(body) + MESSAGE_OVERHEAD_BYTES
+            message.size += len(message.annotations)
             if message.size != size:
                 self._enlarge(message, size)
             message.resident = True
@@ -316,6 +321,8 @@ class IndexStore:
         try:
             if 0 < self._map_bytes < self._touched:
                 self._map_anew()
+            # An index that is older than the table gets it when its writer begins.
+            self._tables.has(ANNOTATIONS)
             with self._tables.read() as txn:
                 yield txn
         except (IndexDamaged, struct.error) as error:
@@ -395,8 +402,9 @@ class IndexStore:
         rows = _unknown_to(queue, _above(page, message_id - 1)) if page is not None else NO_ROWS
         if not len(rows.message) or int(rows.message[0]) != message_id:
             return None
-        _, *known = [int(column[0]) for column in rows]
-        return ready_entry(message_id, priority, *known)
+        _, *known, annotated = [int(column[0]) for column in rows]
+        noted = annotations.of_entry(self._tables, txn, queue.id, message_id, annotated)
+        return ready_entry(message_id, priority, *known, annotations=noted)
 
     def _paged_rows(self, queue: Queue, priority: int, paged: PagedRange) -> Iterator[Rows]:
         """The entries of a paged range that only the index has, many pages at once."""
@@ -427,10 +435,15 @@ class IndexStore:
         return cast(list[Content], found)
 
     def _entries(
-        self, rows: Rows, ids: list[int], level: int, contents: list[Content]
+        self,
+        rows: Rows,
+        ids: list[int],
+        level: int,
+        contents: list[Content],
+        noted: dict[int, bytes],
     ) -> list[Entry]:
-        """Make entries from rows and the content of their messages."""
-        columns = [column.tolist() for column in rows[1:]]
+        """Make entries from rows, the content of their messages, and annotations."""
+        columns = [column.tolist() for column in rows[1:-1]]
         entries = []
         for message_id, size, address, delivery_count, flags, expires, due, content in zip(
             ids, *columns, contents, strict=True
@@ -440,6 +453,8 @@ class IndexStore:
                 expires, *content,
             )  # fmt: skip
             message.origin = UNREAD
+            if noted:
+                message = annotated(message, noted.get(message_id, b""))
             if message.size != size:
                 self._enlarge(message, size)
             if message.flags & FORMAT and not is_known(message.flags):
@@ -461,11 +476,13 @@ class IndexStore:
             )
 
 
-def _bare_entries(rows: Rows, ids: list[int], priority: int) -> list[Entry]:
-    """Make entries from rows, without the content of their messages."""
-    columns = [column.tolist() for column in rows[1:]]
+def _bare_entries(
+    rows: Rows, ids: list[int], priority: int, noted: dict[int, bytes]
+) -> list[Entry]:
+    """Make entries from rows and annotations, without the content of their messages."""
+    columns = [column.tolist() for column in rows[1:-1]]
     return [
-        ready_entry(message_id, priority, *known)
+        ready_entry(message_id, priority, *known, annotations=noted.get(message_id, b""))
         for message_id, *known in zip(ids, *columns, strict=True)
     ]
 

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE, Row
+from daybook.engine.facts.events import CONNECTION, CONSUMER, KIND, MESSAGE, QUEUE
+from daybook.engine.facts.events import Row as EventRow
 from daybook.engine.facts.kinds import ENDING_UNNAMED, MOVING_QUEUES, OF_ENTRIES, SAYING_UNROUTED
 from daybook.engine.facts.mismatch import MismatchError
+from daybook.engine.messages.annotations import hash_of
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.queue import PAST_ALL, Address, Queue, Store
 from daybook.engine.state.address_counts import UNROUTED, unrouted_at
@@ -30,7 +32,7 @@ from daybook.paging.tables.last_values import LastValues
 from daybook.paging.tables.levels import LEVELS, Levels, join_placed, join_taken
 from daybook.paging.tables.loading import lacking
 from daybook.paging.tables.names import IDLE_MAX, Names
-from daybook.paging.tables.pages import SIZE_MAX, U8, U64, Ids, rows_of
+from daybook.paging.tables.pages import SIZE_MAX, U8, U64, Ids, Row, rows_of
 from daybook.paging.tables.plain_events import (
     NONE_PLACED,
     NONE_TAKEN,
@@ -43,6 +45,8 @@ from daybook.paging.tables.plain_events import (
 )
 from daybook.paging.tables.tables import (
     ADDRESSES,
+    ANNOTATION_KEY,
+    ANNOTATIONS,
     CONNECTIONS,
     CONSUMERS,
     FLIGHT_KEY,
@@ -68,10 +72,6 @@ PLAIN_MIN: Final = 64
 """Shorter runs are not worth being examined as sets."""
 
 ROUTED: Final = events.ROUTED
-
-# A changed entry: (message id, size, address, delivery count, flags, expires, due), as in the
-# columns of a page.
-_Row = tuple[int, int, int, int, int, int, int]
 
 
 class _Changed:
@@ -119,6 +119,8 @@ class Fold:
         self._touched: set[tuple[int, int]] = set()
         self._changed = _Changed()
         self._appended: list[Placed] = []
+        # Keys and values for the table of annotations.
+        self._noted: list[tuple[bytes, bytes]] = []
         self._ids: Final = IdPages(tables, self.state)
         self._last_values: Final = LastValues(tables, self.levels)
 
@@ -253,7 +255,7 @@ class Fold:
                 f"({name}) does not fit: {error!r}"
             ) from error
 
-    def _note_entry(self, row: Row, detail: bytes) -> None:
+    def _note_entry(self, row: EventRow, detail: bytes) -> None:
         """Record which entries an event is about, before it is applied."""
         queue_id, message_id = row[QUEUE], row[MESSAGE]
         changed = self._changed
@@ -273,7 +275,7 @@ class Fold:
             if entry is not None and entry.consumer is not None:
                 changed.consumers.add(entry.consumer.id)
 
-    def _note_other(self, row: Row) -> None:
+    def _note_other(self, row: EventRow) -> None:
         """Record which records an event is about, before it is applied."""
         changed = self._changed
         changed.addresses.add(row[events.ADDRESS])
@@ -329,6 +331,9 @@ class Fold:
         if len(into.queue) or len(out.queue):
             numbers = self.levels.change(txn, into, out)
             queue_ids.update(number // LEVELS for number in numbers)
+        if self._noted:
+            txn.put_all(self._noted, db=self._tables.db(ANNOTATIONS))
+            self._noted = []
         for queue_id in queue_ids:
             queue = self.names.queue(queue_id)
             if queue is None:
@@ -345,7 +350,7 @@ class Fold:
         flights = self._tables.db(FLIGHTS)
         queues: list[int] = []
         priorities: list[int] = []
-        ready: list[_Row] = []
+        ready: list[Row] = []
         for queue_id, message_id in sorted(touched):
             queue = self.state.queues.get(queue_id)
             entry = queue.entries.get(message_id) if queue is not None else None
@@ -366,6 +371,8 @@ class Fold:
             queues.append(queue_id)
             priorities.append(entry.level)
             ready.append(_row_of(entry))
+            if message.annotations:
+                self._noted.append((ANNOTATION_KEY.pack(queue_id, message_id), message.annotations))
         if not ready:
             return NONE_PLACED
         return Placed(np.array(queues, U64), np.array(priorities, U8), rows_of(ready))
@@ -452,9 +459,9 @@ def _put(txn: Transaction, tables: Tables, name: bytes, number: int, value: byte
         txn.delete(key, db=tables.db(name))
 
 
-def _row_of(entry: Entry) -> _Row:
+def _row_of(entry: Entry) -> Row:
     message = entry.message
     return (
         message.id, min(message.size, SIZE_MAX), message.address_id, entry.delivery_count,
-        records.flags_of(entry), message.expires, entry.due,
+        records.flags_of(entry), message.expires, entry.due, hash_of(message.annotations),
     )  # fmt: skip

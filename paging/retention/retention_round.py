@@ -25,8 +25,8 @@ from daybook.engine.administration.retention_commands import Carry, CarryChunk, 
 from daybook.engine.commands import Command
 from daybook.engine.facts.details import CarriedDetail, RoutedDetail
 from daybook.engine.facts.events import KIND, LARGE, chunk_lsns, decode_detail
-from daybook.engine.messages.message import Message
 from daybook.engine.messages.origins import journaled
+from daybook.engine.queues.entry import Entry
 from daybook.journal.retention import Choice, Limits, SealedSegment, choose
 from daybook.paging.content.content import Event
 from daybook.paging.retention.survey import Place, Weight
@@ -147,12 +147,12 @@ class FindResident:
     """Return the next slice of `engine.administration.carried_content.large_before`, None after the
     last one.
 
-    The same object is yielded again until `messages` is None.
+    The same object is yielded again until `entries` is None.
     """
 
     def __init__(self, last_lsn: int) -> None:
         self.last_lsn: Final = last_lsn
-        self.messages: list[Message] | None = []
+        self.entries: list[Entry] | None = []
 
 
 class Retire:
@@ -392,14 +392,14 @@ class Rounds:
         self.doing = "locating bodies that were carried forward"
         find = FindResident(last_lsn)
         yield find
-        while find.messages is not None:
-            messages = [each for each in find.messages if each.id <= indexed_lsn]
-            if messages:
-                where = Where([message.id for message in messages])
+        while find.entries is not None:
+            entries = [each for each in find.entries if each.message.id <= indexed_lsn]
+            if entries:
+                where = Where([entry.message.id for entry in entries])
                 yield where
-                for message, lsn in zip(messages, where.lsns, strict=True):
-                    event = yield from _read(lsn, message.id)
-                    relocate(message, event.row[KIND], event.detail)
+                for entry, lsn in zip(entries, where.lsns, strict=True):
+                    event = yield from _read(lsn, entry.message.id)
+                    relocate(entry.message, event.row[KIND], event.detail)
             yield find
 
     # ---- removing

@@ -5,6 +5,7 @@ then `pages`.
 
 Modules:
 
+- `annotations`: The annotations of entries in the pages, by queue and message (ADR 100).
 - `carried_content`: Where carried content is: keeping and reading the tables that record it.
 - `checked`: Transactions and cursors that check every row: the only way to read tables.
 - `child_processes`: Starting child processes from the same package only.

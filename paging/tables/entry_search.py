@@ -12,6 +12,7 @@ import numpy as np
 from daybook.engine.queues.entry import LEVELS, Entry
 from daybook.engine.queues.queue import PAST_ALL, Queue
 from daybook.paging.tables import pages
+from daybook.paging.tables.annotations import of_entry
 from daybook.paging.tables.checked import Cursor, Transaction
 from daybook.paging.tables.pages import U8, U64
 from daybook.paging.tables.plain_events import Taken
@@ -36,7 +37,9 @@ class Finder:
     """Entries by id from the pages as a transaction sees them; caches the pages it read."""
 
     def __init__(self, tables: Tables) -> None:
+        self._tables: Final = tables
         self._table: Final = tables.db(PAGES)
+        self._txn: Transaction | None = None
         self._cursor: Cursor | None = None
         self._pages: Final[dict[int, _Page]] = {}
         self._adopted: list[tuple[int, int, int]] = []
@@ -48,12 +51,13 @@ class Finder:
 
     def begin(self, txn: Transaction) -> None:
         """Begin reading the pages as they are now."""
+        self._txn = txn
         self._cursor = txn.cursor(self._table)
         self._pages.clear()
 
     def end(self) -> None:
         """Stop reading: the transaction ends."""
-        self._cursor = None
+        self._txn = self._cursor = None
         self._pages.clear()
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
@@ -67,9 +71,14 @@ class Finder:
             at = bisect_left(page.messages, message_id)
             if at < len(page.messages) and page.messages[at] == message_id:
                 self._adopted.append((queue.id, priority, message_id))
-                known = [column[at] for column in page.columns]
-                return ready_entry(message_id, priority, *known)
+                *known, annotated = [column[at] for column in page.columns]
+                noted = self._noted(queue.id, message_id, annotated) if annotated else b""
+                return ready_entry(message_id, priority, *known, annotations=noted)
         return None
+
+    def _noted(self, queue_id: int, message_id: int, annotated: int) -> bytes:
+        assert self._txn is not None
+        return of_entry(self._tables, self._txn, queue_id, message_id, annotated)
 
     def _read(self, queue_id: int, priority: int, message_id: int) -> _Page:
         """Read the page of a level that has the message, if any has."""

@@ -14,12 +14,13 @@ from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.timers import DELIVERY, EXPIRY
-from daybook.paging.tables import pages
+from daybook.paging.tables import annotations, pages
 from daybook.paging.tables.checked import Cursor, IndexDamaged, Table, Transaction
 from daybook.paging.tables.pages import NO_ROWS, U8, U64, Ids, Rows
 from daybook.paging.tables.plain_events import NONE_PLACED, NONE_TAKEN, Placed, Taken, ranks
 from daybook.paging.tables.records import LevelRecord
 from daybook.paging.tables.tables import (
+    ANNOTATIONS,
     ID_KEY,
     LEVEL_KEY,
     PAGES,
@@ -123,7 +124,8 @@ class Levels:
     def change(self, txn: Transaction, placed: Placed, taken: Taken) -> list[int]:
         """Insert and remove entries; return the numbers of the levels that changed.
 
-        An entry in both is replaced. Raises IndexDamaged if an entry to be removed does not exist.
+        An entry in both is replaced. The annotations of those removed are deleted; those of others
+        are for the caller to write. Raises IndexDamaged if an entry to be removed does not exist.
         """
         into = _by_level(placed.queue, placed.priority, placed.rows.message)
         out = _by_level(taken.queue, taken.priority, taken.message)
@@ -148,6 +150,9 @@ class Levels:
         if removed:
             gone = pages.join(removed)
             self._book(txn, np.array(numbers, np.int64), np.array(counts, np.int64), gone, -1)
+            if gone.annotated.any():
+                queues = np.repeat(np.array(numbers, np.int64) // LEVELS, counts)
+                annotations.forget(self._tables.db(ANNOTATIONS), txn, queues, gone)
         if len(rows.message):
             lengths = np.diff(into.starts, append=len(rows.message))
             self._book(txn, into.numbers, lengths, rows, 1)

@@ -188,7 +188,7 @@ def _add_flight(tables: Tables, txn: Transaction, consumer: Consumer, message_id
     flight = records.decode(records.FlightRecord, value, what)
     entry = records.ready_entry(
         message_id, flight.priority, flight.size, flight.address, flight.delivery_count,
-        flight.flags, flight.expires,
+        flight.flags, flight.expires, annotations=flight.annotations,
     )  # fmt: skip
     entry.state = IN_FLIGHT
     entry.consumer = consumer

@@ -3,8 +3,9 @@
 A page has at most 4,076 bytes, so that it takes one page of LMDB with the crc of its row. All
 integers are little endian: flags u8, reserved u8, count u16, last id u64; then the columns message
 u64, size u32, address u32, delivery count u16, flags u8, then expires i64 if any entry has one, due
-i64 if any is scheduled, u8 if any needs more than a byte for its flags, and u32 if any needs upper
-bits of its address. Must never know where pages are kept.
+i64 if any is scheduled, u8 if any needs more than a byte for its flags, u32 if any needs upper bits
+of its address, and u64 if any has annotations, for their hash. Must never know where pages are
+kept.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ WITH_UPPER_FLAGS: Final = 4
 """Likewise for the upper byte of their flags."""
 WITH_UPPER_ADDRESS: Final = 8
 """Likewise for the upper bits of their addresses (ADR 36)."""
+WITH_ANNOTATIONS: Final = 16
+"""Likewise for the hashes of their annotations, which a table of their own has (ADR 100)."""
 
 SIZE_MAX: Final = (1 << 32) - 1
 """Larger sizes are recorded as this; only bounds of memory depend on it."""
@@ -41,6 +44,7 @@ TIME_BYTES: Final = 8
 BYTE_MAX: Final = 255
 EXTRA_BYTES: Final = {
     WITH_EXPIRES: TIME_BYTES, WITH_DUE: TIME_BYTES, WITH_UPPER_FLAGS: 1, WITH_UPPER_ADDRESS: 4,
+    WITH_ANNOTATIONS: 8,
 }  # fmt: skip
 """How many bytes each of these columns takes per entry, in the order of the columns."""
 assert HEADER.size == HEADER_BYTES
@@ -57,11 +61,16 @@ Ids: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 eight."""
 
 
+Row: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+"""An entry, as in the columns of `Rows`."""
+
+
 class Rows(NamedTuple):
     """Entries as columns of equal length: the content of a page, or rows to be inserted.
 
     `size` is bytes with overhead, `expires` and `due` milliseconds since 1970 or 0. `flags` are as
-    `paging.tables.records.flags_of` gives them.
+    `paging.tables.records.flags_of` gives them. `annotated` is the hash of the annotations, 0 for
+    none.
     """
 
     message: NDArray[np.uint64]
@@ -71,6 +80,7 @@ class Rows(NamedTuple):
     flags: NDArray[np.uint16]
     expires: NDArray[np.int64]
     due: NDArray[np.int64]
+    annotated: NDArray[np.uint64]
 
     def take(self, chosen: Any) -> "Rows":
         """Return some of the rows: a slice, positions, or a mask."""
@@ -79,7 +89,7 @@ class Rows(NamedTuple):
 
 NO_ROWS: Final = Rows(
     np.empty(0, U64), np.empty(0, U32), np.empty(0, U32),
-    np.empty(0, U16), np.empty(0, U16), np.empty(0, I64), np.empty(0, I64),
+    np.empty(0, U16), np.empty(0, U16), np.empty(0, I64), np.empty(0, I64), np.empty(0, U64),
 )  # fmt: skip
 
 
@@ -87,15 +97,17 @@ _STATES: Final = np.array([STATES.get(level, READY) for level in range(LEVELS)],
 """By level, the number in hashes for the state of an entry that is not in flight."""
 
 
-def rows_of(entries: Sequence[tuple[int, int, int, int, int, int, int]]) -> Rows:
+def rows_of(entries: Sequence[Row]) -> Rows:
     """Make rows of tuples in the order of the columns."""
     if not entries:
         return NO_ROWS
-    message, size, address, delivery_count, flags, expires, due = zip(*entries, strict=True)
+    message, size, address, delivery_count, flags, expires, due, annotated = zip(
+        *entries, strict=True
+    )
     return Rows(
         np.array(message, U64), np.array(size, U32), np.array(address, U64),
         np.array(delivery_count, U16), np.array(flags, U16), np.array(expires, I64),
-        np.array(due, I64),
+        np.array(due, I64), np.array(annotated, U64),
     )  # fmt: skip
 
 
@@ -110,6 +122,7 @@ def extras_of(rows: Rows) -> int:
     """Return which additional columns entries need, as the flags of a page."""
     extras = WITH_EXPIRES * bool(rows.expires.any()) | WITH_DUE * bool(rows.due.any())
     extras |= WITH_UPPER_FLAGS * bool((rows.flags > BYTE_MAX).any())
+    extras |= WITH_ANNOTATIONS * bool(rows.annotated.any())
     is_wide = rows.address.itemsize > U32.itemsize and rows.address.max(initial=0) > SHORT_ID_MAX
     return extras | WITH_UPPER_ADDRESS * bool(is_wide)
 
@@ -137,6 +150,8 @@ def encode(rows: Rows) -> bytes:
         parts.append((rows.flags >> U16.type(8)).astype(U8).tobytes())
     if extras & WITH_UPPER_ADDRESS:
         parts.append((rows.address >> U64.type(32)).astype(U32).tobytes())
+    if extras & WITH_ANNOTATIONS:
+        parts.append(rows.annotated.tobytes())
     return b"".join(parts)
 
 
@@ -213,9 +228,13 @@ def decode(page: bytes, queue_id: int, first: int) -> Rows:
     if extras & WITH_UPPER_ADDRESS:
         upper = np.frombuffer(page, U32, count, offset).astype(U64)
         address = upper << U64.type(32) | address
+        offset += 4 * count
+    annotated = np.zeros(count, U64)
+    if extras & WITH_ANNOTATIONS:
+        annotated = np.frombuffer(page, U64, count, offset)
     if int(message[0]) != first or int(message[-1]) != last:
         raise _damaged(queue_id, first, f"it begins with {message[0]} and ends with {message[-1]}")
-    return Rows(message, sizes, address, delivery_count, flags, expires, due)
+    return Rows(message, sizes, address, delivery_count, flags, expires, due, annotated)
 
 
 def _damaged(queue_id: int, first: int, what: str) -> IndexDamaged:
@@ -247,9 +266,11 @@ def entry_hashes(
     known |= priority << np.uint64(16) | flags << np.uint64(8)
     value = _mix(value ^ (known | state))
     value = _mix(value ^ rows.expires.view(U64))
-    if not rows.due.any():
-        return value
-    return np.where(rows.due > 0, _mix(value ^ rows.due.view(U64)), value)
+    if rows.due.any():
+        value = np.where(rows.due > 0, _mix(value ^ rows.due.view(U64)), value)
+    if rows.annotated.any():
+        value = np.where(rows.annotated > 0, _mix(value ^ rows.annotated), value)
+    return value
 
 
 def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -41,6 +41,10 @@ KEYED: Final = b"last_values"
 """In the details of Routed that have last value keys, and hardly in any other."""
 DUE: Final = b"\xa3due"
 """Likewise of those that are scheduled."""
+ANNOTATIONS: Final = b"annotations"
+"""Likewise of those, and of Returned, that annotate their message ..."""
+NOT_HERE: Final = b"not_here"
+"""... and of Returned that are not for their consumer."""
 PLAIN_KINDS: Final = _table(kinds.NOT_ASIDE | kinds.LEAVING)
 
 SILENT_KINDS: Final = np.zeros(KINDS, bool)
@@ -205,7 +209,10 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
     # The detail describes entries that enter by another kind, and their id is not that of the
     # event.
     odd |= NEW_KINDS[kind] & (kind != events.ROUTED)
-    noted = _noted(columns, start, kind, (KEYED, DUE) if keyed else (DUE,))
+    noted = _noted(
+        columns, start, kind == events.ROUTED, (*((KEYED,) if keyed else ()), DUE, ANNOTATIONS)
+    )
+    noted |= _noted(columns, start, kind == events.RETURNED, (ANNOTATIONS, NOT_HERE))
     odd |= noted
     at = np.flatnonzero((message > 0) & ~SILENT_KINDS[kind])
     if not spread.any():
@@ -223,12 +230,12 @@ def _items(columns: Columns, start: int, stop: int, *, keyed: bool) -> _Items:
 
 
 def _noted(
-    columns: Columns, start: int, kind: NDArray[np.uint8], fields: tuple[bytes, ...]
+    columns: Columns, start: int, among: NDArray[np.bool_], fields: tuple[bytes, ...]
 ) -> NDArray[np.bool_]:
-    """Say of each event whether it is a Routed with one of these fields, which `apply` knows."""
-    found = np.zeros(len(kind), bool)
-    detail_bytes = columns.column(DETAIL_BYTES)[start : start + len(kind)]
-    detailed = np.flatnonzero((kind == events.ROUTED) & (detail_bytes > len(DUE)))
+    """Say of each event whether it is one of some with one of these fields, which `apply` knows."""
+    found = np.zeros(len(among), bool)
+    detail_bytes = columns.column(DETAIL_BYTES)[start : start + len(among)]
+    detailed = np.flatnonzero(among & (detail_bytes > len(DUE)))
     if len(detailed):
         found[detailed] = [
             any(field in each for field in fields) for each in columns.details(start + detailed)
@@ -313,6 +320,7 @@ def _placed(
         (flags[routed] | flags[latest] & U8.type(events.REDELIVERED)).astype(U16),
         expires,
         np.zeros(len(routed), I64),
+        np.zeros(len(routed), U64),
     )
     return Placed(items.queue[first], columns.column(events.PRIORITY)[routed], rows)
 

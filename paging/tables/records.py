@@ -22,6 +22,7 @@ from daybook.engine.facts.definitions import (
     with_changes,
 )
 from daybook.engine.facts.events import MESSAGE_FLAGS, OF_HEADERS, REDELIVERED
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import PRIORITIES, Message, message_without_content
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.consumer import Connection, Consumer
@@ -135,7 +136,8 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
     """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
 
-    `flags` are those of the message, with the entry's REDELIVERED, as in pages.
+    `flags` are those of the message, with the entry's REDELIVERED, as in pages. `annotations` are
+    packed, and `size` includes them.
     """
 
     consumer: int
@@ -145,6 +147,7 @@ class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
     size: int
     delivery_count: int
     expires: int
+    annotations: bytes = b""
 
 
 class SettingsRecord(msgspec.Struct, array_like=True, frozen=True):
@@ -296,7 +299,7 @@ def flight_record(entry: Entry) -> FlightRecord:
     assert entry.consumer is not None
     return FlightRecord(
         entry.consumer.id, message.address_id, message.priority, flags_of(entry), message.size,
-        entry.delivery_count, message.expires,
+        entry.delivery_count, message.expires, message.annotations,
     )  # fmt: skip
 
 
@@ -345,8 +348,12 @@ def ready_entry(
     flags: int,
     expires: int,
     due: int = 0,
+    *,
+    annotations: bytes = b"",
 ) -> Entry:
-    """Make an entry without content from its values in the index."""
+    """Make an entry without content from its values in the index; the size includes its
+    annotations."""
     priority, kept = priority_of(level, flags), message_flags(level, flags)
-    message = message_without_content(message_id, address, priority, kept, expires, size)
-    return entry_of(message, level, delivery_count, flags, due)
+    plain = size - len(annotations)
+    message = message_without_content(message_id, address, priority, kept, expires, plain)
+    return entry_of(annotated(message, annotations), level, delivery_count, flags, due)

@@ -27,6 +27,8 @@ from daybook.journal.data_directory import TABLES
 from daybook.paging.tables.checked import IndexDamaged
 from daybook.paging.tables.tables import (
     ADDRESSES,
+    ANNOTATION_KEY,
+    ANNOTATIONS,
     BLOCKS,
     CARRIED,
     CLUSTERS,
@@ -59,6 +61,7 @@ KEY_BYTES: Final[dict[bytes, int]] = {
     LARGE: LARGE_KEY.size,
     IDS: IDS_KEY.size,
     LAST_VALUES: LAST_VALUE_KEY.size,
+    ANNOTATIONS: ANNOTATION_KEY.size,
 }
 """The length of the keys, for tables whose keys all have the same length."""
 

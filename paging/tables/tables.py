@@ -56,12 +56,13 @@ CARRIED: Final = b"carried"
 LARGE: Final = b"large"
 IDS: Final = b"ids"
 LAST_VALUES: Final = b"last-values"
+ANNOTATIONS: Final = b"annotations"
 NAMES: Final = (
     META, ADDRESSES, QUEUES, CONNECTIONS, CONSUMERS, SETTINGS, PAGES, FLIGHTS, TIMERS, BLOCKS,
     CLUSTERS,
-    CARRIED, LARGE, IDS, LAST_VALUES,
+    CARRIED, LARGE, IDS, LAST_VALUES, ANNOTATIONS,
 )  # fmt: skip
-LATER: Final = frozenset((LAST_VALUES,))
+LATER: Final = frozenset((LAST_VALUES, ANNOTATIONS))
 """Tables that an index of this format may lack, because it is older than they are."""
 ID_KEY: Final = Struct(">Q")
 """Addresses, queues, connections, consumers: the id. Blocks: the first LSN. Carried: the message
@@ -74,6 +75,9 @@ LEVEL_KEY: Final = Struct(">QB")
 """The prefix of the keys of all pages of a level: queue id, level."""
 
 FLIGHT_KEY: Final = Struct(">QQ")
+"""Queue id, message id."""
+
+ANNOTATION_KEY: Final = Struct(">QQ")
 """Queue id, message id."""
 
 LARGE_KEY: Final = Struct(">QQ")

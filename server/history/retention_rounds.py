@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from daybook.engine.administration.carried_content import large_before
-from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import Entry
 from daybook.errors import DaybookError
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
@@ -71,7 +71,7 @@ class Performer:
             self._disk, LAYOUT, store.locate, cache_bytes=CACHE_BYTES
         )
         self._found: AsyncGenerator[bytes, None] | None = None
-        self._resident: Iterator[list[Message]] | None = None
+        self._resident: Iterator[list[Entry]] | None = None
 
     async def close(self) -> None:
         """End the work that is still running."""
@@ -148,7 +148,7 @@ class Performer:
         await self._pause()
         if self._resident is None:
             self._resident = large_before(self._hub.broker.state, step.last_lsn)
-        step.messages = next(self._resident, None)
+        step.entries = next(self._resident, None)
 
     def _do(self, step: steps.Do) -> None:
         try:

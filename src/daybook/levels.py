@@ -191,6 +191,12 @@ FEATURES: Final = (
         kinds=("OwnerEnded",),
         fields=("QueueDetail.expiry_policy",),
     ),
+    Feature(
+        10, "0.2.0", "annotations of entries",
+        fields=(
+            "ReturnedDetail.annotations", "RoutedDetail.annotations", "RecalledDetail.annotations",
+        ),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

@@ -23,6 +23,8 @@ from daybook.engine.facts.definitions import (
 from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.facts.values import Symbol, Timestamp, Value
+from daybook.engine.messages.annotations import BYTES_MAX
 from daybook.engine.messages.content import CODECS
 from daybook.engine.messages.headers import build
 from daybook.engine.names.names import RETAINED_PLACE, temporary_name
@@ -307,7 +309,20 @@ def _settle(world: World, x: int, y: int, z: int) -> c.Command:
     message = _message(world, consumer, z)
     error, condition = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2]
     not_here = (x + z) % 4 == 0
-    return c.Settle(consumer, message, y % 3 == 0, transaction, outcome, error, condition, not_here)
+    return c.Settle(
+        consumer, message, y % 3 == 0, transaction, outcome, error, condition, not_here,
+        annotations_by(y, z) if y % 3 else None,
+    )  # fmt: skip
+
+
+def annotations_by(y: int, z: int) -> dict[Symbol | int, Value] | None:
+    """Return what a consumer notes on a message: often nothing, and seldom more than there is room
+    for."""
+    if z % 5 > 2:
+        return None
+    if y == z == 10:
+        return {Symbol("much"): bytes(BYTES_MAX)}
+    return {Symbol(f"x-{y % 3}"): [z, "tried", {Symbol("at"): Timestamp(y)}], z: None}
 
 
 def _create_address(world: World, x: int, y: int, z: int) -> c.Command:

@@ -87,6 +87,7 @@ class Delivery(NamedTuple):
     headers: bytes
     redelivered: bool
     retained: bool = False
+    annotations: bytes = b""
 
 
 def end_of_browse(consumer: int) -> Delivery:
@@ -208,7 +209,7 @@ class World:
             self.deliveries.append(
                 Delivery(
                     consumer.id, message.id, count, gate, message.body, message.headers,
-                    bool(marks & REDELIVERED), bool(marks & RETAINED),
+                    bool(marks & REDELIVERED), bool(marks & RETAINED), message.annotations,
                 )
             )  # fmt: skip
         self.broker.effects.clear()

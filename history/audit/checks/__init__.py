@@ -5,6 +5,8 @@ named here. Rules must never know which piece of history is audited, or how. Beg
 
 Modules:
 
+- `annotations`: The rule of annotations: a message has those that its consumers noted, and so have
+  its copies.
 - `arrivals`: The rules of how messages enter queues: which ones, from whom, and as what.
 - `deliveries`: The rules of deliveries: from which queue, what first, and to whom.
 - `departures`: The rules of how deliveries end, and how messages leave their queues.

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, cast
 
 from daybook.engine.entries.anycast_choice import next_anycast
 from daybook.engine.entries.placement import is_one_of_several
+from daybook.engine.entries.recalls import journaled_size
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import (
     ADDRESS,
@@ -29,7 +30,7 @@ from daybook.engine.facts.events import (
 )
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
-from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES, PRIORITIES, Message
+from daybook.engine.messages.message import PRIORITIES, Message
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.queue import Address, Queue
@@ -37,6 +38,7 @@ from daybook.engine.queues.recall import Recall
 from daybook.engine.settings.expiry_rules import expires_of, has_rules
 from daybook.engine.state.no_local import without_own
 from daybook.history.audit import rules
+from daybook.history.audit.checks.annotations import wrong_in_routed
 from daybook.history.audit.checks.diverts import (
     NOBODY,
     OF_DIVERTS,
@@ -106,6 +108,7 @@ def _routed_with_care(context: AuditContext, row: Row) -> Wrong | None:
         # Copies share the chunks of their original.
         wrong = wrong or wrong_chunks(context, decoded)
     wrong = wrong or check_transaction(context, row, decoded.transaction)
+    wrong = wrong or wrong_in_routed(context, row, decoded)
     if wrong is not None:
         return wrong
     message = _message_of(context, row, decoded)
@@ -458,7 +461,9 @@ def _wrong_recall(
     kept = (message.address_id, message.priority, message.flags, 0, message.expires)
     if facts != kept:
         return rules.HISTORY, "it is not what it is in the history", (message.id,)
-    size = MESSAGE_OVERHEAD_BYTES if message.flags & BODY_OMITTED else message.size
+    if decoded.annotations != message.annotations:
+        return rules.NOTED, "it does not have the annotations of the history", (message.id,)
+    size = journaled_size(message)
     if decoded.size != size:
         return rules.HISTORY, f"its size is {decoded.size}, and was {size}", (message.id,)
     if decoded.history < recall.history:

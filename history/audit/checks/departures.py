@@ -50,6 +50,7 @@ from daybook.engine.routing.expiry import is_expired
 from daybook.engine.settings.setting_keys import HOLD
 from daybook.engine.settling.settlement import delay_after, is_lost
 from daybook.history.audit import rules
+from daybook.history.audit.checks.annotations import wrong_in_copy, wrong_notes
 from daybook.history.audit.checks.deliveries import FIXED_FLAGS, changed_facts
 from daybook.history.audit.checks.ends import wrong_delivery, wrong_return
 from daybook.history.audit.checks.last_values import why_not_replaced, wrong_due_value
@@ -157,6 +158,9 @@ def returned(context: AuditContext, row: Row) -> Wrong | None:
     if context.detail and row[REASON] not in BY_ITS_CONSUMER:
         why = "its consumer was not asked, and the event has what it said"
         return rules.ENDING, why, (entry.message.id,)
+    wrong = wrong_notes(context, entry) if context.detail else None
+    if wrong is not None:
+        return wrong
     if size_of(context.core, queue) >= 0:
         context.note_returned(queue, entry.message.id)
     if row[REASON] == reasons.UNREADABLE:
@@ -288,7 +292,7 @@ def _check_copy(
         death = death_of(context.core, queue, entry, row[REASON] or reason)
         return copy_for(context.core, queue, message, address, reason, _as_said(death, following))
 
-    return _compare_copy(context, following, message, make)
+    return wrong_in_copy(following, entry) or _compare_copy(context, following, message, make)
 
 
 def _as_said(death: Death, event: Folded) -> Death:
@@ -360,7 +364,8 @@ def moved(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wrong 
     if following is None or not _is_copy(following, row):
         why = f"its copy is to be message {row[RELATED]}, which the next event does not route"
         return rules.COPY, why, (entry.message.id,)
-    wrong = _compare_copy(context, following, entry.message, None)
+    wrong = wrong_in_copy(following, entry)
+    wrong = wrong or _compare_copy(context, following, entry.message, None)
     return wrong or _wrong_past(context, following, queue, entry)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -10,6 +11,7 @@ import pytest
 
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol, Timestamp, Uuid
+from daybook.engine.messages.annotations import BYTES_MAX, COUNT_MAX
 from daybook.engine.messages.conversions import CONVERSIONS, text_of
 from daybook.engine.messages.headers import escape
 from tests.interop.security.test_logins import add_user
@@ -39,6 +41,11 @@ address-full-policy = "BLOCK"
 match = "work.#"
 max-delivery-attempts = 2
 dead-letter-address = "dead.here"
+
+[[address-setting]]
+match = "paged.#"
+max-size-bytes = 20000
+address-full-policy = "PAGE"
 """
 STOMP_TEST = "test_stomp_and_links_read_each_other"
 LARGE = bytes(range(256)) * 1024
@@ -49,6 +56,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinksBroker]:
     with LinksBroker(tmp_path_factory.mktemp("links") / "data", config=CONFIG) as process:
         process.start()
         yield process
+
+
+def asked(command: str, broker: LinksBroker, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Ask the history of a broker."""
+    words = [JOURNAL, command, "--data", str(broker.data), *arguments]
+    return nursery.run(words, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -404,6 +417,40 @@ def test_a_message_that_is_not_for_a_link_goes_to_another_one(connect: Connect) 
         assert client.take(2)[1] == b"y"
 
 
+def test_what_a_link_notes_on_a_message_comes_with_the_next_delivery(connect: Connect) -> None:
+    noted = [[Symbol("x-why"), "broken"], [7, [Timestamp(5), {"a": b"\0"}]]]
+    with connect() as client, connect() as other:
+        client.sender(1, "a")
+        client.receiver(2, "a", 9)
+        client.deliver(1, b"x", n=1)
+        message, _, head = client.take(2)
+        assert head["annotations"] == []
+        client.settle(2, message, FAILED, annotations=noted)
+        message, body, head = client.take(2)
+        assert (body, head["properties"], head["annotations"]) == (b"x", {"n": 1}, noted)
+        client.settle(2, message, FAILED, annotations=[[7, None], [8, "more"]], not_here=True)
+        other.receiver(1, "a", 1)
+        assert other.take(1)[2]["annotations"] == [noted[0], [7, None], [8, "more"]]
+
+
+def test_notes_without_end_are_refused_and_the_delivery_stays(connect: Connect) -> None:
+    with connect() as client:
+        client.sender(1, "a")
+        client.receiver(2, "a", 9)
+        client.receiver(3, "b", 9)
+        client.deliver(1, b"x")
+        message, _, _ = client.take(2)
+        for many in ([[0, bytes(BYTES_MAX)]], [[n, n] for n in range(COUNT_MAX + 1)], [["x", 1]]):
+            client.say("settle", 2, message, FAILED, {"annotations": many})
+            code, text = client.expect("unsettled", 2, message)[2:]
+            assert code == "limit"
+            assert text.startswith(f"message {message} cannot keep these annotations: ")
+        client.sender(4, "b")
+        client.deliver(4, b"others are not disturbed")
+        client.take(3)
+        client.settle(2, message)
+
+
 def test_the_end_of_a_queue_ends_its_link_alone(tmp_path: Path) -> None:
     delete = '[[address-setting]]\nmatch = "#"\nconfig-delete-queues = "FORCE"\n'
     listed = '[[queue]]\nname = "a.here"\naddress = "a.here"\n'
@@ -464,6 +511,65 @@ def test_what_was_accepted_survives_kill_9(broker: LinksBroker) -> None:
             (b"2", {"n": 2}),
         ]
         assert not client.has("transfer", 2)
+
+
+def test_what_was_noted_survives_kill_9_and_paging(broker: LinksBroker) -> None:
+    """More than memory is to hold: what returned leaves it, and comes back with its notes."""
+    with opened(broker) as client:
+        client.sender(1, "paged")
+        for number in range(60):
+            client.deliver(1, b"%d" % number, fill="x" * 1000)
+        client.receiver(2, "paged", 20)
+        for message, body, _ in [client.take(2) for _ in range(20)]:
+            client.settle(2, message, FAILED, annotations=[[Symbol("x"), body]])
+        broker.kill()
+    # The first start folds what the index does not have, the second one finds it there.
+    broker.start()
+    broker.stop()
+    broker.start()
+    with opened(broker) as client:
+        client.receiver(2, "paged", 60)
+        for number in range(60):
+            _, body, head = client.take(2)
+            expected = [[Symbol("x"), body]] if number < 20 else []
+            assert (body, head["annotations"]) == (b"%d" % number, expected)
+        broker.kill()
+    broker.start()
+    with opened(broker) as client:
+        # They were in flight meanwhile.
+        client.receiver(2, "paged", 60)
+        assert client.take(2)[2]["annotations"] == [[Symbol("x"), b"0"]]
+    told = asked("verify", broker)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_trail_and_sql_tell_what_was_noted(connect: Connect, shared: LinksBroker) -> None:
+    with connect() as client:
+        client.sender(1, "work")
+        client.receiver(2, "work", 9)
+        client.deliver(1, b"noted")
+        message, _, _ = client.take(2)
+        client.settle(2, message, FAILED, annotations=[[Symbol("x-why"), "no stock"]])
+        client.take(2)
+        client.settle(2, message, FAILED, annotations=[[Symbol("x-who"), Timestamp(5)]])
+    with opened(shared) as client:
+        client.receiver(3, "dead", 9)
+        body = b""
+        while body != b"noted":
+            # Others may be dead letters of other tests.
+            dead, body, head = client.take(3)
+        noted = {Symbol("x-why"): "no stock", Symbol("x-who"): Timestamp(5)}
+        assert head["annotations"] == [list(pair) for pair in noted.items()]
+        client.settle(3, dead)
+    told = asked("trail", shared, str(message)).stdout
+    assert 'annotations {"x-why":"no stock"}' in told
+    assert 'annotations {"x-why":"no stock","x-who":5}' in told
+    query = (
+        "SELECT json_extract_string(detail, '$.annotations.x-why') AS why FROM events"
+        f" WHERE kind = 'Routed' AND message = {dead}"
+    )
+    assert "no stock" in asked("sql", shared, query).stdout
+    assert asked("audit", shared).returncode == 0
 
 
 def test_a_large_body_that_was_under_way_at_kill_9_comes_again(broker: LinksBroker) -> None:

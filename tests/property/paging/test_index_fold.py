@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.facts import events
+from daybook.engine.messages.annotations import hash_of
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
@@ -26,7 +27,7 @@ from daybook.paging.fold.index import Index
 from daybook.paging.tables import id_pages
 from daybook.paging.tables.last_values import last_value
 from daybook.paging.tables.levels import Levels
-from daybook.paging.tables.tables import TIMERS, timer_of
+from daybook.paging.tables.tables import ANNOTATION_KEY, ANNOTATIONS, TIMERS, timer_of
 from tests.support.scenario import Step, play, steps
 from tests.support.stored.blocks import DATA_ID, Chain, blocks_of
 from tests.support.stored.index_state import state_of
@@ -46,7 +47,7 @@ def known_of(entry: Entry) -> tuple[int, ...]:
         flags = flags & 15 | message.priority << 4 | upper << 4
     return (
         message.id, message.size, message.address_id, entry.delivery_count, flags, message.expires,
-        entry.due,
+        entry.due, hash_of(message.annotations),
     )  # fmt: skip
 
 
@@ -103,6 +104,14 @@ def compare(index: Index, state: State) -> None:
     with index.tables.read() as txn:
         rows = txn.rows(index.tables.db(TIMERS))
         assert [timer_of(key) for key, _ in rows] == expected
+    noted = sorted(
+        (ANNOTATION_KEY.pack(queue.id, entry.message.id), entry.message.annotations)
+        for queue in state.queues.values()
+        for entry in queue.standing()
+        if entry.message.annotations
+    )
+    with index.tables.read() as txn:
+        assert list(txn.rows(index.tables.db(ANNOTATIONS))) == noted
 
 
 def fold_in_batches(

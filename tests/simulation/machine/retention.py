@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from daybook.engine.administration.carried_content import large_before
 from daybook.engine.broker import Broker
-from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import StoreError
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.store import LocalStore
@@ -58,7 +58,7 @@ class Life:
         self.steps: Steps | None = None
         self.step: steps.Step | None = None
         self.batches: Iterator[list[Place]] | None = None
-        self.resident: Iterator[list[Message]] | None = None
+        self.resident: Iterator[list[Entry]] | None = None
         self.hangs_until = 0
         self.ended = 0
 
@@ -241,8 +241,8 @@ class Performer:
             case steps.FindResident():
                 if self._life.resident is None:
                     self._life.resident = large_before(self._broker.state, step.last_lsn)
-                step.messages = next(self._life.resident, None)
-                if step.messages is None:
+                step.entries = next(self._life.resident, None)
+                if step.entries is None:
                     self._life.resident = None
             case steps.Retire():
                 self._retire(step)
@@ -302,7 +302,8 @@ class Performer:
     def _check_memory(self, last_lsn: int) -> None:
         """Nothing in memory may refer to chunks that left, be it queued or on its way."""
         for found in large_before(self._broker.state, last_lsn):
-            for message in found:
+            for entry in found:
+                message = entry.message
                 raise Violation(
                     "P1", f"message {message.id} has chunks {message.chunks[:1]}, which left"
                 )

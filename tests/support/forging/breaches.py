@@ -12,6 +12,9 @@ import msgspec
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import LINK_DETACH, MULTICAST, SESSION_END
+from daybook.engine.facts.packed_values import pack
+from daybook.engine.facts.settlements import FAILED, REJECTED
+from daybook.engine.messages.annotations import COUNT_MAX, packed
 from tests.support.forging.decisions import DECISIONS, Planted, Planter
 from tests.support.forging.faults import appended, changed, inserted, replaced, retold, without
 from tests.support.topology import create_queue
@@ -415,6 +418,51 @@ def _expiring(world: World, connection: int, policy: str) -> int:
     )  # fmt: skip
 
 
+def _noted(world: DoorWorld, connection: int, consumer: int, outcome: int) -> None:
+    world.send("orders", b"a", connection)
+    message = world.taken(consumer)[0].message
+    world.ok(c.Settle(consumer, message, outcome=outcome, annotations={7: "noted"}))
+
+
+def _with_annotations(
+    world: DoorWorld, event: Event, annotations: bytes, found_at: Event | None = None
+) -> Planted:
+    detail = msgspec.structs.replace(event.decoded, annotations=annotations)
+    history = retold(world.journal, event, events.encode_detail(detail))
+    return _planted(world, history, "annotated", (found_at or event).lsn)
+
+
+def annotations_of_nobody() -> Planted:
+    """A message that a client sent has annotations."""
+    world, connection, _ = _world()
+    world.send("orders", b"a", connection, expires=world.now // 1000 + 100)
+    return _with_annotations(world, _named(world, "Routed"), packed({7: "noted"}))
+
+
+def annotations_that_are_none() -> Planted:
+    """A consumer noted bytes that cannot be annotations."""
+    world, connection, consumer = _world()
+    _noted(world, connection, consumer, FAILED)
+    return _with_annotations(world, _named(world, "Returned"), b"\x07")
+
+
+def annotations_too_many() -> Planted:
+    """A consumer noted more than a message can keep."""
+    world, connection, consumer = _world()
+    _noted(world, connection, consumer, FAILED)
+    many = pack({number: None for number in range(COUNT_MAX + 1)})
+    return _with_annotations(world, _named(world, "Returned"), many)
+
+
+def annotations_lost_with_a_dead_letter() -> Planted:
+    """A dead letter has not the annotations of the message that it was."""
+    world, connection, consumer = _world()
+    _noted(world, connection, consumer, FAILED)
+    world.ok(c.Settle(consumer, world.taken(consumer)[0].message, outcome=REJECTED))
+    dead = _named(world, "DeadLettered")
+    return _with_annotations(world, _named(world, "Routed"), b"", found_at=dead)
+
+
 def unknown_kind() -> Planted:
     """An event is of a kind that nobody knows."""
     world, _, _ = _world()
@@ -431,6 +479,8 @@ BREACHES: tuple[Planter, ...] = (
     automatic_by_the_client, acknowledged_before_its_delivery, an_hour_back, a_day_back,
     years_ahead, unknown_reason, duplicate_taken_twice, queue_created_twice, unknown_kind,
     deleted_before_its_time, owner_ended_twice,
+    annotations_of_nobody, annotations_that_are_none, annotations_too_many,
+    annotations_lost_with_a_dead_letter,
     *DECISIONS,
 )  # fmt: skip
 """What an audit by re-execution must find."""

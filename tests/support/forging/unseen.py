@@ -54,7 +54,10 @@ PARTING: Final = (
 SETTLED: Final = (
     "What the consumer said of a message that it was only shown; nothing happens to it."
 )
-SAID: Final = "What the consumer said of its failure; a message that stays repeats it nowhere."
+SAID: Final = (
+    "What the consumer said of its failure; a message that stays repeats it nowhere. Annotations "
+    "are state, so a digest shows them, and the copies of the message have them."
+)
 
 UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("*", "time", TOLERANCE),
@@ -90,6 +93,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("Acknowledged", "message", WISH),
     ("Returned", "delivery_count", CHOICE),
     ("Returned", "detail.*", SAID),
+    ("Routed", "detail.annotations", SAID),
     ("Delivered", "other consumer", CHOICE),
     ("Administered", "related", WISH),
     ("Released", "reason", WISH),

@@ -180,7 +180,7 @@ class LinksClient:
                 return message, bytes(body), head
 
     def settle(self, link: int, message: int, outcome: int = 0, **said: Any) -> None:
-        """Settle a delivery, and wait for the answer."""
+        """Settle a delivery, with annotations as pairs, and wait for the answer."""
         self.say("settle", link, message, outcome, said)
         self.expect("settled", link, message)
 

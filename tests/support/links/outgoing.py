@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from daybook.engine.commands import Detach
 from daybook.engine.effects import REDELIVERED
 from daybook.engine.facts.reasons import REASONS
+from daybook.engine.messages.annotations import unpacked
 from daybook.engine.messages.content import view_of
 from daybook.protocols.port import DeliveredMessage, Pull
 from tests.support.links.wire import frame
@@ -34,6 +35,7 @@ class Delivery:
             "typed": has_typed_body(message.flags, message.headers),
             "count": count,
             "redelivered": bool(marks & REDELIVERED),
+            "annotations": list(unpacked(message.annotations).items()),
         }
         self.chunks: Final = message.chunks
         self.done = 0

@@ -274,7 +274,15 @@ class LinksSession:
         self, now: int, number: int, message: int, outcome: int, said: dict[str, Any]
     ) -> None:
         consumer = self._outgoing(number).consumer
-        answer = self._do(Settle(consumer, message, outcome=outcome, **said), now)
+        said["annotations"] = dict(said.get("annotations", ()))
+        command = Settle(consumer, message, outcome=outcome, **said)
+        answer = self.broker.handle(command, now)
+        if isinstance(answer, Refusal) and answer.code in (Code.LIMIT, Code.INVALID):
+            # The delivery stays with the link, which may say less.
+            self.say(frame("unsettled", number, message, answer.code.value, answer.text))
+            return
+        if isinstance(answer, Refusal):
+            answer = self._do(command, now)
         self.say(frame("settled", number, message), answer)
 
     def _on_detach(self, now: int, number: int, closes: bool = False) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from daybook.engine.facts.details import Origin
 from daybook.engine.facts.events import LARGE, ROUTED, chunk_lsns
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message, message_without_content
 from daybook.engine.messages.origins import journaled
 from daybook.engine.queues.entry import READY, Entry, Scheduled
@@ -131,9 +132,14 @@ class MemoryStore:
 def _copy(stored: Entry) -> Entry:
     """Return a copy of an entry, without content."""
     known = stored.message
-    message = message_without_content(
-        known.id, known.address_id, known.priority, known.flags, known.expires, known.size
-    )
+    noted = known.annotations
+    message = annotated(
+        message_without_content(
+            known.id, known.address_id, known.priority, known.flags, known.expires,
+            known.size - len(noted),
+        ),
+        noted,
+    )  # fmt: skip
     entry = Scheduled(message, stored.due) if stored.due else Entry(message)
     entry.delivery_count = stored.delivery_count
     entry.redelivered = stored.redelivered

@@ -13,7 +13,7 @@ from daybook.engine.administration.carried_content import large_before
 from daybook.engine.administration.retention_commands import CarryChunk
 from daybook.engine.consumers import transactions
 from daybook.engine.facts.rows import pack_wide
-from daybook.engine.messages.message import Message
+from daybook.engine.queues.entry import Entry
 from daybook.journal.blocks.batch import Batch
 from daybook.journal.disk import RealDisk
 from daybook.journal.journal import Journal
@@ -47,7 +47,7 @@ class RetentionWorld:
         self.warnings: list[str] = []
         self._random = Random(1)
         self._batches: Iterator[list[Place]] | None = None
-        self._resident: Iterator[list[Message]] | None = None
+        self._resident: Iterator[list[Entry]] | None = None
         self.disk = RealDisk(data / "journal")
         self.disk.create()
         self._segments = SegmentTable(self.disk)
@@ -156,8 +156,8 @@ class RetentionWorld:
             case steps.FindResident():
                 if self._resident is None:
                     self._resident = large_before(self.world.state, step.last_lsn)
-                step.messages = next(self._resident, None)
-                if step.messages is None:
+                step.entries = next(self._resident, None)
+                if step.entries is None:
                     self._resident = None
             case steps.Retire():
                 step.left = retire(self.data, step.last_lsn, str(self.archive or ""))

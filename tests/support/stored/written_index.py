@@ -10,6 +10,7 @@ import numpy as np
 
 from daybook.engine.facts.events import BODY_OMITTED, FLAGS, KIND, LARGE, QUEUE, ROUTED
 from daybook.engine.facts.rows import pack_wide
+from daybook.engine.messages.annotations import hash_of
 from daybook.engine.queues.entry import HELD_LEVEL, LEVELS, Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.state import State
@@ -25,6 +26,8 @@ from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.pages import encode, rows_of
 from daybook.paging.tables.records import flags_of
 from daybook.paging.tables.tables import (
+    ANNOTATION_KEY,
+    ANNOTATIONS,
     BLOCK_VALUE,
     BLOCKS,
     CLUSTER_VALUE,
@@ -56,7 +59,7 @@ def write_tables(tables: Tables, disk: Disk, state: State, lsn: int, page: int) 
     entries."""
 
     def work(txn: Any) -> None:
-        for name in (PAGES, TIMERS, BLOCKS):
+        for name in (PAGES, TIMERS, BLOCKS, ANNOTATIONS):
             txn.clear(tables.db(name))
         for queue in state.queues.values():
             for level in range(LEVELS):
@@ -121,7 +124,11 @@ def _put_page(tables: Tables, txn: Any, queue: Queue, level: int, entries: list[
     for entry in entries:
         m = entry.message
         flags = flags_of(entry)
-        rows.append((m.id, m.size, m.address_id, entry.delivery_count, flags, m.expires, entry.due))
+        known = m.id, m.size, m.address_id, entry.delivery_count, flags, m.expires, entry.due
+        rows.append((*known, hash_of(m.annotations)))
+        if m.annotations:
+            noted = ANNOTATION_KEY.pack(queue.id, m.id)
+            txn.put(noted, m.annotations, db=tables.db(ANNOTATIONS))
         for reason, time in ((EXPIRY, m.expires), (DELIVERY, entry.due)):
             if time and level != HELD_LEVEL:
                 key = timer_key(reason, (time, m.id, queue.id))

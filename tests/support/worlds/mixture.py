@@ -20,6 +20,7 @@ from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
+from tests.support.scenario import annotations_by
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
 from tests.support.worlds.auditing import Auditor, DoorWorld
@@ -286,7 +287,10 @@ class Player:
                 outcome = (ACCEPTED, ACCEPTED, ACCEPTED, FAILED, FAILED, RELEASED, REJECTED)[y % 7]
                 message = messages[z % len(messages)]
                 said = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2], y % 4 == 0
-                command = c.Settle(consumer, message, x % 4 == 0, transaction, outcome, *said)
+                command = c.Settle(
+                    consumer, message, x % 4 == 0, transaction, outcome, *said,
+                    annotations_by(y, z) if x % 4 else None,
+                )  # fmt: skip
                 self.world.handle(command)
                 return
 

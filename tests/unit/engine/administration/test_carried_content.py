@@ -10,7 +10,7 @@ from tests.support.world import World
 
 
 def resident(world: World, last_lsn: int) -> list[Message]:
-    return [message for part in large_before(world.state, last_lsn) for message in part]
+    return [entry.message for part in large_before(world.state, last_lsn) for entry in part]
 
 
 def test_content_is_written_again_and_the_state_is_the_same(world: World) -> None:
@@ -60,7 +60,7 @@ def test_queues_are_looked_through_in_slices(world: World) -> None:
     world.turn()
     parts = list(large_before(world.state, world.broker.lsn))
     assert len(parts) == 3
-    assert [message.id for part in parts for message in part] == [large]
+    assert [entry.message.id for part in parts for entry in part] == [large]
 
 
 def test_what_left_is_recorded(world: World) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.commands import ActOnMessages
+from daybook.engine.commands import ActOnMessages, Settle
 from daybook.engine.core.residency import page_out
+from daybook.engine.facts.settlements import FAILED
+from daybook.engine.messages.annotations import unpacked
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
@@ -117,6 +119,29 @@ def stored(store: Any, queue: Queue) -> list[int]:
     ]
     assert all(store.content.chunks(entry.message.chunks, 0) for entry in found)
     return [entry.message.id for entry in found]
+
+
+def test_what_is_annotated_while_chunks_are_located_has_the_new_ones(
+    retention: RetentionWorld,
+) -> None:
+    """It has another message object then, made of the one that was found."""
+    world = retention.world
+    consumer = world.attach(world.connect(), "q", credit_messages=1)
+    message = next(iter(world.state.consumers[consumer].unacked))
+    noted = 0
+
+    def meanwhile(step: Step) -> None:
+        nonlocal noted
+        if isinstance(step, Where):
+            noted += 1
+            world.ok(Settle(consumer, message, outcome=FAILED, annotations={noted: "x"}))
+
+    assert retention.round(9, meanwhile)
+    assert noted
+    (entry,) = [each for each in world.entries("q") if each.message.id == message]
+    assert len(unpacked(entry.message.annotations)) == noted
+    assert body_of(retention, entry) == b"".join(PIECES)
+    assert entry.message.chunks[0] > retention.removed_lsn
 
 
 def test_what_is_dead_lettered_meanwhile_holds_its_chunks_until_it_is_carried(

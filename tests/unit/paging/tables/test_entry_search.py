@@ -23,7 +23,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     """Even ids 2 to 1000 in queue 1 at priority 4, and 7 at priority 9."""
     tables = open_for_writing(tmp_path, bytes(16))
     rows = rows_of(
-        [(2 * n, n, 3, 1, 1, 0, 0) for n in range(1, COUNT + 1)] + [(7, 5, 3, 2, 1, 88, 0)]
+        [(2 * n, n, 3, 1, 1, 0, 0, 0) for n in range(1, COUNT + 1)] + [(7, 5, 3, 2, 1, 88, 0, 0)]
     )
     priority = np.array([4] * COUNT + [9], U8)
     change = Placed(np.full(COUNT + 1, 1, U32), priority, rows)

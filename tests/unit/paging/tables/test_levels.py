@@ -15,7 +15,7 @@ from daybook.engine.state.digest import entry_hash
 from daybook.engine.state.timers import DELIVERY, EXPIRY
 from daybook.paging.tables import pages
 from daybook.paging.tables.levels import U64_MASK, Levels
-from daybook.paging.tables.pages import U8, U32, U64, rows_of
+from daybook.paging.tables.pages import U8, U32, U64, Row, rows_of
 from daybook.paging.tables.plain_events import NONE_PLACED, NONE_TAKEN, Placed, Taken
 from daybook.paging.tables.records import LevelRecord, ready_entry
 from daybook.paging.tables.tables import (
@@ -29,7 +29,6 @@ from daybook.paging.tables.tables import (
 )
 from tests.support.stored.stored_rows import flip
 
-Row = tuple[int, int, int, int, int, int, int]
 Model = dict[tuple[int, int], dict[int, Row]]
 LEVELS = (SCHEDULED_LEVEL, 5, 4)
 
@@ -43,7 +42,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
 
 def row(message_id: int, expires: int = 0, due: int = 0) -> Row:
     flags = 1 + message_id % 2
-    return (message_id, 100 + message_id % 50, 3, message_id % 3, flags, expires, due)
+    return (message_id, 100 + message_id % 50, 3, message_id % 3, flags, expires, due, 0)
 
 
 def placed(queue: int, priority: int, rows: list[Row]) -> Placed:
@@ -131,7 +130,7 @@ def test_pages_with_little_left_join_the_next_one(tables: Tables) -> None:
 def test_replacing_an_entry(tables: Tables) -> None:
     levels = Levels(tables)
     put(tables, levels, [1, 2, 3])
-    again = placed(1, 4, [(2, 7, 8, 9, 1, 0, 0)])
+    again = placed(1, 4, [(2, 7, 8, 9, 1, 0, 0, 0)])
     tables.write(lambda txn: levels.change(txn, again, taken(1, 4, [2])))
     with tables.read() as txn:
         ((_, rows),) = levels.each_page(txn, 1)
@@ -199,7 +198,7 @@ def draw_change(draw: random.Random, model: Model, next_id: int) -> tuple[Placed
         due = 55 if key[1] == SCHEDULED_LEVEL else 0
         rows = [row(number, expires, due) for number in coming]
         # Some of what leaves comes back otherwise, and something from long ago, too.
-        rows += [(number, 9, 9, 9, 1, 0, due) for number in removed if draw.random() < 0.05]
+        rows += [(number, 9, 9, 9, 1, 0, due, 0) for number in removed if draw.random() < 0.05]
         older = {draw.randint(1, next_id) for _ in range(draw.choice([0, 3]))} - {next_id, *known}
         rows += [row(number, 0, due) for number in older if number not in coming]
         draw.shuffle(rows)
@@ -228,7 +227,7 @@ def compare(tables: Tables, levels: Levels, model: Model) -> None:
             for priority in LEVELS:
                 expected = [each for _, each in sorted(model[queue, priority].items())]
                 assert found.get(priority, []) == expected
-                for message_id, size, address, count, flags, expires, due in expected:
+                for message_id, size, address, count, flags, expires, due, _ in expected:
                     known = (address, count, flags, expires, due)
                     total += entry_hash(queue, ready_entry(message_id, priority, size, *known))
                     times = ((EXPIRY, expires), (DELIVERY, due))

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.facts.events import ID_MAX, OF_HEADERS, SHORT_ID_MAX
+from daybook.engine.messages.annotations import annotated, hash_of
 from daybook.engine.messages.message import PRIORITIES, message_without_content
 from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL, Entry, Scheduled
 from daybook.engine.state.digest import entry_hash
@@ -13,14 +14,16 @@ from daybook.paging.tables import pages
 from daybook.paging.tables.pages import SIZE_MAX, Rows, rows_of
 from daybook.paging.tables.tables import IndexDamaged
 
-Known = tuple[int, int, int, int, int, int, int]
+Known = tuple[int, int, int, int, int, int, int, int]
 
+NOTED = {hash_of(each): each for each in (b"", b"some", b"others")}
+"""Annotations by their hash."""
 ids = st.integers(1, (1 << 63) - 1)
 places = st.integers(1, 9) | st.integers(SHORT_ID_MAX - 1, SHORT_ID_MAX + 2) | st.just(ID_MAX)
 times = st.one_of(st.just(0), st.integers(0, (1 << 63) - 1))
 known = st.tuples(
     ids, st.integers(0, SIZE_MAX), places, st.integers(0, 65535),
-    st.one_of(st.integers(0, 255), st.integers(0, 65535)), times, times,
+    st.one_of(st.integers(0, 255), st.integers(0, 65535)), times, times, st.sampled_from([*NOTED]),
 )  # fmt: skip
 entries = st.lists(known, min_size=1, max_size=101, unique_by=lambda row: row[0]).map(sorted)
 
@@ -30,10 +33,16 @@ def listed(rows: Rows) -> list[Known]:
 
 
 def some(
-    count: int, first: int = 1, expires: int = 0, due: int = 0, flags: int = 1, address: int = 3
+    count: int,
+    first: int = 1,
+    expires: int = 0,
+    due: int = 0,
+    flags: int = 1,
+    address: int = 3,
+    annotated: int = 0,
 ) -> Rows:
     return rows_of(
-        [(first + n, 200 + n, address, n % 4, flags, expires, due) for n in range(count)]
+        [(first + n, 200 + n, address, n % 4, flags, expires, due, annotated) for n in range(count)]
     )
 
 
@@ -49,6 +58,7 @@ def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
     assert bool(header.extras & pages.WITH_UPPER_FLAGS) == any(entry[4] > 255 for entry in entries)
     is_wide = any(entry[2] > SHORT_ID_MAX for entry in entries)
     assert bool(header.extras & pages.WITH_UPPER_ADDRESS) == is_wide
+    assert bool(header.extras & pages.WITH_ANNOTATIONS) == any(entry[7] for entry in entries)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +67,7 @@ def test_a_page_gives_back_what_it_was_made_of(entries: list[Known]) -> None:
         ({}, 213), ({"expires": 9}, 150), ({"due": 9}, 150), ({"expires": 9, "due": 9}, 116),
         ({"address": 1 << 32}, 176), ({"flags": 256, "due": 9, "address": 1 << 32}, 127),
         ({"flags": 256}, 203), ({"expires": 9, "due": 9, "flags": 256}, 112),
+        ({"annotated": 7}, 150), ({"annotated": 7, "address": 1 << 32}, 131),
     ],
 )  # fmt: skip
 def test_a_full_page_takes_one_page_of_lmdb(extras: dict[str, int], most: int) -> None:
@@ -120,13 +131,14 @@ def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level:
         np.full(len(entries), queue, pages.U64), np.array(levels, pages.U8), rows
     )
     expected = []
-    for (message_id, size, address, delivery_count, flags, expires, due), each in zip(
+    for (message_id, size, address, delivery_count, flags, expires, due, noted), each in zip(
         entries, levels, strict=True
     ):
         # Where one level has all priorities, the priority is between the bits of the flags.
         aside = flags >> 4 & 15, flags & 15 | flags >> 4 & OF_HEADERS
         priority, own = (each, flags) if each < PRIORITIES else aside
         message = message_without_content(message_id, address, priority, own, expires, size)
+        message = annotated(message, NOTED[noted])
         entry = Scheduled(message, due) if due else Entry(message)
         entry.level = each
         entry.delivery_count = delivery_count

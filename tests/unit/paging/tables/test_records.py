@@ -83,7 +83,7 @@ def test_the_index_knows_flags_and_priority_in_every_level(level: int, content_f
     found = ready_entry(5, level, 300, 1, 2, known, 0)
     assert (found.message.flags, found.message.priority) == (flags, 7)
     assert found.redelivered
-    rows = pages.rows_of([(5, 300, 1, 2, known, 0, 0)])
+    rows = pages.rows_of([(5, 300, 1, 2, known, 0, 0, 0)])
     [hashed] = pages.entry_hashes(np.array([9], pages.U32), np.array([level], pages.U8), rows)
     assert hashed == entry_hash(9, entry)
 
