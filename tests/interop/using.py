@@ -9,7 +9,7 @@ import msgspec
 from daybook.client.control import ask
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
 
 
 def connected(broker: BrokerProcess) -> Wire:
@@ -24,6 +24,27 @@ def daybook(broker: BrokerProcess, *words: str) -> str:
     command = [DAYBOOK, *words, "--data", str(broker.data)]
     said: str = nursery.run(command, capture_output=True, check=True, text=True).stdout
     return said
+
+
+def journal(broker: BrokerProcess, *words: str) -> str:
+    """Run `journal` on the data directory of a broker; return what it printed."""
+    command = [JOURNAL, *words, "--data", str(broker.data)]
+    said: str = nursery.run(command, capture_output=True, check=True, text=True).stdout
+    return said
+
+
+def events(broker: BrokerProcess, *kinds: str) -> list[dict[str, Any]]:
+    """Return the events of these kinds that are known to be durable, or all."""
+    flags = [word for kind in kinds for word in ("--kind", kind)]
+    lines = journal(broker, "inspect", "--json", *flags).splitlines()
+    return [msgspec.json.decode(line) for line in lines]
+
+
+def audited(broker: BrokerProcess) -> None:
+    """Stop a broker; its journal verifies, and the audit finds no fault."""
+    broker.stop()
+    journal(broker, "verify")
+    journal(broker, "audit")
 
 
 def run(broker: BrokerProcess, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -47,10 +68,15 @@ def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
     return answer
 
 
+def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
+    """Return what `daybook queue list` or `daybook address list` shows, by names."""
+    found = msgspec.json.decode(daybook(broker, what, "list", "--json"), type=list[Any])
+    return {row[what]: row for row in found}
+
+
 def queues(broker: BrokerProcess) -> dict[str, dict[str, Any]]:
     """Return the rows of `daybook queue list` by the names of the queues."""
-    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return {row["queue"]: row for row in found}
+    return rows(broker, "queue")
 
 
 def sent(wire: Wire, destination: str, body: bytes, **headers: str) -> None:

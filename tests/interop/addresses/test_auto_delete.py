@@ -1,15 +1,12 @@
 """Names that nobody uses any more, on a real broker."""
 
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
-from tests.interop.using import connected
+from tests.interop.using import connected, rows
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -33,12 +30,6 @@ default-address-routing-type = "MULTICAST"
 """
 
 
-def names(broker: BrokerProcess, what: str) -> set[str]:
-    command = [DAYBOOK, what, "list", "--json", "--data", str(broker.data)]
-    found = nursery.run(command, capture_output=True, check=True).stdout
-    return {row[what] for row in msgspec.json.decode(found, type=list[Any])}
-
-
 def used(wire: Wire, destination: str, **headers: str) -> None:
     wire.send("SUBSCRIBE", id=destination, destination=destination, receipt="s", **headers)
     wire.expect("RECEIPT")
@@ -60,12 +51,12 @@ def test_used_names_go_and_messages_and_bookings_stay(tmp_path: Path) -> None:
         w.expect("RECEIPT")
         w.send("DISCONNECT", receipt="bye")
         w.expect("RECEIPT")
-        wait_for(lambda: not names(broker, "queue") & {"used", "counted"}, "the scan")
-        wait_for(lambda: names(broker, "address") == {"holds", "news"}, "the addresses")
-        assert names(broker, "queue") == {"holds", "dsub.booking"}
+        wait_for(lambda: not rows(broker, "queue").keys() & {"used", "counted"}, "the scan")
+        wait_for(lambda: rows(broker, "address").keys() == {"holds", "news"}, "the addresses")
+        assert rows(broker, "queue").keys() == {"holds", "dsub.booking"}
         broker.kill()
         broker.start()
-        assert names(broker, "queue") == {"holds", "dsub.booking"}
+        assert rows(broker, "queue").keys() == {"holds", "dsub.booking"}
         with connected(broker) as again:
             sent(again, "/topic/news", b"for the booking")
             again.send("SUBSCRIBE", id="booking", destination="/topic/news", persistent="true")
@@ -76,12 +67,12 @@ def test_the_delay_survives_a_kill_and_counts_from_the_start(tmp_path: Path) -> 
     with BrokerProcess(tmp_path / "data", config=CONFIG) as broker:
         with connected(broker.start()) as wire:
             used(wire, "/queue/later.a")
-        assert "later.a" in names(broker, "queue")
+        assert "later.a" in rows(broker, "queue")
         broker.kill()
         broker.start()
-        assert "later.a" in names(broker, "queue")
-        wait_for(lambda: "later.a" not in names(broker, "queue"), "the delay")
-        wait_for(lambda: "later.a" not in names(broker, "address"), "the address")
+        assert "later.a" in rows(broker, "queue")
+        wait_for(lambda: "later.a" not in rows(broker, "queue"), "the delay")
+        wait_for(lambda: "later.a" not in rows(broker, "address"), "the address")
 
 
 def test_what_a_name_without_a_type_becomes(tmp_path: Path) -> None:
@@ -89,7 +80,7 @@ def test_what_a_name_without_a_type_becomes(tmp_path: Path) -> None:
         w.send("SUBSCRIBE", id="s", destination="topics.a", receipt="s")
         w.expect("RECEIPT")
         sent(w, "queues.a")
-        assert "queues.a" in names(broker, "queue")
-        assert not {"topics.a"} & names(broker, "queue")
+        assert "queues.a" in rows(broker, "queue")
+        assert not {"topics.a"} & rows(broker, "queue").keys()
         w.send("SEND", b"to all", destination="topics.a")
         assert w.expect("MESSAGE").body == b"to all"

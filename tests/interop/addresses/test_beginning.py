@@ -3,26 +3,23 @@
 import time
 from typing import Any
 
-import msgspec
 import pytest
 
-from tests.interop.using import daybook
+from tests.interop.using import daybook, journal, queues
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
 
 def figures(broker: BrokerProcess) -> dict[str, Any]:
-    found = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
+    found = queues(broker).values()
     (row,) = [row for row in found if row["queue"] == "jobs"]
     return row
 
 
 def told(broker: BrokerProcess, kind: str) -> str:
-    command = [JOURNAL, "inspect", str(broker.data), "--kind", kind]
-    return nursery.run(command, capture_output=True, check=True, text=True).stdout
+    return journal(broker, "inspect", "--kind", kind)
 
 
 def send(wire: Wire, *bodies: bytes) -> None:

@@ -1,6 +1,5 @@
 """Diverts on a real broker: what they copy, over a kill, paged, and by commands."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import publish, run
+from tests.interop.using import journal, publish, run
 from tests.interop.wire import Frame, Wire
-from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -217,6 +215,4 @@ def test_diverts_survive_a_kill_and_copies_page(tmp_path: Path) -> None:
         assert broker.stop() == 0
         offline = run(broker, "divert", "list", "--json")
         assert "more" in offline.stdout
-        verify = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", str(broker.data)]
-        found = nursery.run(verify, capture_output=True, text=True, check=False)
-        assert found.returncode == 0, found.stdout + found.stderr
+        journal(broker, "verify")

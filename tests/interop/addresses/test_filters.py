@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
+from tests.interop.using import journal, run
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -83,9 +83,8 @@ def test_consumers_with_different_filters_share_a_queue(broker: BrokerProcess) -
 
 def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
     def create(name: str, text: str) -> "subprocess.CompletedProcess[str]":
-        command = [DAYBOOK, "queue", "create", name, "--address", "cars", "--filter", text]
-        command += ["--routing-type", "multicast", "--data", str(broker.data)]
-        return nursery.run(command, capture_output=True, text=True, check=False)
+        words = ["queue", "create", name, "--address", "cars", "--filter", text]
+        return run(broker, *words, "--routing-type", "multicast")
 
     wrong = create("light", "weight << 5000")
     assert wrong.returncode == 1
@@ -96,10 +95,7 @@ def test_a_queue_made_by_command_has_a_filter(broker: BrokerProcess) -> None:
         offer(wire, "/topic/cars")
         subscribe(wire, "cars::light", id="s")
         assert [wire.expect("MESSAGE").body for _ in range(2)] == [b"golf", b"van"]
-    story = nursery.run(
-        [JOURNAL, "inspect", str(broker.data)], capture_output=True, text=True, check=True
-    )
-    assert "every filter on the address refused it" in story.stdout
+    assert "every filter on the address refused it" in journal(broker, "inspect")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Full addresses and full disks with real clients: producers are blocked, memory is bounded."""
 
 import contextlib
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 import stomp
 
 from daybook.client.control import ask
+from tests.interop.using import daybook
 from tests.interop.wire import Wire
-from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -85,14 +84,6 @@ def wait_until_blocked(broker: BrokerProcess, count: int = 1) -> list[dict[str, 
     return rows
 
 
-def shows(broker: BrokerProcess, *command: str) -> str:
-    """What a command of `daybook` prints."""
-    return nursery.run(
-        [sys.executable, "-m", "daybook", *command, "--data", str(broker.data)],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
-
-
 def fill(wire: Wire, name: str = "held", size: int = 1000) -> None:
     """Send more than fits, in one go, without reading an answer."""
     for number in range(LIMIT_BYTES // size + 5):
@@ -162,10 +153,10 @@ def test_a_heart_beating_producer_is_blocked_for_long(broker: BrokerProcess) -> 
         fill(producer)
         wait_until_blocked(broker)
         wait_for(lambda: blocked(broker)[0]["seconds"] > 2.0, "two seconds of being blocked")
-        shown = shows(broker, "status")
+        shown = daybook(broker, "status")
         assert "max-size-bytes is" in shown
         assert "producers blocked" in shown
-        assert "BLOCK" in shows(broker, "address", "list")
+        assert "BLOCK" in daybook(broker, "address", "list")
         asked(broker, do="purge-queue", queue="held")
         producer.send("DISCONNECT", receipt="end")
         while (frame := producer.read()).headers["receipt-id"] != "end":

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import run
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -23,8 +23,7 @@ dead-letter-address = "DLQ"
 
 
 def daybook(broker: BrokerProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [DAYBOOK, "settings", *words, "--data", str(broker.data)]
-    return nursery.run(command, capture_output=True, check=False, text=True)
+    return run(broker, "settings", *words)
 
 
 def setting(broker: BrokerProcess, address: str, key: str) -> dict[str, Any]:

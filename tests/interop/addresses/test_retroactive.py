@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, queues, sent
+from tests.interop.using import connected, daybook, journal, queues, sent
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -214,4 +213,4 @@ def test_the_seam_under_a_running_producer_and_a_kill(broker: BrokerProcess, pag
         assert numbers[-1] >= producer.last
         assert len(numbers) >= 3000
     broker.stop()
-    nursery.run([JOURNAL, "verify", str(broker.data)], check=True, capture_output=True)
+    journal(broker, "verify")

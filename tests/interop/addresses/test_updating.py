@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.interop.using import connected, daybook, events, sent
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -27,9 +26,7 @@ def row_of(broker: BrokerProcess, name: str) -> dict[str, Any]:
 
 def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
     """Who asked for what, according to the journal, as far as it is known to be durable."""
-    command = [JOURNAL, "inspect", str(broker.data), "--kind", "Administered", "--json"]
-    lines = nursery.run(command, capture_output=True, check=True).stdout.splitlines()
-    return [msgspec.json.decode(line)["detail"] for line in lines]
+    return [event["detail"] for event in events(broker, "Administered")]
 
 
 def test_a_reload_changes_a_queue_with_its_messages(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.interop.using import daybook
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -24,8 +24,7 @@ def send(wire: Wire, count: int) -> None:
 
 
 def test_an_exclusive_queue_fails_over(broker: BrokerProcess) -> None:
-    command = [DAYBOOK, "queue", "create", "jobs", "--exclusive", "--data", str(broker.data)]
-    nursery.run(command, check=True, capture_output=True)
+    daybook(broker, "queue", "create", "jobs", "--exclusive")
     broker.kill()
     broker.start()
     with Wire(broker.port) as producer, Wire(broker.port) as second:

@@ -1,15 +1,13 @@
 """Dead letters on a real broker: what a client does to their address loses none of them."""
 
 import signal
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.interop.using import connected
+from tests.interop.using import connected, daybook
 from tests.interop.wire import Wire
-from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -26,11 +24,6 @@ match = "#"
 max-delivery-attempts = 1
 dead-letter-address = "DLQ"
 """
-
-
-def daybook(broker: BrokerProcess, *words: str) -> bytes:
-    command = [sys.executable, "-m", "daybook", *words, "--data", str(broker.data)]
-    return nursery.run(command, capture_output=True, check=True).stdout
 
 
 def held_in(broker: BrokerProcess, name: str) -> int:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from daybook.engine.facts.own_headers import DEATH_HEADERS
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import audited, connected, daybook, sent
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -52,13 +51,6 @@ def fail(wire: Wire, name: str, times: int = 2, **headers: str) -> None:
 
 def listed(broker: BrokerProcess, *words: str) -> Any:
     return json.loads(daybook(broker, "queue", "messages", *words, "--json"))
-
-
-def audited(broker: BrokerProcess) -> None:
-    broker.stop()
-    for check in ("verify", "audit"):
-        command = [JOURNAL, check, str(broker.data)]
-        nursery.run(command, capture_output=True, check=True)
 
 
 def test_clients_and_operators_see_why(broker: BrokerProcess) -> None:

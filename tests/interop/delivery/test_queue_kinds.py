@@ -3,13 +3,14 @@
 import time
 from typing import Any
 
-import msgspec
 import pytest
+from click.testing import CliRunner
 
-from tests.interop.using import daybook
+from daybook.tools import daybook as daybook_commands
+from daybook.tools import journal_cli
+from tests.interop.using import daybook, queues
 from tests.interop.wire import Closed, Frame, Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -154,20 +155,15 @@ def nothing_comes(wire: Wire) -> None:
 
 
 def figures(broker: BrokerProcess, queue: str) -> dict[str, Any]:
-    command = [DAYBOOK, "queue", "list", "--json", "--data", str(broker.data)]
-    found = nursery.run(command, capture_output=True, check=True).stdout
-    return next(row for row in msgspec.json.decode(found, type=list[Any]) if row["queue"] == queue)
+    return queues(broker)[queue]
 
 
 def audit_is_clean(broker: BrokerProcess) -> None:
     """The journal verifies, and the audit finds no fault."""
     broker.stop()
-    for command in (["journal", "verify"], [DAYBOOK, "pipeline", "audit"]):
-        run = [*command[:-1], command[-1], "--data", str(broker.data)]
-        if command[0] == "journal":
-            run[0] = str(DAYBOOK).replace("daybook", "journal")
-        done = nursery.run(run, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    for cli, *words in ((journal_cli.cli, "verify"), (daybook_commands.cli, "pipeline", "audit")):
+        done = CliRunner().invoke(cli, [*words, "--data", str(broker.data)])
+        assert done.exit_code == 0, done.output
 
 
 # ---- non-destructive
@@ -228,8 +224,7 @@ def test_expiry_and_purge_remove_from_it(configured: BrokerProcess) -> None:
     with Wire(configured.port) as second:
         subscribe(second, "board")
         assert bodies(second, 1) == [b"long"]
-    command = [DAYBOOK, "queue", "purge", "board", "--data", str(configured.data)]
-    nursery.run(command, capture_output=True, check=True)
+    daybook(configured, "queue", "purge", "board")
     with Wire(configured.port) as third:
         subscribe(third, "board")
         nothing_comes(third)
@@ -479,8 +474,7 @@ def test_a_smaller_ring_shrinks_with_what_is_consumed(configured: BrokerProcess)
     with Wire(configured.port) as wire:
         wire.connect()
         send(wire, "ring", b"A", b"B", b"C")
-        command = [DAYBOOK, "queue", "update", "ring", "--ring-size", "1"]
-        nursery.run([*command, "--data", str(configured.data)], check=True, capture_output=True)
+        daybook(configured, "queue", "update", "ring", "--ring-size", "1")
         assert figures(configured, "ring")["ready"] == 3
         send(wire, "ring", b"D")
         assert figures(configured, "ring")["ready"] == 3

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook
+from tests.interop.using import connected, daybook, rows, run
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -20,11 +20,6 @@ max-delivery-attempts = 1
 dead-letter-address = "DLQ"
 expiry-address = "expired"
 """
-
-
-def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
-    found = msgspec.json.decode(daybook(broker, what, "list", "--json"), type=list[Any])
-    return {row[what]: row for row in found}
 
 
 def browsed(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
@@ -130,7 +125,6 @@ def test_what_is_wrong_is_refused(broker: BrokerProcess) -> None:
         (("retry", "q", "--filter", "a ="), "the filter is wrong"),
         (("expire", "q", "--filter", "a = 1", "--message", "3"), "exclude each other"),
     ):
-        command = [DAYBOOK, "queue", *words, "--data", str(broker.data)]
-        done = nursery.run(command, capture_output=True, check=False, text=True)
+        done = run(broker, "queue", *words)
         assert done.returncode
         assert why in done.stderr

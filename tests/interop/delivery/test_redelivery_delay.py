@@ -1,15 +1,13 @@
 """redelivery-delay on a real broker: what failed waits, also over a kill, and the rest goes on."""
 
-import sys
 import time
 from typing import Any
 
-import msgspec
 import pytest
 
+from tests.interop.using import journal, queues
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -22,10 +20,7 @@ redelivery-delay = {DELAY_MS}
 
 
 def figures(broker: BrokerProcess) -> dict[str, Any]:
-    command = [sys.executable, "-m", "daybook", "queue", "list", "--json"]
-    command += ["--data", str(broker.data)]
-    found = nursery.run(command, capture_output=True, check=True).stdout
-    (row,) = msgspec.json.decode(found, type=list[Any])
+    (row,) = queues(broker).values()
     return row
 
 
@@ -73,6 +68,5 @@ def test_what_failed_comes_later(configured: BrokerProcess, is_killed: bool) -> 
     # Never earlier; how much later is a question of how busy the machine is.
     assert time.monotonic() - begun >= DELAY_MS / 1000
     assert figures(configured)["messages"] == 0
-    command = [JOURNAL, "inspect", str(configured.data)]
-    story = nursery.run(command, capture_output=True, check=True, text=True).stdout
+    story = journal(configured, "inspect")
     assert story.index("Returned") < story.index("Scheduled") < story.index("Due")

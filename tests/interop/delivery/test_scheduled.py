@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from tests.interop.conftest import NO_LIMIT
-from tests.interop.using import daybook
+from tests.interop.using import daybook, journal, queues
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -18,7 +17,7 @@ DELAY_MS = 1_500
 
 
 def figures(broker: BrokerProcess) -> dict[str, Any]:
-    (row,) = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
+    (row,) = queues(broker).values()
     return row
 
 
@@ -111,10 +110,9 @@ def test_an_administrator_does_not_wait(broker: BrokerProcess) -> None:
         assert wire.expect("MESSAGE").body == b"x"
         answer = daybook(broker, "queue", "deliver-scheduled", "jobs")
         assert answer == "queue 'jobs': none were scheduled\n"
-    command = [JOURNAL, "inspect", str(broker.data)]
 
     def told() -> str:
-        story = nursery.run(command, capture_output=True, check=True, text=True).stdout
+        story = journal(broker, "inspect")
         return story if "Delivered" in story else ""
 
     story = wait_for(told, "the journal")

@@ -1,14 +1,12 @@
 """A broker in one process: the same promises, the same files, and nothing beside it."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.interop.using import status
+from tests.interop.using import journal, status
 from tests.interop.wire import Wire
-from tests.support import nursery
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -32,11 +30,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process.start()
         assert process.stop() == 0, process.log_text()
         assert "Traceback" not in process.log_text()
-        command = [sys.executable, "-m", "daybook.tools.journal_cli", "verify", "--index"]
-        done = nursery.run(
-            [*command, str(process.data)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        journal(process, "verify", "--index")
 
 
 def fill(broker: BrokerProcess, queue: str, numbers: range) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tests.interop.security.test_permissions import login, reload, user
-from tests.interop.using import sent
+from tests.interop.using import events, sent
 from tests.support import nursery
 from tests.support.brokers.certificates import Authority
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -113,9 +113,7 @@ class Line:
 
 def recorded(broker: BrokerProcess, kind: str) -> list[dict[str, Any]]:
     """The details of all events of a kind."""
-    command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]
-    done = nursery.run(command, capture_output=True, check=True, text=True)
-    return [json.loads(line)["detail"] for line in done.stdout.splitlines()]
+    return [event["detail"] for event in events(broker, kind)]
 
 
 def test_every_command_takes_the_url(broker: BrokerProcess) -> None:

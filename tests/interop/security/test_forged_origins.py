@@ -10,7 +10,7 @@ import pytest
 from daybook.engine.facts.own_headers import OWN_HEADERS
 from tests.interop.security.test_administration_over_network import LISTEN, asked, recorded
 from tests.interop.security.test_permissions import login, user
-from tests.interop.using import sent
+from tests.interop.using import audited, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
@@ -131,9 +131,7 @@ def test_the_deputy_may_not_send_back_what_it_may_not_manage(broker: BrokerProce
     broker.start()
     assert "sent 1 message back" in asked(broker, "ada", "queue", "retry", "DLQ").stdout
     assert bodies(broker, "payroll") == ["salaries"]
-    broker.stop()
-    for check in ("verify", "audit"):
-        nursery.run([JOURNAL, check, str(broker.data)], capture_output=True, check=True)
+    audited(broker)
 
 
 def test_every_header_of_the_broker_is_removed_on_arrival(broker: BrokerProcess) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import stomp  # type: ignore[import-untyped]
 
-from tests.interop.using import sent
+from tests.interop.using import daybook, events, queues, sent
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -94,10 +94,7 @@ def refused(broker: BrokerProcess, name: str, command: str, **headers: Any) -> F
 
 def denials(broker: BrokerProcess) -> list[dict[str, Any]]:
     """The details of all PermissionRefused."""
-    command = ["journal", "inspect", str(broker.data), "--kind", "PermissionRefused", "--json"]
-    command[0] = JOURNAL
-    done = nursery.run(command, capture_output=True, check=True, text=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return events(broker, "PermissionRefused")
 
 
 def reload(broker: BrokerProcess, rules: str) -> None:
@@ -159,9 +156,7 @@ def test_creation_needs_permissions_of_its_own(broker: BrokerProcess) -> None:
 
 
 def test_a_user_may_be_named_and_a_queue_too(broker: BrokerProcess) -> None:
-    nursery.run(
-        [DAYBOOK, "queue", "create", "orders.list::vip", "--data", str(broker.data)], check=True
-    )
+    daybook(broker, "queue", "create", "orders.list::vip")
     error = refused(broker, "will", "SUBSCRIBE", id="s", destination="/queue/orders.list::vip")
     assert "queue 'vip' of address 'orders.list'" in error.headers["message"]
     with login(broker, "carol") as carol:
@@ -280,11 +275,7 @@ def test_a_user_that_is_refused_again_and_again_does_not_fill_the_journal(tmp_pa
             refused(broker, "will", "SEND", destination="/queue/orders.eu")
         for number in range(200):
             refused(broker, "will", "SEND", destination=f"/queue/orders.{number}")
-        status = nursery.run(
-            [DAYBOOK, "status", "--json", "--data", str(broker.data)],
-            capture_output=True, check=True,
-        )  # fmt: skip
-        assert json.loads(status.stdout)["denials"] == 260
+        assert json.loads(daybook(broker, "status", "--json"))["denials"] == 260
         assert broker.stop() == 0
         counts = [each["detail"].get("count", 1) for each in denials(broker)]
         # The share of a user: 32 of their own, one with the further ones of the first place, one
@@ -317,9 +308,7 @@ def test_an_address_without_a_rule_is_closed_and_what_follows_from_a_message_is_
             sam.send("SUBSCRIBE", id="s", destination="/queue/a", ack="client-individual")
             sam.send("NACK", id=sam.expect("MESSAGE").headers["ack"], receipt="n")
             sam.expect("RECEIPT")
-        listed = [DAYBOOK, "queue", "list", "--json", "--data", str(broker.data)]
-        done = nursery.run(listed, capture_output=True, check=True)
-        assert {row["queue"]: row["ready"] for row in json.loads(done.stdout)}["dead"] == 1
+        assert queues(broker)["dead"]["ready"] == 1
 
 
 def test_without_rules_a_broker_is_open_and_says_so_once(tmp_path: Path) -> None:

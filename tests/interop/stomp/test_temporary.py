@@ -5,10 +5,9 @@ import json
 import pytest
 
 from tests.interop.delivery.test_flow import status
-from tests.interop.using import connected, daybook, sent, subscribed
+from tests.interop.using import audited, connected, daybook, sent, subscribed
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -181,6 +180,4 @@ def test_what_a_connection_leaves_may_be_removed_after_its_end(
                 other.send("SEND", b"x", destination=name)
             sent(other, "/queue/last", b"x")
     wait_for(lambda: status(broker)["queues"] == 1, "the end of its queue")
-    broker.stop()
-    done = nursery.run([JOURNAL, "audit", str(broker.data)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    audited(broker)

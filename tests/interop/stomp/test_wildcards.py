@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.interop.using import journal
 from tests.interop.wire import Wire
 from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -94,8 +95,7 @@ def test_a_durable_subscription_survives_a_kill_and_pages(broker: BrokerProcess)
     assert rows(broker, "queue")["dsub.all"]["messages"] == 0
     assert "PRICE.*" in rows(broker, "address")
     assert broker.stop() == 0
-    command = [JOURNAL, "verify", str(broker.data)]
-    assert nursery.run(command, capture_output=True, check=False).returncode == 0
+    journal(broker, "verify")
 
 
 @pytest.mark.parametrize(
