@@ -21,8 +21,8 @@ import click
 from bench.incident import BEGIN_US
 from bench.load.frames import LoadError
 from daybook.engine.facts.events import TIME
+from daybook.history.event_finder import EventFinder
 from daybook.history.moments import last_lsn
-from daybook.history.scan import event_at
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import first_lsn_of
@@ -65,7 +65,7 @@ def questions() -> list[tuple[str, str]]:
 def span_of(data: Path) -> Span:
     """Return the span of the history in a data directory. Raises JournalError, LoadError."""
     disk = RealDisk(data / JOURNAL)
-    found = [event_at(disk, lsn) for lsn in (first_lsn_of(disk), last_lsn(disk))]
+    found = [EventFinder(disk).at(lsn) for lsn in (first_lsn_of(disk), last_lsn(disk))]
     times = [event.row[TIME] / MICROSECONDS for event in found if event is not None]
     if len(times) < len(found):
         raise LoadError(f"the journal in {data} has no events")

@@ -18,8 +18,8 @@ from bench.load.frames import LoadError
 from bench.load.honest import percentile
 from daybook.engine.facts.events import KIND, MESSAGE, ROUTED
 from daybook.engine.messages.headers import first
+from daybook.history.event_finder import EventFinder
 from daybook.history.moments import last_lsn
-from daybook.history.scan import event_at
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.tools.journal_cli import trail_command
@@ -40,10 +40,10 @@ def drawn(data: Path, count: int, header: str) -> list[tuple[int, str]]:
     chance = random.Random(SEED)
     found: list[tuple[int, str]] = []
     for _ in range(100 * count):
-        event = event_at(disk, chance.randint(1, newest))
+        event = EventFinder(disk).at(chance.randint(1, newest))
         if event is None or not event.row[MESSAGE]:
             continue
-        routed = event_at(disk, event.row[MESSAGE])
+        routed = EventFinder(disk).at(event.row[MESSAGE])
         if routed is None or routed.row[KIND] != ROUTED:
             continue
         value = first(routed.headers, header)

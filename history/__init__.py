@@ -2,22 +2,25 @@
 exports.
 
 The command line and the pipeline share it. It must never know how answers are shown, nor Spark.
-Begin with `scan`.
+Begin with `event_finder`.
 
 Modules:
 
 - `audit`: The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
-- `catalogs`: Finding blocks by catalogs: what may hold an event about something, in any span of a
-  journal (ADR 64).
+- `catalogs`: The catalogs of a journal: which spans of it have one, and the blocks that one names
+  (ADR 64).
+- `contents`: Finding messages by what they contain: the value of a header, or the SHA-256 of a
+  body.
 - `descriptions`: Describing an event: as a line for people, as an object for programs.
 - `differences`: What changed between two moments: two overviews of a broker, compared.
+- `event_finder`: Finding events of a journal: one search for all sources that say where events may
+  be (ADR 99).
 - `exports`: Exports: a range of history in a directory of its own, with what proves that it is a
   part of it (ADR 66).
 - `fate_words`: Words for what became of messages: how their entries left their queues, or that none
   did.
 - `fates`: Choosing messages of history by where they were sent, what they say, and what became of
   them.
-- `finding`: Finding messages by what they contain: the value of a header, or the SHA-256 of a body.
 - `initial_state`: The state before some event of a journal, expressed as events.
 - `missing_catalogs`: Makes the catalogs that a journal does not have yet, by several processes
   (`journal catalog`).
@@ -26,7 +29,9 @@ Modules:
 - `originals`: Messages as they were when they were sent, for replays: headers, details and bodies.
 - `places`: Where messages are, folded from their own events and from the topology with the engine's
   `apply`.
-- `scan`: Finding events in a journal without reading more of it than needed.
+- `scan`: Reading events: single ones of a block, and the blocks of a segment that its footer names.
+- `search`: Searches for events: clauses, at least one of which an event must fit, in a span of
+  events.
 - `selection`: Choosing which events to show: filters by place in the journal, time, name, message
   and kind.
 - `topology`: What ids stand for, found where it is asked for: the events by which things began and

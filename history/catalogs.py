@@ -1,23 +1,19 @@
-"""Finding blocks by catalogs: what may hold an event about something, in any span of a journal (ADR
-64).
+"""The catalogs of a journal: which spans of it have one, and the blocks that one names (ADR 64).
 
-A journal is cut into spans: those with a sound catalog are asked, the others are read by footers
-(`history.scan`). Fault model: catalogs may be missing, damaged, or of another journal; then the
-span is read, and `notes` says so. Must never know what is asked.
+Fault model: catalogs may be missing, damaged, or of another journal; then the span has none, and
+`notes` says so. Must never know what is looked for.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from daybook.history.scan import wanted_blocks
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import (
     BLOCK_HEADER_BYTES,
     TRAILER_BYTES,
     Damage,
-    FooterEntry,
     peek_trailer_hash,
     segment_first_lsn,
     segment_name,
@@ -26,7 +22,6 @@ from daybook.journal.blocks.format import (
 from daybook.journal.data_directory import ARCHIVE_CATALOGS, CATALOGS
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
-from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import Segment, open_segment, segment_names
 from daybook.paging.catalogs.catalog_file import SUFFIX, CatalogFile, Description
 from daybook.paging.tables.layout import LAYOUT
@@ -47,7 +42,7 @@ class NotCatalogued(Exception):
 
 
 class BlockQuestion(Protocol):
-    """What is looked for; `version` changes whenever more is looked for than before."""
+    """A search, as far as catalogs answer it; `version` changes when it grows."""
 
     version: int
 
@@ -56,16 +51,12 @@ class BlockQuestion(Protocol):
         catalog cannot say it."""
         ...
 
-    def may_matter(self, entry: FooterEntry) -> bool:
-        """Whether the block of a footer's entry may matter."""
-        ...
-
 
 class Catalogs:
     """The catalogs of a data directory, for one journal: with its archive, if `disk` has that."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
-        """Read the descriptions of all catalogs; what is wrong with them is noted."""
+        """Read the descriptions of all catalogs, and note the faults of each."""
         self._disk: Final = disk
         self.notes: list[str] = []
         self._segment: Segment | None = None
@@ -77,7 +68,7 @@ class Catalogs:
             self._spans = _Chain(self, directory).spans()
         except (JournalError, OSError) as error:
             # Reading says the same where it matters, and not before.
-            self._note(f"no catalogs are used: {error}")
+            self.note(f"no catalogs are used: {error}")
             self._spans = [Span(self._firsts[0], None, None)]
 
     @property
@@ -104,11 +95,12 @@ class Catalogs:
             if span.catalog is None and span.first_lsn < newest
         )
 
-    def note(self, path: Path, wrong: str) -> None:
+    def pass_over(self, path: Path, wrong: str) -> None:
         """Note why a catalog is not used."""
-        self._note(f"the catalog {path} is passed over: {wrong}")
+        self.note(f"the catalog {path} is passed over: {wrong}")
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Note what cost time; some of many are enough."""
         if len(self.notes) < NOTES_MAX and text not in self.notes:
             self.notes.append(text)
 
@@ -128,34 +120,13 @@ class Catalogs:
     def give_up(self, span: Span, damage: Damage) -> Span:
         """Return a span as one that must be read, because its catalog is damaged."""
         assert span.catalog is not None
-        self.note(span.catalog.path, str(damage))
+        self.pass_over(span.catalog.path, str(damage))
         read = span._replace(catalog=None)
         # It may have been given up before, by a question within a question.
         self._spans = [read if each is span else each for each in self._spans]
         return read
 
-    def read(
-        self,
-        wanted: Callable[[FooterEntry], bool],
-        from_lsn: int,
-        to_lsn: int | None = None,
-        *,
-        proven: bool = False,
-    ) -> Iterator[Block]:
-        """Yield the blocks that may contain what is wanted, by footers. Raises JournalError."""
-        newest = self._firsts[-1]
-        if from_lsn < newest and not proven:
-            end = newest - 1 if to_lsn is None else min(newest - 1, to_lsn)
-            yield from wanted_blocks(self._disk, wanted, from_lsn=from_lsn, to_lsn=end)
-            from_lsn = newest
-        if to_lsn is not None and from_lsn > to_lsn:
-            return
-        yield from read_blocks(
-            self._disk, LAYOUT, from_lsn=from_lsn, to_lsn=to_lsn, proven=proven,
-            near=self._near(from_lsn),
-        )  # fmt: skip
-
-    def _near(self, lsn: int) -> tuple[int, int]:
+    def near(self, lsn: int) -> tuple[int, int]:
         """Return where the block with an event is, or one before it; (0, 0) if nothing says it."""
         for span in self.spans_back(lsn):
             catalog = span.catalog
@@ -165,61 +136,20 @@ class Catalogs:
                 break
             try:
                 if lsn <= catalog.told.last_lsn:
-                    return catalog.block(self.number_at(catalog, lsn))
+                    return catalog.block(catalog.number_at(lsn))
             except Damage as damage:
                 self.give_up(span, damage)
             return catalog.told.last_lsn + 1, catalog.told.end
         return 0, 0
 
     def blocks(
-        self,
-        question: BlockQuestion,
-        from_lsn: int,
-        to_lsn: int | None = None,
-        *,
-        proven: bool = False,
-    ) -> Iterator[Block]:
-        """Yield the blocks that may matter, in order; `proven` as in `read_blocks`.
-
-        The question may come to look for more meanwhile. Raises JournalError.
-        """
-        for span in list(self.spans(from_lsn, to_lsn)):
-            done = max(from_lsn, span.first_lsn) - 1
-            if span.catalog is not None:
-                try:
-                    for block in self._by_catalog(span.catalog, question, done, to_lsn):
-                        yield block
-                        done = max(done, block.last_lsn)
-                    continue
-                except Damage as damage:
-                    self.give_up(span, damage)
-                except NotCatalogued as error:
-                    self._note(f"segment {self.segment_of(span.first_lsn)} was read: {error}")
-            last = span.last_lsn
-            if to_lsn is not None:
-                last = to_lsn if last is None else min(last, to_lsn)
-            yield from self._by_reading(question, done + 1, last, proven=proven)
-
-    def _by_reading(
-        self, question: BlockQuestion, from_lsn: int, to_lsn: int | None, *, proven: bool
-    ) -> Iterator[Block]:
-        """Yield the blocks of a span without a catalog that may matter."""
-        if from_lsn >= self._firsts[-1]:
-            # Of the newest segment there is no footer.
-            yield from self.read(question.may_matter, from_lsn, to_lsn, proven=proven)
-            return
-        for block in wanted_blocks(
-            self._disk, question.may_matter, from_lsn=from_lsn, to_lsn=to_lsn
-        ):
-            if proven and block.first_lsn >= self._firsts[-1]:
-                yield from self.read(question.may_matter, block.first_lsn, to_lsn, proven=proven)
-                return
-            yield block
-
-    def _by_catalog(
         self, catalog: CatalogFile, question: BlockQuestion, done: int, to_lsn: int | None
     ) -> Iterator[Block]:
-        """Yield the blocks that a catalog names behind an event. Raises Damage, JournalError."""
+        """Yield the blocks that a catalog names behind an event, in order.
+
+        The question may come to look for more meanwhile. Raises Damage, NotCatalogued, and
+        JournalError.
+        """
         version = -1
         waiting: list[int] = []
         last = -1
@@ -247,18 +177,13 @@ class Catalogs:
             raise Damage("it names another block than there is")
         return Block(segment.codec(), raw, segment.name)
 
-    def number_at(self, catalog: CatalogFile, lsn: int) -> int:
-        """Return the number of the block with an event of a catalog's span. Raises Damage."""
-        count = catalog.told.blocks.bytes // 16
-        return bisect_right(range(count), lsn, key=lambda each: catalog.block(each)[0]) - 1
-
     def block_with(self, lsn: int) -> Block | None:
         """Return the block with an event; None if the span of the event has no catalog."""
         for span in self.spans(lsn, lsn):
             if span.catalog is None:
                 return None
             try:
-                return self.block(span.catalog, self.number_at(span.catalog, lsn))
+                return self.block(span.catalog, span.catalog.number_at(lsn))
             except Damage as damage:
                 self.give_up(span, damage)
         return None
@@ -354,10 +279,10 @@ class _Chain:
                 catalog = CatalogFile(path)
                 self._check(catalog.told, first, sound[-1].told if sound else None)
             except Damage as damage:
-                self._owner.note(path, str(damage))
+                self._owner.pass_over(path, str(damage))
                 continue
             except JournalError as unreadable:
-                self._owner.note(path, str(unreadable))
+                self._owner.pass_over(path, str(unreadable))
                 continue
             sound.append(catalog)
         sound.reverse()

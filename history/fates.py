@@ -21,6 +21,7 @@ from daybook.engine.filters.compiling import CompiledFilter, compile_filter
 from daybook.engine.messages.content import UnknownFormat
 from daybook.engine.messages.message import Message
 from daybook.history.descriptions import replayed_from
+from daybook.history.event_finder import EventFinder
 from daybook.history.fate_words import (
     ACKNOWLEDGED,
     NEVER_ACKNOWLEDGED,
@@ -28,7 +29,8 @@ from daybook.history.fate_words import (
 )
 from daybook.history.initial_state import beginning
 from daybook.history.names import LEARNED, Names
-from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.journal.disk import Disk
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.recovery.signing.redaction import Redaction
@@ -96,30 +98,27 @@ def choose(
     that history does not have. Raises ValueError for a filter that cannot be read, JournalError,
     ExportError, BaseDamaged, IndexDamaged, StoreError and OSError.
     """
-    search = _Search(request, excluded, redacted=redacted_in(directory))
+    choice = _Choice(request, excluded, redacted=redacted_in(directory))
     begun = beginning(directory, disk, until=request.from_lsn - 1, note=note)
     for event in begun.events:
-        search.names.learn(event.row, event.detail)
+        choice.names.learn(event.row, event.detail)
     kinds = LEARNED | {events.ROUTED}
     if request.only:
         kinds |= LEAVING | {events.BROKER_STARTED}
-    mask = kinds_mask(kinds)
     # Fates may come after the span.
     end = until if request.only else request.to_lsn
-    blocks = wanted_blocks(
-        disk, lambda entry: bool(entry.kinds & mask), from_lsn=begun.lsn + 1, to_lsn=end
-    )
-    for block in blocks:
-        for found in events_of(block, lambda _, row: row[KIND] in kinds, bodies=search.reads):
-            search.take(found)
+    wanted = Search(Clause(kinds), from_lsn=begun.lsn + 1, to_lsn=end, bodies=choice.reads)
+    for block in EventFinder(disk).blocks(wanted):
+        for found in wanted.events_in(block):
+            choice.take(found)
         if progress is not None:
             progress(block.last_lsn)
-    for sentence in search.unknown():
+    for sentence in choice.unknown():
         note(sentence)
-    return search.finish()
+    return choice.finish()
 
 
-class _Search:
+class _Choice:
     def __init__(
         self, request: Request, excluded: "array[int] | None", *, redacted: Redaction
     ) -> None:

@@ -15,11 +15,15 @@ import msgspec
 
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import Detail
-from daybook.engine.facts.events import KIND, REASON
+from daybook.engine.facts.events import REASON
+from daybook.engine.facts.kinds import NAMING
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.state.state import State
-from daybook.history.scan import Event, events_of, kinds_mask, wanted_blocks
+from daybook.history.event_finder import EventFinder
+from daybook.history.names import Names
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION, INDEX
 from daybook.journal.disk import Disk
@@ -74,6 +78,19 @@ def beginning(
                 told += _places(message, found)
                 counts += [(message, queue_id, entry.delivery_count) for queue_id, entry in found]
             return Beginning(lsn, tuple(told), tuple(counts))
+
+
+def learn_names(names: Names, disk: Disk, from_lsn: int, to_lsn: int | None = None) -> None:
+    """Add the names of addresses and queues that events of a span give. Raises JournalError."""
+    search = Search(Clause(NAMING), from_lsn=from_lsn, to_lsn=to_lsn)
+    for event in EventFinder(disk).find(search):
+        names.learn(event.row, event.detail)
+
+
+def learn_beginning(names: Names, start: Beginning) -> None:
+    """Add the names that a state to begin at has."""
+    for event in start.events:
+        names.learn(event.row, event.detail)
 
 
 def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:
@@ -151,13 +168,12 @@ def _places(message: int, found: list[tuple[int, Entry]]) -> Iterator[Event]:
 
 def archive_of(disk: Disk) -> str:
     """Return the archive of the segments that left last, as the journal records it; "" for none."""
-    mask = kinds_mask(frozenset({events.SEGMENTS_REMOVED}))
-    archive = ""
-    for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
-        for event in events_of(block, lambda _, row: row[KIND] == events.SEGMENTS_REMOVED):
-            detail = events.decode_detail(events.SEGMENTS_REMOVED, event.detail)
-            archive = cast(details.SegmentsRemovedDetail, detail).archive
-    return archive
+    removals = Search(Clause({events.SEGMENTS_REMOVED}))
+    newest = next(EventFinder(disk).find_back(removals), None)
+    if newest is None:
+        return ""
+    detail = events.decode_detail(events.SEGMENTS_REMOVED, newest.detail)
+    return cast(details.SegmentsRemovedDetail, detail).archive
 
 
 def base_lsn(directory: Path, disk: Disk) -> int:
@@ -195,12 +211,8 @@ def before_the_first(directory: Path, disk: Disk) -> str:
 
 
 def _was_salvaged(disk: Disk) -> bool:
-    mask = kinds_mask(frozenset({events.LOST}))
-    for block in wanted_blocks(disk, lambda entry: bool(entry.kinds & mask)):
-        for event in events_of(block, lambda _, row: row[KIND] == events.LOST):
-            if event.row[REASON] == reasons.SALVAGED and event.detail:
-                return True
-    return False
+    lost = EventFinder(disk).find(Search(Clause({events.LOST})))
+    return any(each.row[REASON] == reasons.SALVAGED and each.detail for each in lost)
 
 
 def what_is_missing(directory: Path, disk: Disk) -> str:

@@ -41,7 +41,7 @@ class CatalogsCut(DaybookError):
 
 
 class Order(NamedTuple):
-    """What a process is to make: everything that it needs to know."""
+    """The catalog that a process is to make, with everything that it needs to know."""
 
     data: str
     archive: str
@@ -103,7 +103,7 @@ def _jobs(disk: Disk, path: Path, *, again: bool) -> Iterator[Job]:
 def _make_all(orders: list[Order], processes: int, progress: Callable[[int, int], None]) -> int:
     """Carry out orders, several at a time; return how many catalogs were made."""
     made = 0
-    # Ended at once by Ctrl-C, without a word: what they write has no name yet.
+    # Ctrl-C ends them at once, without a word: their files have no names yet.
     pool = ProcessPoolExecutor(min(processes, len(orders)), initializer=_begin)
     pending: list[Future[bool]] = []
     try:

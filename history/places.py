@@ -5,10 +5,10 @@ never know where events come from, or how a story is shown.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from daybook.engine.facts import details, events
-from daybook.engine.facts.events import DELIVERY_COUNT, KIND, MESSAGE, QUEUE
+from daybook.engine.facts import events
+from daybook.engine.facts.events import DELIVERY_COUNT, KIND, MESSAGE
 from daybook.engine.facts.kinds import ENTERING, LEAVING, OF_ENTRIES, TOPOLOGY
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
@@ -16,6 +16,7 @@ from daybook.engine.state.apply import apply
 from daybook.engine.state.state import State
 from daybook.history.names import Names
 from daybook.history.scan import Event
+from daybook.history.search import queues_of
 
 if TYPE_CHECKING:
     from daybook.history.initial_state import Beginning
@@ -80,7 +81,7 @@ class Places:
             return
         apply(self.state, event.lsn, row, event.detail, event.headers, b"")
         if row[KIND] in ENTERING:
-            self.queue_ids.update(dict.fromkeys(_queues_of(event)))
+            self.queue_ids.update(dict.fromkeys(queues_of(event)))
 
     def entries(self) -> Iterator[tuple[int, Queue, Entry]]:
         """Yield the entries, with message and queue."""
@@ -102,7 +103,7 @@ class Places:
     def _note_last(self, event: Event) -> None:
         """Note the last event of a message in a queue, or in those that it enters."""
         if event.row[KIND] in OF_ENTRIES:
-            for queue_id in _queues_of(event):
+            for queue_id in queues_of(event):
                 self.last[event.row[MESSAGE], queue_id] = event
 
     def _change_topology(self, event: Event) -> list[Consequence]:
@@ -145,11 +146,3 @@ class Places:
                 queue = self.names.queue(queue_id)
                 text = f"what the restart did to message {message} in queue '{queue}' is not known"
                 yield Consequence(text, message, queue, seen.row[DELIVERY_COUNT])
-
-
-def _queues_of(event: Event) -> tuple[int, ...]:
-    """Return the queues of an event: its own, or those that it brings a message into."""
-    if event.row[QUEUE]:
-        return (event.row[QUEUE],)
-    detail = events.decode_detail(event.row[KIND], event.detail)
-    return cast(details.RoutedDetail, detail).queues

@@ -1,23 +1,20 @@
-"""Finding events in a journal without reading more of it than needed.
+"""Reading events: single ones of a block, and the blocks of a segment that its footer names.
 
-Footers of sealed segments say which kinds, messages and times a block has; blocks that cannot match
-are not read. A footer is derived: if one is damaged or missing, all blocks are read. Everything is
-opened for reading only and without a lock, so a running broker is not disturbed. The hash chain is
-not checked across skipped blocks; `verify` does that.
+A footer is derived: if one is damaged or missing, all blocks are read. Opens files for reading
+only, without a lock. `history.event_finder` chooses what to read.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, cast
 
-from daybook.engine.facts.events import KIND, MESSAGE, RELATED, Row
-from daybook.journal.blocks.block import Block, BlockCodec, kind_bit
-from daybook.journal.blocks.format import Damage, FooterEntry, segment_first_lsn
+from daybook.engine.facts.events import Row
+from daybook.journal.blocks.block import Block, BlockCodec
+from daybook.journal.blocks.format import Damage, FooterEntry
 from daybook.journal.disk import Disk
 from daybook.journal.errors import Corruption
 from daybook.journal.segments.reader import read_blocks
-from daybook.journal.segments.segment import Segment, open_segment, segment_names
+from daybook.journal.segments.segment import Segment, open_segment
 from daybook.paging.tables.layout import LAYOUT
 
 
@@ -32,45 +29,24 @@ class Event(NamedTuple):
     body: bytes | None
 
 
-Wanted: TypeAlias = Callable[[FooterEntry], bool]
-"""Returns whether the block of a footer's entry may contain what is asked for."""
-
-
-def kinds_mask(kinds: frozenset[int]) -> int:
-    """Return the kinds as the bit set that footers use."""
-    mask = 0
-    for kind in kinds:
-        mask |= kind_bit(kind)
-    return mask
-
-
-def wanted_blocks(
-    disk: Disk, wanted: Wanted, *, from_lsn: int = 1, to_lsn: int | None = None
+def segment_blocks(
+    disk: Disk,
+    name: str,
+    wanted: Callable[[FooterEntry], bool],
+    from_lsn: int = 1,
+    to_lsn: int | None = None,
 ) -> Iterator[Block]:
-    """Yield the blocks from `from_lsn` to `to_lsn` that may contain what is wanted.
-
-    Raises JournalError.
+    """Yield the blocks of a segment, of those with events from one to another, that its footer does
+    not exclude; all of them if it has no sound footer. Raises JournalError.
     """
-    names = segment_names(disk)
-    firsts = [segment_first_lsn(name) or 0 for name in names]
-    position = max(bisect_right(firsts, from_lsn) - 1, 0)
-    for index in range(position, len(names)):
-        if to_lsn is not None and firsts[index] > to_lsn:
-            return
-        found = _by_footer(disk, names[index], wanted, from_lsn, to_lsn)
-        if found is None:
-            # Without a usable footer (the newest segment, or a damaged one) every block is read.
-            end = firsts[index + 1] - 1 if index + 1 < len(names) else to_lsn
-            if to_lsn is not None and end is not None:
-                end = min(end, to_lsn)
-            begin = max(from_lsn, firsts[index])
-            yield from read_blocks(disk, LAYOUT, from_lsn=begin, to_lsn=end)
-        else:
-            yield from found
+    found = _by_footer(disk, name, wanted, from_lsn, to_lsn)
+    if found is None:
+        found = read_blocks(disk, LAYOUT, from_lsn=from_lsn, to_lsn=to_lsn)
+    yield from found
 
 
 def _by_footer(
-    disk: Disk, name: str, wanted: Wanted, from_lsn: int, to_lsn: int | None
+    disk: Disk, name: str, wanted: Callable[[FooterEntry], bool], from_lsn: int, to_lsn: int | None
 ) -> Iterator[Block] | None:
     """Return the wanted blocks of a sealed segment, None if its footer cannot be used."""
     segment = open_segment(disk, name, LAYOUT)
@@ -90,7 +66,10 @@ def _by_footer(
 
 
 def _read_entries(
-    segment: Segment, codec: BlockCodec, entries: Iterator[FooterEntry], wanted: Wanted
+    segment: Segment,
+    codec: BlockCodec,
+    entries: Iterator[FooterEntry],
+    wanted: Callable[[FooterEntry], bool],
 ) -> Iterator[Block]:
     try:
         for entry in entries:
@@ -108,32 +87,6 @@ def _read_entries(
         segment.close()
 
 
-def events_of(
-    block: Block, wants: Callable[[int, Row], bool], *, bodies: bool = False
-) -> Iterator[Event]:
-    """Yield the events of a block for which `wants(lsn, row)` is true.
-
-    The heap is read only if there are any.
-    """
-    if block.is_mark:
-        return
-    rows = cast(list[Row], list(block.rows()))
-    first = block.first_lsn
-    chosen = [position for position, row in enumerate(rows) if wants(first + position, row)]
-    if not chosen:
-        return
-    details = list(block.strings(0))
-    headers = list(block.strings(1))
-    body_texts = list(block.strings(2)) if bodies else None
-    lengths = block.columns()[-1]
-    for position in chosen:
-        body = body_texts[position] if body_texts is not None else None
-        yield Event(
-            first + position, rows[position], details[position], headers[position],
-            lengths[position], body,
-        )  # fmt: skip
-
-
 class Picker:
     """Single events of a block, decoded where they are asked for."""
 
@@ -141,52 +94,40 @@ class Picker:
         self._block: Final = block
         self._columns: Final = block.columns()
         self._ends: list[list[int]] = []
-        self._heaps: list[memoryview] = []
+        self._details = self._headers = b""
+        self._bodies = memoryview(b"")
+        self._rows: list[Row] = []
+
+    def read_rows(self) -> None:
+        """Read all rows, which is quicker where most of them are asked for."""
+        self._rows = cast(list[Row], list(self._block.rows()))
 
     def row(self, position: int) -> Row:
         """Return a row."""
+        if self._rows:
+            return self._rows[position]
         shared = self._columns[: -self._block.codec.heap_count]
         return cast(Row, tuple(column[position] for column in shared))
-
-    def positions(self, lsn: int, ids: Collection[int], kinds: Collection[int]) -> list[int]:
-        """Return where, from an event on, a message or a related event is one of these, or the
-        kind is one of those."""
-        begin = max(lsn - self._block.first_lsn, 0)
-        columns = (self._columns[each][begin:].tolist() for each in (MESSAGE, RELATED, KIND))
-        return [
-            position
-            for position, (message, related, kind) in enumerate(zip(*columns, strict=True), begin)
-            if message in ids or related in ids or kind in kinds
-        ]
 
     def headers(self) -> bytes:
         """Return the headers of all events, one after the other."""
         self._decode()
-        return bytes(self._heaps[1])
+        return self._headers
 
     def _decode(self) -> None:
         if not self._ends:
             lengths = self._columns[-self._block.codec.heap_count :]
             self._ends = [list(accumulate(column.tolist(), initial=0)) for column in lengths]
-            self._heaps = self._block.heaps()
+            details, headers, self._bodies = self._block.heaps()
+            self._details, self._headers = bytes(details), bytes(headers)
 
-    def event(self, position: int, *, bodies: bool = False) -> Event:
-        """Return an event."""
+    def event(self, at: int, *, bodies: bool = False) -> Event:
+        """Return the event at a position."""
         self._decode()
-        detail, headers, body = (
-            bytes(heap[ends[position] : ends[position + 1]]) if number < 2 or bodies else b""
-            for number, (heap, ends) in enumerate(zip(self._heaps, self._ends, strict=True))
-        )
-        ends = self._ends[2]
+        details, headers, lengths = self._ends
+        begin, end = lengths[at : at + 2]
         return Event(
-            self._block.first_lsn + position, self.row(position), detail, headers,
-            ends[position + 1] - ends[position], body if bodies else None,
+            self._block.first_lsn + at, self.row(at), self._details[details[at] : details[at + 1]],
+            self._headers[headers[at] : headers[at + 1]], end - begin,
+            bytes(self._bodies[begin:end]) if bodies else None,
         )  # fmt: skip
-
-
-def event_at(disk: Disk, lsn: int) -> Event | None:
-    """Return the event of this LSN, None if the journal has none. Raises JournalError."""
-    for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn):
-        if block.first_lsn <= lsn <= block.last_lsn:
-            return Picker(block).event(lsn - block.first_lsn)
-    return None

@@ -8,7 +8,8 @@ from daybook.engine.facts import events
 from daybook.engine.facts.events import KIND, QUEUE
 from daybook.engine.facts.kinds import OF_ENTRIES, TOPOLOGY
 from daybook.history.names import Names
-from daybook.history.scan import events_of
+from daybook.history.scan import Picker
+from daybook.history.search import queues_of
 from daybook.journal.blocks.block import Block
 from daybook.journal.disk import Disk
 from daybook.journal.segments.reader import read_blocks
@@ -35,26 +36,24 @@ class Totals:
 
     def _count_block(self, block: Block) -> None:
         columns = block.columns()
-        kinds = columns[KIND].tolist()
+        kinds, queues = columns[KIND].tolist(), columns[QUEUE].tolist()
         self.kinds.update(kinds)
-        self._queues.update(zip(kinds, columns[QUEUE].tolist(), strict=True))
+        self._queues.update(zip(kinds, queues, strict=True))
         # Names, and the queues of messages that went to several queues, are in the details.
         if not TOPOLOGY.isdisjoint(kinds) or (events.ROUTED, 0) in self._queues:
-            self._read_details(block)
+            self._read_details(block, kinds, queues)
 
-    def _read_details(self, block: Block) -> None:
-        del self._queues[events.ROUTED, 0]
-        wanted = events_of(
-            block,
-            lambda _, row: row[KIND] in TOPOLOGY or (row[KIND] == events.ROUTED and not row[QUEUE]),
-        )
-        for event in wanted:
-            if event.row[KIND] in TOPOLOGY:
+    def _read_details(self, block: Block, kinds: list[int], queues: list[int]) -> None:
+        picker = Picker(block)
+        for at, (kind, queue) in enumerate(zip(kinds, queues, strict=True)):
+            if kind in TOPOLOGY:
+                event = picker.event(at)
                 self._names.learn(event.row, event.detail)
                 self._names.forget(event.row)
-                continue
-            decoded = events.routed_detail(event.detail)
-            self._queues.update((events.ROUTED, queue) for queue in decoded.queues)
+            elif kind == events.ROUTED and not queue:
+                several = queues_of(picker.event(at))
+                self._queues.update((events.ROUTED, each) for each in several)
+        del self._queues[events.ROUTED, 0]
 
     def by_kind(self) -> list[tuple[str, int]]:
         """(name of the kind, number of events), the most frequent first."""

@@ -16,21 +16,18 @@ from daybook.engine.facts.events import (
     MESSAGE,
     REASON,
     RELATED,
-    Row,
 )
 from daybook.engine.facts.kinds import LEAVING, TOPOLOGY
 from daybook.errors import DaybookError
-from daybook.history.catalogs import Catalogs
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
+from daybook.history.event_finder import EventFinder
 from daybook.history.places import Consequence, Places
-from daybook.history.scan import Event, Picker, event_at, events_of, kinds_mask, wanted_blocks
-from daybook.history.topology import Thing, Topology, things_of
-from daybook.journal.blocks.block import Block
-from daybook.journal.blocks.format import FooterEntry
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search, Thing
+from daybook.history.topology import Topology, things_of
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import first_lsn_of
-from daybook.paging.catalogs.catalog_file import CatalogFile
-from daybook.paging.catalogs.catalog_keys import MESSAGES, subject_of
+from daybook.paging.catalogs.catalog_keys import subject_of
 from daybook.recovery.signing.redaction import NOTHING, Redaction
 
 if TYPE_CHECKING:
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from daybook.recovery.signing.export_proof import Head
 
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
-ALWAYS_MATTER: Final = kinds_mask(TOPOLOGY | TRANSACTION_ENDS)
 
 
 class NoSuchMessageError(DaybookError):
@@ -77,18 +73,21 @@ class Trail(NamedTuple):
     ended: str = ""
 
 
-def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None = None) -> Trail:
+def follow(finder: EventFinder, message: int, directory: Path) -> Trail:
     """Collect everything about a message in the journal of a data directory.
 
-    `disk` may have an archive before it. With `catalogs` nothing else is read than what matters.
-    Raises NoSuchMessageError, JournalError, and what reading the base raises.
+    With catalogs nothing else is read than what matters. Raises NoSuchMessageError, JournalError,
+    and what reading the base raises.
     """
-    base = partial(_beginning, directory, disk)
-    topology = Topology(catalogs, base) if catalogs is not None and catalogs.any else None
-    read = topology.event if topology is not None else partial(event_at, disk)
+    disk = finder.disk
     missing_here = partial(missing_before, disk, directory)
-    root, missing = _root(disk, message, read, missing_here)
-    teller = _Teller(root) if topology is None else _Asking(root, catalogs, topology)
+    root, missing = _root(finder, message, missing_here)
+    has_catalogs = finder.catalogs is not None
+    teller = (
+        _Asking(root, Topology(finder, partial(_beginning, directory, disk)))
+        if has_catalogs
+        else _Teller(root)
+    )
     exported = _head_of(directory)
     if exported is not None:
         teller.redacted = exported.redaction()
@@ -96,23 +95,22 @@ def follow(disk: Disk, message: int, directory: Path, catalogs: Catalogs | None 
     if missing:
         start = _beginning(directory, disk, root)
         teller.folds = start.lsn > 0
-    elif topology is None:
+    elif has_catalogs:
+        teller.folds = is_whole or 0 < _base_lsn(directory, disk) < root
+    else:
         start = _beginning(directory, disk, until=root - 1)
         teller.folds = is_whole or 0 < start.lsn < root
-    else:
-        teller.folds = is_whole or 0 < _base_lsn(directory, disk) < root
     if not teller.folds:
         missing = f"{missing or missing_here()}; an id without a name is shown like '#1'"
-        teller.first_lsn = 1
     elif missing:
         teller.begin(start)
-    elif topology is None:
+    elif has_catalogs:
+        teller.first_lsn = root
+    else:
         teller.begin(start)
         # Of the message itself nothing was before.
         teller.first_lsn = start.lsn + 1
-    else:
-        teller.first_lsn = root
-    told = teller.tell(disk)
+    told = teller.tell(finder)
     if missing and not told.steps and not teller.consumers():
         raise NoSuchMessageError(f"nothing is known of message {message}; {missing}")
     ended = f"the export ends with event {exported.to_lsn}" if exported is not None else ""
@@ -131,18 +129,13 @@ def _base_lsn(directory: Path, disk: Disk) -> int:
     return base_lsn(directory, disk)
 
 
-def _root(
-    disk: Disk,
-    message: int,
-    read: Callable[[int], Event | None],
-    missing_here: Callable[[], str],
-) -> tuple[int, str]:
+def _root(finder: EventFinder, message: int, missing_here: Callable[[], str]) -> tuple[int, str]:
     """Return the first message of the family, following each message to the one it was made from.
 
     Also return a text about its beginning, if that left the journal.
     """
-    event = read(message)
-    if event is None and message < first_lsn_of(disk):
+    event = finder.at(message)
+    if event is None and message < first_lsn_of(finder.disk):
         return message, missing_here()
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
@@ -154,9 +147,9 @@ def _root(
             f"and event {message} is {kind_name(row[KIND])}{hint}"
         )
     while row[RELATED]:
-        earlier = read(row[RELATED])
+        earlier = finder.at(row[RELATED])
         if earlier is None:
-            return row[MESSAGE], missing_here() if row[RELATED] < first_lsn_of(disk) else ""
+            return row[MESSAGE], missing_here() if row[RELATED] < first_lsn_of(finder.disk) else ""
         if earlier.row[KIND] != events.ROUTED:
             break
         row = earlier.row
@@ -186,27 +179,32 @@ class _Teller(Places):
         super().__init__()
         self.root = root
         self.first_lsn = 1
-        self.family = [root]
+        self.family: Final = {root: None}
         self.steps: list[Step] = []
         self.in_transaction: dict[int, str] = {}
         self.redacted: Redaction = NOTHING
+        self.search = Search()
 
-    def tell(self, disk: Disk) -> Trail:
+    def tell(self, finder: EventFinder) -> Trail:
         """Read, and return the trail. Raises JournalError."""
-        self._told_of(disk)
+        family = self.family.keys()
+        # The block with a copy has an event of its original, and a transaction is in one block with
+        # its commit.
+        beside = Clause({events.ROUTED}, related=family), Clause(TRANSACTION_ENDS)
+        self.search = Search(
+            Clause(messages=family), self.topology(), from_lsn=self.first_lsn, aside=beside
+        )
+        for block in finder.blocks(self.search):
+            count = len(self.steps)
+            for event in self.search.events_in(block):
+                self.look_at(event)
+            if len(self.steps) > count and self._is_gone(block.last_lsn):
+                break
         steps = [
             step._replace(transaction=self.in_transaction.get(step.event.lsn, ""))
             for step in self.steps
         ]
         return Trail(tuple(self.family), tuple(steps), tuple(self._now()))
-
-    def _told_of(self, disk: Disk) -> None:
-        for block in wanted_blocks(disk, self._may_matter, from_lsn=self.first_lsn):
-            count = len(self.steps)
-            for event in events_of(block, self._wants):
-                self._take(event)
-            if len(self.steps) > count and self._is_gone(block.last_lsn):
-                break
 
     def _is_gone(self, lsn: int) -> bool:
         """Whether the family has left all queues, so that no event after this one is about it.
@@ -216,21 +214,17 @@ class _Teller(Places):
         """
         return self.folds and lsn > self.folded_lsn and next(self.entries(), None) is None
 
-    def _may_matter(self, entry: FooterEntry) -> bool:
-        return bool(entry.kinds & ALWAYS_MATTER) or any(
-            entry.message_min <= message <= entry.message_max for message in self.family
-        )
+    def topology(self) -> Clause:
+        """Return the events to look for besides those of the family."""
+        return Clause(TOPOLOGY)
 
-    def _wants(self, lsn: int, row: Row) -> bool:
-        """Whether an event matters; a copy joins the family with its Routed event."""
-        kind = row[KIND]
-        if kind == events.ROUTED and row[RELATED] in self.family:
-            self.family.append(row[MESSAGE])
-        return (
-            row[MESSAGE] in self.family
-            or kind in TOPOLOGY
-            or (kind in TRANSACTION_ENDS and lsn > self.root)
-        )
+    def look_at(self, event: Event) -> None:
+        """Take an event; a copy joins the family with its Routed event."""
+        message = event.row[MESSAGE]
+        if event.row[KIND] == events.ROUTED and message not in self.family:
+            self.family[message] = None
+            self.search.version += 1
+        self._take(event)
 
     def _take(self, event: Event) -> None:
         kind = event.row[KIND]
@@ -307,11 +301,8 @@ class _Teller(Places):
 class _Asking(_Teller):
     """Reads the blocks that catalogs name, and learns of the topology what the family meets."""
 
-    def __init__(self, root: int, catalogs: Catalogs | None, topology: Topology) -> None:
-        assert catalogs is not None
+    def __init__(self, root: int, topology: Topology) -> None:
         super().__init__(root)
-        self.version = 0
-        self._catalogs: Final = catalogs
         self._topology: Final = topology
         self._known: Final[set[Thing]] = {(life.BROKER, 0)}
 
@@ -325,51 +316,23 @@ class _Asking(_Teller):
             self.state.queues[queue_id].entries[message].delivery_count = count
         self.folded_lsn = start.lsn
 
-    def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `BlockQuestion.numbers`."""
-        told = catalog.told
-        found: set[int] = set()
-        for message in self.family:
-            found.update(catalog.numbers(told.tables[MESSAGES], message))
-        for subject, number in self._known:
-            for position in catalog.numbers(told.tables.get(subject), number):
-                found.add(self._catalogs.number_at(catalog, told.first_lsn + position))
-        return found
+    def topology(self) -> Clause:
+        """As `_Teller.topology`."""
+        return Clause(things=self._known)
 
-    def may_matter(self, entry: FooterEntry) -> bool:
-        """As `BlockQuestion.may_matter`."""
-        return self._may_matter(entry)
-
-    def _told_of(self, disk: Disk) -> None:
-        for block in self._catalogs.blocks(self, self.first_lsn):
-            count = len(self.steps)
-            self._take_block(block)
-            if len(self.steps) > count and self._is_gone(block.last_lsn):
-                break
-
-    def _take_block(self, block: Block) -> None:
-        picker = Picker(block)
-        kinds = TOPOLOGY | TRANSACTION_ENDS | {events.ROUTED}
-        begin = max(self.first_lsn, block.first_lsn)
-        for position in picker.positions(begin, self.family, kinds):
-            row = picker.row(position)
-            lsn = block.first_lsn + position
-            if not self._wants(lsn, row):
-                continue
-            if row[KIND] in TOPOLOGY and subject_of(row) not in self._known:
-                continue
-            event = picker.event(position)
-            if row[MESSAGE] in self.family:
-                self._meet(event, lsn)
-            self._take(event)
+    def look_at(self, event: Event) -> None:
+        """As `_Teller.look_at`."""
+        if event.row[MESSAGE]:
+            self._meet(event, event.lsn)
+        super().look_at(event)
 
     def _meet(self, event: Event, until: int) -> None:
         """Learn of what an event refers to, as of an event."""
-        for thing in things_of(event.row, event.detail):
+        for thing in things_of(event):
             if thing in self._known:
                 continue
             self._known.add(thing)
-            self.version += 1
+            self.search.version += 1
             for each in self._topology.of(thing, until):
                 self._meet(each, each.lsn or until)
                 self.names.learn(each.row, each.detail)

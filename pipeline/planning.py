@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from daybook.client.control import is_running
 from daybook.engine.facts import events, kinds
-from daybook.engine.facts.events import KIND, MESSAGE, TIME, Row
+from daybook.engine.facts.events import KIND, MESSAGE, TIME
 from daybook.history.initial_state import beginning
 from daybook.history.names import Names
-from daybook.history.scan import events_of, kinds_mask
+from daybook.history.search import Clause, Search, kinds_mask
 from daybook.journal.archive.archive import Archive
 from daybook.journal.archive.disk import JoinedDisk
 from daybook.journal.archive.ranges import RangedDisk
@@ -57,7 +57,8 @@ ENTRY: Final = np.dtype(
     [(name, {"Q": "<u8", "I": "<u4", "q": "<i8"}[code]) for name, code in FOOTER_ENTRY_FIELDS]
 )
 NAMING: Final = kinds_mask(kinds.NAMING)
-"""Kinds of events that name addresses and queues."""
+_NAMES: Final = Search(Clause(kinds.NAMING))
+"""Events that name addresses and queues."""
 
 ALL_QUEUES: Final = (1 << 64) - 1
 """The bloom filter of a block about which nothing is known."""
@@ -328,7 +329,7 @@ class _Planner:
             offset, first_lsn = int(entry["offset"]), int(entry["first_lsn"])
             try:
                 block = Block(codec, segment.block_at(offset, with_heap=True), segment.name)
-                for event in events_of(block, _names_something):
+                for event in _NAMES.events_in(block):
                     self._names.learn(event.row, event.detail)
             except Damage as damage:
                 raise Corruption(segment.name, offset, first_lsn, str(damage)) from damage
@@ -388,10 +389,6 @@ class _Planner:
                 )
             )  # fmt: skip
             begin = end
-
-
-def _names_something(lsn: int, row: Row) -> bool:
-    return bool(NAMING >> row[KIND] & 1)
 
 
 def _measured(block: Block) -> tuple[int, ...]:

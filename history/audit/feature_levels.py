@@ -6,20 +6,19 @@ not satisfy, add a row to `CHANGES` and ask `context.has(CHANGE)` in the rule. M
 a rule says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from daybook.engine.facts import details, events
-from daybook.engine.facts.events import KIND
-from daybook.history.scan import events_of, kinds_mask, wanted_blocks
-from daybook.journal.blocks.format import FooterEntry, segment_first_lsn
+from daybook.history.event_finder import EventFinder
+from daybook.history.search import Clause, Search
+from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import open_segment, segment_names
 
 UNKNOWN: Final = 0
 """The level of brokers from before there were levels."""
 _STARTS: Final = frozenset((events.BROKER_STARTED,))
-_MASK: Final = kinds_mask(_STARTS)
 
 
 class Change(NamedTuple):
@@ -63,40 +62,17 @@ def levels_at(disk: Disk, lsns: Sequence[int]) -> list[int]:
     broker knew at least. Raises JournalError.
     """
     found: list[int] = []
-    reached, level = 0, UNKNOWN
+    finder, reached, level = EventFinder(disk), 0, UNKNOWN
     for lsn in lsns:
-        newest = next(_starts_before(disk, reached, lsn), None)
+        starts = Search(Clause(_STARTS), from_lsn=reached + 1, to_lsn=lsn)
+        newest = next(finder.find_back(starts), None)
         if newest is not None:
-            level = newest
+            level = level_of_start(newest.detail)
         elif not reached and lsn:
             level = _level_of_segment(disk, lsn)
         found.append(level)
         reached = lsn
     return found
-
-
-def _starts_before(disk: Disk, after: int, last: int) -> Iterator[int]:
-    """Yield the levels of brokers that started after an event, up to another one, newest first."""
-    end = last
-    for name in reversed(segment_names(disk)):
-        first = segment_first_lsn(name) or 0
-        if first > end:
-            continue
-        begin = max(first, after + 1)
-        levels = [
-            level_of_start(event.detail)
-            for block in wanted_blocks(disk, _has_start, from_lsn=begin, to_lsn=end)
-            for event in events_of(block, lambda _, row: row[KIND] in _STARTS)
-            if begin <= event.lsn <= end
-        ]
-        yield from reversed(levels)
-        if first <= after:
-            return
-        end = first - 1
-
-
-def _has_start(entry: FooterEntry) -> bool:
-    return bool(entry.kinds & _MASK)
 
 
 def _level_of_segment(disk: Disk, lsn: int) -> int:

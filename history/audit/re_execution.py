@@ -24,8 +24,8 @@ from daybook.history.audit.feature_levels import UNKNOWN, levels_at
 from daybook.history.audit.judge import Clock, Judge
 from daybook.history.audit.pieces import beginnings
 from daybook.history.audit.rules import CONSERVED, Breach
+from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import base_lsn
-from daybook.history.scan import event_at
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.data_directory import INDEX, SNAPSHOTS
 from daybook.journal.disk import Disk
@@ -206,7 +206,7 @@ def _judge_piece(
     is_in_memory: bool = False,
 ) -> None:
     """Judge the events of a piece, stretch by stretch, or in one."""
-    before = event_at(disk, task.after) if task.after else None
+    before = EventFinder(disk).at(task.after) if task.after else None
     clock = Clock(task.now, task.tolerance, before.row[TIME] if before is not None else 0)
     with TemporaryDirectory(prefix="daybook-audit-", dir=folder) as own:
         path = Path(own) / INDEX

@@ -198,10 +198,14 @@ def source_ends(block: Block) -> Iterator[int]:
     """Yield the events of a fork, and of a salvage, that end the history of their source."""
     for event in block.events():
         lsn, row, detail, _, _ = cast(tuple[int, Row, bytes, bytes, bytes], event)
-        if row[KIND] in ENDING_A_SOURCE and detail:
-            told = events.decode_detail(row[KIND], detail)
-            if getattr(told, "data_id", "") or getattr(told, "source", ""):
-                yield lsn
+        if row[KIND] in ENDING_A_SOURCE and ends_a_source(row[KIND], detail):
+            yield lsn
+
+
+def ends_a_source(kind: int, detail: bytes) -> bool:
+    """Whether an event of a kind that may end the history of a source does it."""
+    told = events.decode_detail(kind, detail) if detail else None
+    return bool(getattr(told, "data_id", "") or getattr(told, "source", ""))
 
 
 def _hash_of(disk: Disk, name: str) -> tuple[int, str]:

@@ -261,6 +261,11 @@ class CatalogFile:
             raise Damage("it names a block that it does not list")
         return lsns[number], offsets[number]
 
+    def number_at(self, lsn: int) -> int:
+        """Return the number of the block with an event. Raises Damage."""
+        count = self.told.blocks.bytes // 16
+        return bisect_right(range(count), lsn, key=lambda each: self.block(each)[0]) - 1
+
 
 def catalog_name(first_lsn: int) -> str:
     """Return the name of the file of the catalog that begins with an event."""

@@ -20,9 +20,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.history.initial_state import beginning
+from daybook.history.initial_state import beginning, learn_names
 from daybook.history.names import Names
-from daybook.history.scan import events_of, wanted_blocks
 from daybook.journal.archive.archive import Archive
 from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
@@ -43,7 +42,7 @@ from daybook.pipeline.parquet.archive import (
     local_path,
 )
 from daybook.pipeline.parquet.writing import Written, write_days
-from daybook.pipeline.planning import NAMING, Source, Split, check_source
+from daybook.pipeline.planning import Source, Split, check_source
 from daybook.pipeline.proof import Proof, Rebuilder, encode_proof, make_proof, zstd_version
 from daybook.pipeline.proving import tables_of
 from daybook.pipeline.schema import ALL_COLUMNS
@@ -211,12 +210,7 @@ def _learn_segment(disk: Disk, name: str, names: Names) -> None:
         last = segment.footer().last_lsn
     finally:
         segment.close()
-    found = wanted_blocks(
-        disk, lambda entry: bool(entry.kinds & NAMING), from_lsn=first, to_lsn=last
-    )
-    for block in found:
-        for event in events_of(block, lambda _, row: bool(NAMING >> row[0] & 1)):
-            names.learn(event.row, event.detail)
+    learn_names(names, disk, first, last)
 
 
 def _not_archived(name: str, error: Exception) -> str:

@@ -24,10 +24,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from daybook.client.control import is_running
-from daybook.engine.facts.events import KIND, Row
-from daybook.history.initial_state import beginning
+from daybook.history.initial_state import beginning, learn_names
 from daybook.history.names import Names
-from daybook.history.scan import events_of, wanted_blocks
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError, NoJournal
@@ -35,7 +33,7 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.pipeline.decoding import read_split
 from daybook.pipeline.holding import Hold
 from daybook.pipeline.naming import NO_NAMES, NameTables
-from daybook.pipeline.planning import NAMING, Source, Split, durable_lsn, make_plan
+from daybook.pipeline.planning import Source, Split, durable_lsn, make_plan
 from daybook.pipeline.schema import NAMED_COLUMNS
 from daybook.pipeline.selection import Selection
 from daybook.pipeline.spark.options import EARLIEST, LATEST, SourceOptions
@@ -196,11 +194,7 @@ class _NamesSoFar:
         disk = self._source.disk()
         if not self._last_lsn:
             self._begin(disk)
-        for block in wanted_blocks(
-            disk, lambda entry: bool(entry.kinds & NAMING), from_lsn=self._last_lsn + 1, to_lsn=lsn
-        ):
-            for event in events_of(block, _names_something):
-                self._names.learn(event.row, event.detail)
+        learn_names(self._names, disk, self._last_lsn + 1, lsn)
         self._last_lsn = max(self._last_lsn, lsn)
         return NameTables(self._names.addresses, self._names.queues)
 
@@ -209,7 +203,3 @@ class _NamesSoFar:
         if first_lsn_of(disk) > FIRST_LSN and self._source.directory:
             for event in beginning(Path(self._source.directory), disk).events:
                 self._names.learn(event.row, event.detail)
-
-
-def _names_something(lsn: int, row: Row) -> bool:
-    return bool(NAMING >> row[KIND] & 1)

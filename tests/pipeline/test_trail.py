@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine.facts import events
+from daybook.history.event_finder import EventFinder
 from daybook.history.trail import follow
 from daybook.journal.data_directory import BASE, BASE_DESCRIPTION
 from daybook.pipeline.duck import DuckEngine
@@ -62,7 +63,7 @@ def test_trails_are_those_of_journal_trail(seed: int) -> None:
         consequences = {}
         disk = journal_disk(directory)
         for message in messages:
-            family = follow(disk, message, directory)
+            family = follow(EventFinder(disk), message, directory)
             root = family.messages[0]
             expected[root] = [step.event.lsn for step in family.steps]
             consequences[root] = [each.text for step in family.steps for each in step.consequences]

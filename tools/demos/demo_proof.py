@@ -9,9 +9,9 @@ from daybook.engine.facts.events import DELIVERY_COUNT, FLAGS, KIND, MESSAGE
 from daybook.engine.facts.kinds import OF_ENTRIES
 from daybook.engine.messages.content import View
 from daybook.engine.messages.conversions import text_of
-from daybook.history.scan import Event, events_of
-from daybook.journal.segments.reader import read_blocks
-from daybook.paging.tables.layout import LAYOUT
+from daybook.history.event_finder import EventFinder
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.recovery.readonly import journal_disk
 from daybook.tools.demos.demo_clients import Ledger, Order
 
@@ -39,9 +39,8 @@ class History:
         self.delivered: set[tuple[int, int]] = set()
         self.acknowledged: dict[int, int] = {}
         self.dead_lettered: set[int] = set()
-        for block in read_blocks(journal_disk(data), LAYOUT):
-            for event in events_of(block, lambda _, row: row[KIND] in KINDS):
-                self._take(event)
+        for event in EventFinder(journal_disk(data)).find(Search(Clause(KINDS))):
+            self._take(event)
 
     def _take(self, event: Event) -> None:
         row = event.row

@@ -18,8 +18,7 @@ import msgspec
 
 from daybook.engine.facts.events import MESSAGE
 from daybook.errors import DaybookError
-from daybook.history.catalogs import Catalogs
-from daybook.history.scan import event_at
+from daybook.history.event_finder import EventFinder
 from daybook.history.trail import Trail, follow
 from daybook.history.verification.catalog_verification import wrong_catalogs
 from daybook.history.verification.verification import verify_data
@@ -321,7 +320,7 @@ def messages_of(data: Path, catalog: Path, chance: random.Random) -> list[int]:
         return []
     disk = journal_disk(data)
     sample = [chance.randint(told.first_lsn, told.last_lsn) for _ in range(QUESTIONS)]
-    events = [event_at(disk, lsn) for lsn in sample]
+    events = [EventFinder(disk).at(lsn) for lsn in sample]
     # An event that is not a message is a question, too: the answer must say so.
     return [
         (event.row[MESSAGE] if event is not None else 0) or lsn
@@ -335,13 +334,13 @@ def answers(data: Path, messages: Sequence[int]) -> list[Answer]:
     Catalogs only save time: with a damaged one every answer must be that of the journal.
     """
     disk = journal_disk(data)
-    with closing(Catalogs(data, disk)) as catalogs:
-        return [_answer(data, message, catalogs) for message in messages]
+    with closing(EventFinder(disk, data)) as finder:
+        return [_answer(data, message, finder) for message in messages]
 
 
-def _answer(data: Path, message: int, catalogs: Catalogs) -> Answer:
+def _answer(data: Path, message: int, finder: EventFinder) -> Answer:
     try:
-        return follow(catalogs.disk, message, data, catalogs)
+        return follow(finder, message, data)
     except DaybookError as error:
         return str(error)
     except Exception as error:

@@ -8,14 +8,11 @@ from typing import Any
 import click
 import msgspec
 
-from daybook.engine.facts.events import KIND
-from daybook.engine.facts.kinds import NAMING
 from daybook.history.exports.export import Exported, export
 from daybook.history.exports.export_verification import ExportVerdict, verify_export
-from daybook.history.initial_state import beginning
+from daybook.history.initial_state import beginning, learn_names
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.names import Names
-from daybook.history.scan import events_of, kinds_mask, wanted_blocks
 from daybook.history.verification.signature_proof import Anchors
 from daybook.history.workers import adding_up
 from daybook.journal.blocks.format import manifest_name
@@ -81,12 +78,7 @@ def _addresses(
     begun = beginning(path, disk)
     for event in begun.events:
         names.learn(event.row, event.detail)
-    mask = kinds_mask(NAMING)
-    for block in wanted_blocks(
-        disk, lambda entry: bool(entry.kinds & mask), from_lsn=begun.lsn + 1, to_lsn=last
-    ):
-        for event in events_of(block, lambda _, row: row[KIND] in NAMING):
-            names.learn(event.row, event.detail)
+    learn_names(names, disk, begun.lsn + 1, last)
     found = names.addresses
     for name in wanted:
         if name not in found.values():

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -17,19 +16,12 @@ from daybook.client.control import is_running
 from daybook.engine.facts.events import KIND, SKIPPED, TIME
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
-from daybook.history.catalogs import Catalogs
 from daybook.history.descriptions import as_object, line
-from daybook.history.initial_state import (
-    EVERYTHING,
-    Beginning,
-    before_the_first,
-    beginning,
-    what_is_missing,
-)
+from daybook.history.event_finder import EventFinder
+from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.history.selection import ByCatalogs, Inspection, Question, parse_kinds
-from daybook.history.topology import Topology
+from daybook.history.selection import Inspection, Question, begun, parse_kinds
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
@@ -37,9 +29,7 @@ from daybook.journal.pins import Pin
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.journal.segments.stat import stat
-from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.layout import LAYOUT
-from daybook.paging.tables.tables import IndexDamaged
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.administration import views
 from daybook.server.administration.overview import overview
@@ -68,14 +58,11 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     disk, pin, _ = history(ctx, path, flags)
     flags = flags | {"redacted": redacted_in(path)}
     _note_beginning(path, disk, question)
-    if not (flags["follow"] or question.queue or question.address) and _asks_catalogs(
-        ctx, path, disk, question, flags
-    ):
-        return
-    known = _known_before(path, disk, question.from_lsn - 1)
-    inspection = Inspection(question, known.events, known.lsn)
+    finder = EventFinder(disk, path)
+    ctx.call_on_close(finder.close)
+    inspection = begun(path, finder, question, reads_names=flags["follow"], note=_note)
     follow = Following(disk, pin) if flags["follow"] else None
-    found = inspection.events(disk, proven=is_running(path), follow=follow)
+    found = inspection.events(proven=is_running(path), follow=follow)
     try:
         told = _print(found, inspection.names, flags)
     except KeyboardInterrupt:
@@ -86,23 +73,12 @@ def run(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
         raise Failure(_never_was(path, disk, inspection, question))
     if not told:
         _explain_silence(disk, question)
+    for text in finder.notes:
+        _note(f"note: {text}")
 
 
-def _asks_catalogs(
-    ctx: click.Context, path: Path, disk: Disk, question: Question, flags: dict[str, Any]
-) -> bool:
-    """Answer with the help of catalogs, if there are any; return whether it was done."""
-    catalogs = Catalogs(path, disk)
-    ctx.call_on_close(catalogs.close)
-    if not catalogs.any:
-        return False
-    topology = Topology(catalogs, partial(beginning, path, disk))
-    inspection = ByCatalogs(question, catalogs, topology)
-    if not _print(inspection.events(proven=is_running(path)), inspection.names, flags):
-        _explain_silence(disk, question)
-    for note in catalogs.notes:
-        click.echo(f"note: {note}", err=True)
-    return True
+def _note(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _print(found: Iterator[Event], names: Names, flags: dict[str, Any]) -> int:
@@ -163,16 +139,6 @@ def _up_to(event: Event, last_lsn: int) -> str:
         f": {count:,} LSNs up to {last_lsn}; the broker before was killed and may have given them "
         "to clients, so nothing else gets them"
     )
-
-
-def _known_before(path: Path, disk: Disk, lsn: int) -> Beginning:
-    """Return events that give the meaning of ids at the beginning of the journal, or at a snapshot
-    up to an event; report a damaged base."""
-    try:
-        return beginning(path, disk, until=lsn)
-    except (BaseDamaged, IndexDamaged) as error:
-        click.echo(f"some names are missing: {error}", err=True)
-        return EVERYTHING
 
 
 def _explain_silence(disk: Disk, question: Question) -> None:

@@ -12,9 +12,9 @@ import click
 
 from daybook.engine.facts.events import TIME
 from daybook.engine.state.state import State
+from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
-from daybook.history.scan import event_at
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
@@ -27,7 +27,7 @@ from daybook.tools.terminal.printing import progress
 def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
     """Return the event of a moment with its time. Raises Failure, ExportError and JournalError."""
     lsn = lsn_at(disk, asked.time) if asked.time is not None else asked.lsn
-    event = event_at(disk, lsn) if lsn else None
+    event = EventFinder(disk).at(lsn) if lsn else None
     if event is None and lsn < first_lsn_of(disk):
         raise Failure(
             f"the journal begins with event {first_lsn_of(disk)}, after "

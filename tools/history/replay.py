@@ -27,11 +27,13 @@ from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import Content, StompClient, StompError
 from daybook.engine.facts import events
 from daybook.engine.facts.events import FLAGS, PRIORITY
+from daybook.history.event_finder import EventFinder
 from daybook.history.fate_words import REPLAY_OF
 from daybook.history.fates import Chosen, Request, choose
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.originals import LargeBodies, content_of
-from daybook.history.scan import Event, events_of, wanted_blocks
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment
@@ -394,22 +396,11 @@ class _Source:
         """Yield messages in order, None for one whose body is incomplete. Raises JournalError."""
         if not messages:
             return
-        wanted = frozenset(messages) if len(messages) < WINDOW else None
-
-        def has(lsn: int) -> bool:
-            if wanted is not None:
-                return lsn in wanted
-            at = bisect_left(messages, lsn)
-            return at < len(messages) and messages[at] == lsn
-
-        blocks = wanted_blocks(
-            self._disk,
-            lambda entry: bisect_left(messages, entry.first_lsn)
-            < bisect_left(messages, entry.first_lsn + entry.event_count),
-            from_lsn=messages[0], to_lsn=messages[-1],
-        )  # fmt: skip
-        for block in blocks:
-            for event in events_of(block, lambda lsn, _: has(lsn), bodies=True):
+        search = Search(
+            Clause(lsns=messages), from_lsn=messages[0], to_lsn=messages[-1], bodies=True
+        )
+        for block in EventFinder(self._disk).blocks(search):
+            for event in search.events_in(block):
                 yield event.lsn, self._message(event, self._id_of(block.segment))
 
     def _id_of(self, segment: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any, Final
 import click
 
 from daybook.history import trail, trail_drawing
-from daybook.history.catalogs import Catalogs
-from daybook.history.finding import Sought, WithBody, WithHeader, found_messages, sha256_of
+from daybook.history.contents import WithBody, WithHeader, found_messages, sha256_of
+from daybook.history.event_finder import EventFinder
+from daybook.history.search import Contents
 from daybook.journal.disk import Disk
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.texts import counted, moment
@@ -22,22 +23,22 @@ MANY_EVENTS: Final = 1_000_000
 def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> None:
     """Print all events of the messages that are asked for. Raises Failure, JournalError."""
     disk, _, _ = history(ctx, path, flags)
-    catalogs = Catalogs(path, disk)
-    ctx.call_on_close(catalogs.close)
+    finder = EventFinder(disk, path)
+    ctx.call_on_close(finder.close)
     try:
         if message:
-            _show(trail.follow(disk, message, path, catalogs), flags)
+            _show(trail.follow(finder, message, path), flags)
         else:
-            _show_found(catalogs, path, flags)
+            _show_found(finder, path, flags)
     finally:
-        _show_notes(catalogs)
+        _show_notes(finder)
 
 
-def _show_notes(catalogs: Catalogs) -> None:
+def _show_notes(finder: EventFinder) -> None:
     """Say on standard error what was read because it has no catalog."""
-    for note in catalogs.notes:
+    for note in finder.notes:
         click.echo(f"note: {note}", err=True)
-    missing = catalogs.uncatalogued()
+    missing = finder.uncatalogued()
     if missing >= MANY_EVENTS:
         click.echo(
             f"note: {missing:,} events are in no catalog, so they were searched; 'journal catalog' "
@@ -46,16 +47,16 @@ def _show_notes(catalogs: Catalogs) -> None:
         )
 
 
-def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
+def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
     """Print the trails of all messages that contain something, each family once."""
-    sought, what = _sought(catalogs.disk, flags)
+    sought, what = _sought(finder.disk, flags)
     part = "bodies" if flags["header"] is None else "headers"
     redacted = redacted_in(path)
     if part in redacted.parts and not redacted.shown:
         raise Failure(f"{part} were left out of this export, so no message is found by them")
     shown: set[int] = set()
     families = matches = 0
-    for message in found_messages(catalogs, sought):
+    for message in found_messages(finder, sought):
         if message not in shown and families == flags["limit"]:
             click.echo(
                 f"{counted(matches, 'message')} with {what}, and there are more: see --limit",
@@ -65,7 +66,7 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         matches += 1
         if message in shown:
             continue
-        told = trail.follow(catalogs.disk, message, path, catalogs)
+        told = trail.follow(finder, message, path)
         if families and (flags["svg"] or flags["mermaid"]):
             raise Failure(
                 f"there are several messages with {what}, and a drawing shows one: ask for "
@@ -79,7 +80,7 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
     if matches > 1 and not flags["as_json"]:
         click.echo(f"{counted(matches, 'message')} with {what}", err=True)
     if not families:
-        missing = trail.missing_before(catalogs.disk, path)
+        missing = trail.missing_before(finder.disk, path)
         raise Failure(
             f"there is no message with {what}; a message that no queue took was dropped without "
             f"its content: "
@@ -87,7 +88,7 @@ def _show_found(catalogs: Catalogs, path: Path, flags: dict[str, Any]) -> None:
         )
 
 
-def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Sought, str]:
+def _sought(disk: Disk, flags: dict[str, Any]) -> tuple[Contents, str]:
     """Return what is sought, and how to call it. Raises OSError."""
     if flags["header"] is not None:
         name, _, value = flags["header"].partition("=")

@@ -14,13 +14,13 @@ from daybook.engine.facts import events
 from daybook.engine.facts.events import BODY_OMITTED, FLAGS, KIND, chunk_lsns
 from daybook.engine.messages.headers import as_dict
 from daybook.history import trail
-from daybook.history.catalogs import Catalogs
+from daybook.history.contents import WithBody, WithHeader, found_messages
 from daybook.history.descriptions import line
-from daybook.history.finding import WithBody, WithHeader, found_messages
+from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import EVERYTHING
 from daybook.history.missing_catalogs import Order, make
 from daybook.history.moments import last_lsn
-from daybook.history.selection import ByCatalogs, Inspection, Question
+from daybook.history.selection import Inspection, Question
 from daybook.history.topology import Topology
 from daybook.history.verification.catalog_verification import wrong_catalogs
 from daybook.journal.data_directory import CATALOGS, JOURNAL
@@ -50,13 +50,13 @@ def make_catalogs(data: Path) -> list[Path]:
 def compare(data: Path, journal: list[Event], few: bool = False) -> int:
     """Compare the trails of all messages; return how many there are."""
     disk = RealDisk(data / JOURNAL)
-    catalogs = Catalogs(data, disk)
+    finder = EventFinder(disk, data)
     messages = [event.lsn for event in journal if event.row[KIND] == events.ROUTED]
     for message in messages[:: 7 if few else 1]:
-        read = trail.follow(disk, message, data)
-        asked = trail.follow(disk, message, data, catalogs)
+        read = trail.follow(EventFinder(disk), message, data)
+        asked = trail.follow(finder, message, data)
         assert asked == read, message
-    catalogs.close()
+    finder.close()
     return len(messages)
 
 
@@ -99,9 +99,9 @@ def test_no_flipped_byte_changes_an_answer(tmp_path: Path) -> None:
         found = make_catalogs(data)
     disk = RealDisk(data / JOURNAL)
     messages = [event.lsn for event in journal if event.row[KIND] == events.ROUTED][::9]
-    expected = {message: trail.follow(disk, message, data) for message in messages}
+    expected = {message: trail.follow(EventFinder(disk), message, data) for message in messages}
     value = WithHeader("stock", "pears")
-    pears = list(found_messages(Catalogs(data, disk), value))
+    pears = list(found_messages(EventFinder(disk, data), value))
     assert pears
     random = Random(11)
     for path in (found[0], found[-1]):
@@ -111,18 +111,18 @@ def test_no_flipped_byte_changes_an_answer(tmp_path: Path) -> None:
             flipped = bytearray(whole)
             flipped[place] ^= 1 << place % 8
             path.write_bytes(flipped)
-            catalogs = Catalogs(data, disk)
+            finder = EventFinder(disk, data)
             message = random.choice(messages)
-            assert trail.follow(disk, message, data, catalogs) == expected[message], (path, place)
+            assert trail.follow(finder, message, data) == expected[message], (path, place)
             if place % 5 == 0:
-                assert list(found_messages(catalogs, value)) == pears, (path, place)
-            catalogs.close()
+                assert list(found_messages(finder, value)) == pears, (path, place)
+            finder.close()
         for size in (0, 10, len(whole) // 2, len(whole) - 1):
             path.write_bytes(whole[:size])
-            catalogs = Catalogs(data, disk)
-            assert catalogs.notes or size > 10
-            assert list(found_messages(catalogs, value)) == pears
-            catalogs.close()
+            finder = EventFinder(disk, data)
+            assert list(found_messages(finder, value)) == pears
+            assert finder.notes or size > 10
+            finder.close()
         path.write_bytes(whole)
 
 
@@ -133,10 +133,10 @@ def test_catalogs_of_another_journal_are_passed_over(tmp_path: Path) -> None:
     other = write_history(tmp_path / "two", two, cuts=cuts, segment_bytes=1 << 13)
     make_catalogs(other)
     (other / CATALOGS).rename(data / CATALOGS)
-    catalogs = Catalogs(data, RealDisk(data / JOURNAL))
-    assert not catalogs.any
-    assert any("another journal" in note for note in catalogs.notes)
-    catalogs.close()
+    finder = EventFinder(RealDisk(data / JOURNAL), data)
+    assert finder.catalogs is None
+    assert any("another journal" in note for note in finder.notes)
+    finder.close()
 
 
 def found_by_reading(journal: list[Event], wanted: Callable[[Event], bool]) -> list[int]:
@@ -156,7 +156,7 @@ def test_messages_are_found_by_headers_and_bodies(tmp_path: Path) -> None:
     }
 
     def check() -> None:
-        catalogs = Catalogs(data, disk)
+        finder = EventFinder(disk, data)
         for name, value in [
             ("stock", "pears"), ("path:to\\it", "a:b\nc\r\\"), ("ü", "ß"), ("kind", "twice"),
             ("kind", "big"), ("stock", "nothing"), ("nothing", "pears"),
@@ -164,14 +164,14 @@ def test_messages_are_found_by_headers_and_bodies(tmp_path: Path) -> None:
             wanted = found_by_reading(
                 journal, lambda event, n=name, v=value: as_dict(event.headers).get(n) == v
             )
-            assert list(found_messages(catalogs, WithHeader(name, value))) == wanted, (name, value)
+            assert list(found_messages(finder, WithHeader(name, value))) == wanted, (name, value)
         for body in list(dict.fromkeys(bodies.values()))[::7]:
             wanted = found_by_reading(journal, lambda event, b=body: bodies[event.lsn] == b)
             sha256 = hashlib.sha256(body).digest()
             for size in (len(body), None):
-                found = found_messages(catalogs, WithBody(disk, sha256, size))
+                found = found_messages(finder, WithBody(disk, sha256, size))
                 assert list(found) == wanted
-        catalogs.close()
+        finder.close()
 
     check()
     made = make_catalogs(data)
@@ -232,18 +232,16 @@ def test_events_and_names_are_those_of_a_whole_reading(tmp_path: Path) -> None:
         if missing is not None:
             missing.unlink()
         for question in questions:
-            read = Inspection(question)
-            expected = [
-                line(event, read.names) for event in read.events(disk, proven=False, follow=None)
-            ]
+            read = Inspection(EventFinder(disk), question)
+            expected = [line(event, read.names) for event in read.events()]
             for proven in (False, True):
-                catalogs = Catalogs(data, disk)
-                topology = Topology(catalogs, lambda: EVERYTHING)
-                asked = ByCatalogs(question, catalogs, topology)
+                finder = EventFinder(disk, data)
+                topology = Topology(finder, lambda: EVERYTHING)
+                asked = Inspection(finder, question, topology=topology)
                 told = [line(event, asked.names) for event in asked.events(proven=proven)]
                 # The last block of the journal is not proven by anything behind it.
                 whole = expected if not proven else expected[: len(told)]
                 assert told == whole, question
                 assert proven or len(told) == len(expected)
                 assert len(expected) - len(told) <= 30
-                catalogs.close()
+                finder.close()

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from daybook.engine import commands
 from daybook.history import trail
+from daybook.history.event_finder import EventFinder
 from daybook.history.trail_drawing import between, mermaid, spans_of, svg
 from daybook.tools.journal_cli import cli
 
@@ -16,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def told(history: Any, name: str) -> trail.Trail:
-    return trail.follow(_disk(history), history[name], history.data)
+    return trail.follow(EventFinder(_disk(history)), history[name], history.data)
 
 
 def _disk(history: Any) -> Any:
@@ -73,7 +74,7 @@ def test_names_of_clients_are_no_markup(pen: Any) -> None:
     connection = pen.connect(evil)
     message = pen.send(connection, "orders", b"x")
     pen.close()
-    story = trail.follow(pen.disk, message, pen.data)
+    story = trail.follow(EventFinder(pen.disk), message, pen.data)
     drawn = svg(story)
     ElementTree.fromstring(drawn)
     assert "<script>" not in drawn

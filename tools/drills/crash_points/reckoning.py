@@ -17,7 +17,7 @@ from daybook.engine.facts.life import BEGINS, BROKER, ENDS
 from daybook.engine.facts.life import QUEUE as QUEUE_THING
 from daybook.engine.queues.entry import Entry
 from daybook.engine.state.state import State
-from daybook.history.scan import events_of
+from daybook.history.search import Clause, Search
 from daybook.journal.blocks.block import Block
 
 KEPT_MAX: Final = 20_000
@@ -55,7 +55,7 @@ class Reckoning:
 
     def follow(self, block: Block) -> None:
         """Take in the events of a block."""
-        for event in events_of(block, lambda _, row: row[KIND] in _READ):
+        for event in _WANTED.events_in(block):
             self.take(event.lsn, event.row, event.detail)
 
     def take(self, lsn: int, row: Row, detail: bytes) -> None:
@@ -156,6 +156,7 @@ class Reckoning:
 
 _STARTS: Final = changing({BROKER}, {BEGINS})
 _READ: Final = OF_ENTRIES | NAMING | _STARTS | changing({QUEUE_THING}, {ENDS})
+_WANTED: Final = Search(Clause(_READ))
 
 
 def _few(found: list[Broken]) -> list[Broken]:

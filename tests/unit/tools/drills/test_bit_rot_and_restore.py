@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from daybook.history.event_finder import EventFinder
 from daybook.history.verification.catalog_verification import wrong_catalogs
 from daybook.journal.archive.archive import Archive
 from daybook.journal.disk import RealDisk
@@ -182,9 +183,10 @@ def _answers_otherwise(patch: pytest.MonkeyPatch) -> None:
     """With a damaged catalog the end of a story is missing."""
     real = bit_rot.follow
 
-    def follow(disk: Any, message: int, data: Path, catalogs: Any) -> Any:
-        told = real(disk, message, data, catalogs)
-        return told._replace(steps=told.steps[:-1]) if any(wrong_catalogs(data, disk)) else told
+    def follow(finder: EventFinder, message: int, data: Path) -> Any:
+        told = real(finder, message, data)
+        is_wrong = any(wrong_catalogs(data, finder.disk))
+        return told._replace(steps=told.steps[:-1]) if is_wrong else told
 
     patch.setattr(bit_rot, "follow", follow)
 

@@ -1,6 +1,6 @@
 """Finding messages by what they contain: the value of a header, or the SHA-256 of a body.
 
-Catalogs say which blocks may have such a message; what has no catalog is read. A message whose
+Catalogs say which blocks may have such a message; spans without a catalog are read. A message whose
 content was written again (`Carried`) is found there, too. Must never know how answers are shown.
 """
 
@@ -8,39 +8,23 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import BODY_OMITTED, FLAGS, FORMAT, KIND, LARGE, MESSAGE
 from daybook.engine.facts.kinds import WITH_CHUNKS
 from daybook.engine.queues.queue import StoreError
-from daybook.history.catalogs import Catalogs, NotCatalogued
-from daybook.history.scan import Event, Picker, kinds_mask
+from daybook.history.catalogs import NotCatalogued
+from daybook.history.event_finder import EventFinder
+from daybook.history.scan import Event, Picker
+from daybook.history.search import Clause, Contents, Search
 from daybook.journal.blocks.block import Block
-from daybook.journal.blocks.format import FooterEntry
 from daybook.journal.disk import Disk
 from daybook.paging.catalogs.catalog_file import CatalogFile
 from daybook.paging.catalogs.catalog_keys import BODIES, body_key, has_header, header_key
 
 PIECE_BYTES: Final = 1 << 20
-_MASK: Final = kinds_mask(WITH_CHUNKS)
 _SPECIAL: Final = frozenset(b"\\\n\r:")
-
-
-class Sought(Protocol):
-    """What a message must contain."""
-
-    def numbers(self, catalog: CatalogFile) -> set[int]:
-        """Return the numbers of the blocks that may have it. Raises Damage, NotCatalogued."""
-        ...
-
-    def may_have(self, block: Block, picker: Picker) -> bool:
-        """Whether a block may have it."""
-        ...
-
-    def is_in(self, event: Event) -> bool:
-        """Whether an event has it. Raises StoreError."""
-        ...
 
 
 class WithHeader:
@@ -52,7 +36,7 @@ class WithHeader:
         self._value: Final = value.encode("utf-8", "surrogateescape")
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Sought.numbers`."""
+        """As `Contents.numbers`."""
         told = catalog.told
         table = told.headers.get(self._name)
         if table is None:
@@ -62,7 +46,7 @@ class WithHeader:
         return set(catalog.numbers(table, header_key(self._value)))
 
     def may_have(self, block: Block, picker: Picker) -> bool:
-        """As `Sought.may_have`: where headers are lines, the value must be among their bytes."""
+        """As `Contents.may_have`: where headers are lines, the value must be among their bytes."""
         if not _SPECIAL.isdisjoint(self._value):
             return True
         if any(flags & FORMAT for flags in set(block.columns()[FLAGS])):
@@ -70,8 +54,10 @@ class WithHeader:
         return self._value in picker.headers()
 
     def is_in(self, event: Event) -> bool:
-        """As `Sought.is_in`."""
-        return has_header(event.row[FLAGS], event.headers, self._raw, self._value)
+        """As `Contents.is_in`."""
+        flags = event.row[FLAGS]
+        is_there = not flags & BODY_OMITTED
+        return is_there and has_header(flags, event.headers, self._raw, self._value)
 
 
 class WithBody:
@@ -83,17 +69,19 @@ class WithBody:
         self._size: Final = size
 
     def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `Sought.numbers`."""
+        """As `Contents.numbers`."""
         if not catalog.told.all_bodies:
             raise NotCatalogued("the body of a large message was not there for its catalog")
         return set(catalog.numbers(catalog.told.tables[BODIES], body_key(self._sha256)))
 
     def may_have(self, block: Block, picker: Picker) -> bool:
-        """As `Sought.may_have`."""
+        """As `Contents.may_have`."""
         return True
 
     def is_in(self, event: Event) -> bool:
-        """As `Sought.is_in`; a large body is read."""
+        """As `Contents.is_in`; a large body is read."""
+        if event.row[FLAGS] & BODY_OMITTED:
+            return False
         if not event.row[FLAGS] & LARGE:
             fits = self._size in (None, event.body_bytes)
             return fits and hashlib.sha256(event.body or b"").digest() == self._sha256
@@ -124,40 +112,17 @@ def _is_text(raw: bytes) -> bool:
         return False
 
 
-class _Asked:
-    """What is sought, as a question to catalogs."""
-
-    def __init__(self, sought: Sought) -> None:
-        self._sought: Final = sought
-        self.version = 0
-
-    def numbers(self, catalog: CatalogFile) -> set[int]:
-        """As `BlockQuestion.numbers`."""
-        return self._sought.numbers(catalog)
-
-    def may_matter(self, entry: FooterEntry) -> bool:
-        """As `BlockQuestion.may_matter`."""
-        return bool(entry.kinds & _MASK)
-
-
-def found_messages(catalogs: Catalogs, sought: Sought) -> Iterator[int]:
+def found_messages(finder: EventFinder, contents: Contents) -> Iterator[int]:
     """Yield the messages that contain something, each once, in the order of the journal.
 
     Raises JournalError and Damage.
     """
     told: set[int] = set()
-    for block in catalogs.blocks(_Asked(sought), 1):
-        picker = Picker(block)
-        positions = picker.positions(0, (), WITH_CHUNKS)
-        if not positions or not sought.may_have(block, picker):
-            continue
-        for position in positions:
-            event = picker.event(position, bodies=True)
-            message = event.row[MESSAGE]
-            is_there = not event.row[FLAGS] & BODY_OMITTED
-            if is_there and message not in told and sought.is_in(event):
-                told.add(message)
-                yield message
+    for event in finder.find(Search(Clause(WITH_CHUNKS, contents=contents), bodies=True)):
+        message = event.row[MESSAGE]
+        if message not in told:
+            told.add(message)
+            yield message
 
 
 def sha256_of(path: Path) -> tuple[bytes, int]:
