@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from daybook.engine.state.state import State
 from daybook.journal.blocks.block import Block
@@ -19,7 +20,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
 from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.paging.content.store import IndexStore
-from daybook.paging.fold.batches import batches
+from daybook.paging.fold.batches import folded
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import describe, restore
 from daybook.paging.snapshots.snapshots import restore_nearest
@@ -51,7 +52,7 @@ def state_at(
 
 
 class Course:
-    """States after later and later events, from one temporary index at a path.
+    """States after later and later events, from one index that nobody else uses.
 
     It begins with the nearest state at or before an event. Raises the errors of `state_at`.
     """
@@ -59,53 +60,39 @@ class Course:
     def __init__(
         self, directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
     ) -> None:
-        self._disk = disk
-        self._path = path
-        begin_index(directory, disk, lsn, path, note)
+        """Make the index at a path; `note` as in `state_at`."""
+        self._disk: Final = disk
+        known, first_lsn = nearest_state(directory, disk, lsn, path, note), first_lsn_of(disk)
+        if known > lsn or (not known and first_lsn != FIRST_LSN):
+            raise NoJournal(_unknown(directory, first_lsn, lsn, known))
+        path.mkdir(parents=True, exist_ok=True)
+        self.index: Final = Index(path, data_id_of(disk), clusters=False)
+
+    def advance(self, lsn: int, progress: Callable[[int, int], None] | None = None) -> Block | None:
+        """Fold all whole blocks up to an event into the index; return the block that has more
+        events up to it, if any."""
+        begun, last = self.index.lsn, None
+        for batch in folded(self.index, self._disk, lsn):
+            last = batch[-1]
+            if progress is not None:
+                progress(self.index.lsn - begun, lsn - begun)
+        return last if last is not None and last.last_lsn > lsn else None
 
     @contextmanager
     def state_at(
         self, lsn: int, progress: Callable[[int, int], None] | None = None
     ) -> Iterator[State]:
         """Yield the state after an event, which must not be before that of an earlier call."""
-        rest = _advance(self._path, self._disk, lsn, progress)
-        with checkpoint_in(self._path, self._disk) as (state, _):
+        rest = self.advance(lsn, progress)
+        self.close()
+        with checkpoint_in(self.index.path, self._disk) as (state, _):
             if rest is not None:
                 fold_block(rest, state, lsn)
             yield state
 
-
-def index_at(
-    directory: Path,
-    disk: Disk,
-    lsn: int,
-    path: Path,
-    *,
-    note: Callable[[str], None],
-    progress: Callable[[int, int], None] | None = None,
-) -> Block | None:
-    """Make an index at the path of the state after the last whole block up to an event.
-
-    Return the block that has more events up to it, if any. Arguments and errors are those of
-    `state_at`.
-    """
-    begin_index(directory, disk, lsn, path, note)
-    return _advance(path, disk, lsn, progress)
-
-
-def begin_index(
-    directory: Path, disk: Disk, lsn: int, path: Path, note: Callable[[str], None]
-) -> int:
-    """Put the nearest state at or before an event into a new index; return the event of that state.
-
-    It is 0, and the index stays empty, if the fold begins with the first event of all. Raises
-    ExportError, and as `state_at`.
-    """
-    known, first_lsn = nearest_state(directory, disk, lsn, path, note), first_lsn_of(disk)
-    if known > lsn or (not known and first_lsn != FIRST_LSN):
-        raise NoJournal(_unknown(directory, first_lsn, lsn, known))
-    path.mkdir(parents=True, exist_ok=True)
-    return known
+    def close(self) -> None:
+        """Close the index, so that others can open it; going on opens it again."""
+        self.index.close()
 
 
 def nearest_state(
@@ -155,26 +142,3 @@ def _unknown(directory: Path, first_lsn: int, lsn: int, known: int) -> str:
         f"{begins} the state at {lsn} is unknown here: add --with-archive if the events before "
         "it were archived"
     )
-
-
-def _advance(
-    path: Path,
-    disk: Disk,
-    lsn: int,
-    progress: Callable[[int, int], None] | None,
-) -> Block | None:
-    """Fold all whole blocks up to an event into an index; return the block that has more, if
-    any."""
-    index = Index(path, data_id_of(disk), clusters=False)
-    try:
-        begun = index.lsn
-        for batch in batches(disk, begun, lsn):
-            whole = [block for block in batch if block.last_lsn <= lsn]
-            index.advance(whole)
-            if progress is not None:
-                progress(index.lsn - begun, lsn - begun)
-            if len(whole) < len(batch):
-                return batch[-1]
-        return None
-    finally:
-        index.close()

@@ -35,7 +35,7 @@ from daybook.journal.errors import Corruption, NoJournal
 from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.journal.segments.segment_check import Fault, sound_header
 from daybook.journal.segments.verify import Report, join
-from daybook.paging.fold.batches import batches
+from daybook.paging.fold.batches import folded
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import BaseDamaged, restore
 from daybook.paging.tables.loading import load_state
@@ -217,8 +217,8 @@ def _fold(
                 out_of = copy.out_of(index.lsn, last_lsn)
                 # The journal had all events that the index knows: its end is missing.
                 (verdict.wrong if copy.lsn > last_lsn else verdict.derived).append(out_of)
-            for batch in batches(disk, index.lsn, last_lsn, ends):
-                verdict.folded_lsn = index.advance(batch)
+            for batch in folded(index, disk, last_lsn, ends):
+                verdict.folded_lsn = index.lsn
                 if copy is not None and index.lsn == copy.lsn:
                     verdict.derived += copy.compare(index, disk)
                     verdict.index_lsn = copy.lsn

@@ -29,7 +29,7 @@ from daybook.journal.errors import Corruption
 from daybook.journal.segments.segment import data_id_of
 from daybook.journal.segments.segment_check import SegmentCheck, check_segment
 from daybook.paging.checks.index_check import check as check_index
-from daybook.paging.fold.batches import batches
+from daybook.paging.fold.batches import folded as fold_batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.base import BaseDamaged, restore, restore_copy
 from daybook.paging.snapshots.snapshots import Snapshot
@@ -329,8 +329,8 @@ def _fold(
         return FoldedRange("", "", 0, 0, [], unusable=True)
     try:
         first = index.digest() if folded.snapshot is not None else ""
-        for batch in batches(disk, index.lsn, folded.to_lsn, by_lsn.keys()):
-            lsn = index.advance(batch)
+        for batch in fold_batches(index, disk, folded.to_lsn, by_lsn.keys()):
+            lsn = index.lsn
             for said in by_lsn.get(lsn, ()):
                 compared += 1
                 wrong += differs(said, index.digest())

@@ -1,6 +1,6 @@
-"""Reading a journal in batches that are each worth a commit of an index.
+"""Folding a journal into an index in batches that are each worth a commit.
 
-Must never know how the batches are used.
+Must never know what the index is for.
 """
 
 from collections.abc import Collection, Iterator
@@ -9,6 +9,7 @@ from typing import Final
 from daybook.journal.blocks.block import Block
 from daybook.journal.disk import Disk
 from daybook.journal.segments.reader import read_blocks
+from daybook.paging.fold.index import Index
 from daybook.paging.tables.layout import LAYOUT
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
@@ -34,4 +35,17 @@ def batches(
             yield batch
             batch, size = [], 0
     if batch:
+        yield batch
+
+
+def folded(
+    index: Index, disk: Disk, last_lsn: int, ends: Collection[int] = ()
+) -> Iterator[list[Block]]:
+    """Fold whole blocks up to an event into an index; yield each batch after its commit.
+
+    The last batch may end with a block that is not folded, because it has later events, too. `ends`
+    as in `batches`. Raises the errors of `read_blocks` and `Index.advance`.
+    """
+    for batch in batches(disk, index.lsn, last_lsn, ends):
+        index.advance([block for block in batch if block.last_lsn <= last_lsn])
         yield batch

@@ -25,7 +25,7 @@ from daybook.journal.data_directory import BASE_DESCRIPTION, INDEX, TABLES
 from daybook.journal.disk import Disk, sync_directory
 from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.checks.index_check import check
-from daybook.paging.fold.batches import batches
+from daybook.paging.fold.batches import folded
 from daybook.paging.fold.index import Index
 from daybook.paging.fold.upgrade import upgrade
 from daybook.paging.tables.checked import IndexDamaged
@@ -171,8 +171,8 @@ def _fold(disk: Disk, path: Path, data_id: bytes, last_lsn: int, copied: Path) -
     """Bring the restored tables up to an event, and copy them."""
     index = Index(path, data_id, clusters=False)
     try:
-        for batch in batches(disk, index.lsn, last_lsn):
-            index.advance(batch)
+        for _ in folded(index, disk, last_lsn):
+            pass
         assert index.lsn == last_lsn, "a base ends where a segment ends"
         index.tables.copy_to(copied)
     finally:

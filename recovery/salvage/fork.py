@@ -37,7 +37,7 @@ from daybook.paging.retention.survey import Survey
 from daybook.paging.snapshots.base import publish
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import IndexUnwritable, open_for_reading, open_for_writing
-from daybook.recovery.moments import index_at
+from daybook.recovery.moments import Course
 from daybook.recovery.signing.file_errors import is_full
 
 _CLONE: Final = 0x40049409
@@ -149,7 +149,8 @@ def fork(
     with _room(target), made(target, source, "unfinished") as work:
         journal = CopyDisk(work / JOURNAL)
         journal.create()
-        index_at(source, disk, lsn, work / INDEX, note=note, progress=progress)
+        with closing(Course(source, disk, lsn, work / INDEX, note)) as course:
+            course.advance(lsn, progress)
         source_id, data_id = data_id_of(disk), os.urandom(16)
         end, end_hash = _position(work / INDEX)
         if not end:

@@ -46,7 +46,7 @@ from daybook.journal.segments.sound_blocks import Broken, Gap, pieces
 from daybook.paging.checks.index_check import check
 from daybook.paging.content.cluster_writer import forget_clusters
 from daybook.paging.content.store import IndexStore
-from daybook.paging.fold.batches import batches
+from daybook.paging.fold.batches import folded
 from daybook.paging.fold.index import Index
 from daybook.paging.retention.missing_content import without_content
 from daybook.paging.snapshots.base import BaseDamaged, describe, publish, restore_copy
@@ -476,8 +476,8 @@ class _Salvage:
 
     def _follow(self, index: Index) -> None:
         last = self._open_journal().durable_lsn
-        for batch in batches(self._made_disk, index.lsn, last):
-            index.advance(batch)
+        for _ in folded(index, self._made_disk, last):
+            pass
 
     def _remove_lost(self, index: Index, scan: _Scan, journal: JournalCopy) -> None:
         """Remove the messages whose content is missing, by events that say so."""

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from daybook.engine.state.invariants import check
-from daybook.engine.state.state import State
 from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
-from daybook.recovery.readonly import read_state
+from daybook.recovery.readonly import newest_state
 from daybook.tools.drills.clients.client import Connect, Delivery, Receipt
 from daybook.tools.drills.clients.ledger import Ledger
 from daybook.tools.drills.clients.workload import (
@@ -111,18 +110,17 @@ class Campaign:
         """Between the crash and the next start."""
         self.check_journal(self.broker.directory)
 
-    def check_journal(self, directory: Path) -> State:
-        """The journal on disk folds, and to a state that can be."""
+    def check_journal(self, directory: Path) -> int:
+        """The journal on disk folds, and to a state that can be; return how many messages wait."""
         if not (directory / JOURNAL).is_dir():
-            return State()
-        state, self.last_lsn = read_state(directory)
-        assert check(state) == []
-        return state
+            return 0
+        with newest_state(directory) as (state, self.last_lsn):
+            assert check(state) == []
+            return sum(queue.message_count for queue in state.queues.values())
 
     def finish(self) -> None:
         """Drain every queue with a client, stop cleanly, and hold ledger and journal together."""
-        state = self.check_journal(self.broker.directory)
-        left = sum(queue.message_count for queue in state.queues.values())
+        left = self.check_journal(self.broker.directory)
         self.broker.start()
         client = self.connect(self.broker.port)
         for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
@@ -154,8 +152,7 @@ class Campaign:
         print(f"\nseed {self.seed}, {self.rounds} rounds: {self.ledger.summary()}", file=sys.stderr)
         assert not self.ledger.violations, self.report()
         assert self.ledger.receipted, "the clients got nothing done"
-        state = self.check_journal(self.broker.directory)
-        assert all(not queue.message_count for queue in state.queues.values())
+        assert not self.check_journal(self.broker.directory)
         directory = self.broker.directory
         verdict = verify_data(
             RealDisk(directory / JOURNAL), lambda done: None, base=directory / BASE

@@ -15,7 +15,6 @@ from typing import Final
 
 import lmdb
 
-from daybook.engine.state.state import State
 from daybook.journal.data_directory import INDEX, TABLES
 from daybook.paging.checks.index_check import check
 from daybook.paging.tables.tables import NAMES
@@ -121,10 +120,10 @@ class PagedCampaign(Campaign):
         self.strike()
         self.after_crash()
 
-    def check_journal(self, directory: Path) -> State:
-        state = super().check_journal(directory)
+    def check_journal(self, directory: Path) -> int:
+        waiting = super().check_journal(directory)
         self.check_index(directory)
-        return state
+        return waiting
 
     def check_index(self, directory: Path) -> None:
         """What the crash left of the index is sound, and the journal is at least as far."""

@@ -24,6 +24,7 @@ from tests.crash.power import (
     Platter,
     read_records,
 )
+from tests.support.stored.folded import folded_state
 
 pytestmark = pytest.mark.crash
 
@@ -153,7 +154,8 @@ def test_the_black_box_tells_synced_from_not_synced(
         campaign.strike()
         client.cut()
         campaign.after_crash()
-        state = campaign.check_journal(campaign.broker.directory)
+        campaign.check_journal(campaign.broker.directory)
+        state, _ = folded_state(campaign.broker.directory)
     queues = state.queues.values()
     found = {entry.message.body.decode() for queue in queues for entry in queue.entries.values()}
     assert found == (set() if deaf else bodies)

@@ -76,11 +76,11 @@ class Looking:
 
     def _fold(self) -> "tuple[State, int]":
         # Slow to import, and not needed where a broker runs.
-        from daybook.recovery.readonly import read_state  # noqa: PLC0415
+        from daybook.recovery.readonly import newest_state  # noqa: PLC0415
         from daybook.tools.terminal.opening import opened  # noqa: PLC0415
 
         opened(self._data)
-        state, lsn = read_state(self._data)
+        state, lsn = click.get_current_context().with_resource(newest_state(self._data))
         click.echo(f"broker is not running; state at LSN {lsn}", err=True)
         return state, lsn
 

@@ -27,10 +27,10 @@ from daybook.journal.disk import RealDisk
 from daybook.paging.tables.checked import Transaction
 from daybook.paging.tables.structure import LEAF
 from daybook.paging.tables.tables import PAGES, open_for_writing
-from daybook.recovery.readonly import read_state
 from tests.interop.wire import Closed, Wire, frame
 from tests.support import nursery
 from tests.support.process import BrokerProcess, NotReady, wait_for
+from tests.support.stored.folded import folded_state
 from tests.support.stored.stored_rows import flip as flip_row
 from tests.support.suite.chance import seed_of
 
@@ -151,7 +151,7 @@ def prove(broker: BrokerProcess, backlog: Backlog) -> int:
         broker.start()
         assert broker.stop() == 0, broker.log_text()
     check_log(broker)
-    state, _ = read_state(broker.directory)
+    state, _ = folded_state(broker.directory)
     left = {int(entry.message.body) for entry in state.queue_by_name[NAME].ready()}
     assert left <= backlog.in_doubt
     verdict = verify_data(RealDisk(broker.directory / JOURNAL), lambda done: None)

@@ -20,11 +20,11 @@ from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
 from daybook.paging.tables.layout import LAYOUT
-from daybook.recovery.readonly import read_state
 from tests.interop.conftest import NO_LIMIT
 from tests.interop.using import status
 from tests.interop.wire import Closed, Wire, frame
 from tests.support.process import BrokerProcess, wait_for
+from tests.support.stored.folded import folded_state
 
 pytestmark = pytest.mark.interop
 
@@ -42,7 +42,7 @@ def last_event(directory: Path) -> str:
 
 def bodies_in(directory: Path) -> set[bytes]:
     """Bodies of all messages in all queues, as the journal says."""
-    state, _ = read_state(directory)
+    state, _ = folded_state(directory)
     queues = state.queues.values()
     return {entry.message.body for queue in queues for entry in queue.entries.values()}
 

@@ -23,9 +23,9 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import segment_names
 from daybook.recovery.directory import RecoveryError, open_directory
-from daybook.recovery.readonly import read_state
 from daybook.server.users.passcode_hashes import CannotCheck
 from daybook.server.users.users import Users, UsersError
+from tests.support.stored.folded import folded_state
 from tests.support.stored.retention_world import RetentionWorld
 from tests.support.world import World
 
@@ -65,12 +65,12 @@ def test_the_id_of_a_data_directory(tmp_path: Path) -> None:
     assert batch is not None
     directory.recovered.journal.append(batch)
     directory.close()
-    expected = digest(read_state(tmp_path)[0])
+    expected = digest(folded_state(tmp_path)[0])
     known = (tmp_path / DATA_ID).read_text()
 
     def use() -> None:
         content = (tmp_path / DATA_ID).read_bytes()
-        assert digest(read_state(tmp_path)[0]) == expected
+        assert digest(folded_state(tmp_path)[0]) == expected
         said = refusal(lambda: open_directory(tmp_path).close(), RecoveryError)
         if said:
             assert content != known.encode()

@@ -8,7 +8,7 @@ from daybook.engine.facts.events import BY_NUMBER, KIND
 from daybook.engine.state.invariants import check
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
-from daybook.recovery.readonly import read_state
+from tests.support.stored.folded import folded_state
 
 
 def test_a_history_has_all_that_busy_queues_have(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_history_has_all_that_busy_queues_have(tmp_path: Path) -> None:
     assert kinds["DeadLettered"] > 0
     assert {len(body) for body in bodies} == {BODY_BYTES}
     assert len(set(bodies)) > 10_000
-    state, lsn = read_state(data)
+    state, lsn = folded_state(data)
     assert lsn == sum(kinds.values())
     assert check(state) == []
 

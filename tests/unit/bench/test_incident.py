@@ -11,7 +11,7 @@ from daybook.engine.facts.events import BY_NUMBER, KIND
 from daybook.engine.state.invariants import check
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
-from daybook.recovery.readonly import read_state
+from tests.support.stored.folded import folded_state
 
 
 def test_a_shop_has_bad_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_a_shop_has_bad_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("Returned", "DeadLettered", "Expired", "QueuePaused", "Administered"):
         assert kinds[name] > 0, name
     assert len(set(orders)) > 10_000
-    state, lsn = read_state(tmp_path / "shop")
+    state, lsn = folded_state(tmp_path / "shop")
     assert lsn == made
     assert check(state) == []
 

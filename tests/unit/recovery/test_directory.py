@@ -21,8 +21,9 @@ from daybook.recovery import checkpoint
 from daybook.recovery import directory as opening
 from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.recovery.fold import FoldError, fold, fold_block
-from daybook.recovery.readonly import read_state
+from daybook.recovery.readonly import newest_state
 from tests.support.process import wait_for
+from tests.support.stored.folded import folded_state
 from tests.support.stored.recovering import recover
 
 NOW = 1_700_000_000_000_000
@@ -213,10 +214,13 @@ def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
     kept = [*tmp_path.glob("*"), *(tmp_path / "journal").glob("*")]
     kept.remove(tmp_path / "index-lock")
     before = {path: path.read_bytes() for path in kept if path.is_file()}
-    state, lsn = read_state(tmp_path)
+    with newest_state(tmp_path) as (state, lsn):
+        assert lsn == directory.recovered.journal.durable_lsn
+        assert state.queue_by_name["a"].message_count == 5
+    state, lsn = folded_state(tmp_path)
     assert lsn == directory.recovered.journal.durable_lsn
     assert len(state.queue_by_name["a"].entries) == 5
-    assert read_state(tmp_path, to_lsn=2)[1] == 2
+    assert folded_state(tmp_path, to_lsn=2)[1] == 2
     assert {path: path.read_bytes() for path in before} == before
     assert sorted((tmp_path / "journal").glob("*")) == sorted(
         path for path in kept if path.parent.name == "journal"
@@ -225,8 +229,8 @@ def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_reading_where_nothing_is_says_so(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="not a data directory"):
-        read_state(tmp_path)
+    with pytest.raises(JournalError, match="not a data directory"), newest_state(tmp_path):
+        pass
 
 
 class StuckIndexer(IndexerProcess):

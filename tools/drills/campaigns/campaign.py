@@ -22,7 +22,7 @@ from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.paging.tables.layout import LAYOUT
-from daybook.recovery.readonly import read_state
+from daybook.recovery.readonly import newest_state
 from daybook.tools.drills.campaigns.derived_files import SAID, Wounds
 from daybook.tools.drills.clients.client import (
     Client,
@@ -230,10 +230,10 @@ class Campaign:
         if not (self.data / JOURNAL).is_dir():
             return
         try:
-            state, last_lsn = read_state(self.data)
+            with newest_state(self.data) as (state, last_lsn):
+                wrong = check(state)
         except DaybookError as error:
             raise self._trouble(f"the journal cannot be read after the crash: {error}") from error
-        wrong = check(state)
         if wrong:
             raise Wrong("P2", f"the state after the crash contradicts itself: {wrong[0]}")
         self.last_lsn = last_lsn
@@ -312,8 +312,8 @@ class Campaign:
             raise Wrong("P7", f"the journal is damaged: {verdict.faults[0].what}")
         if verdict.wrong:
             raise Wrong("P2", verdict.wrong[0])
-        state, self.last_lsn = read_state(self.data)
-        left = sum(queue.message_count for queue in state.queues.values())
+        with newest_state(self.data) as (state, self.last_lsn):
+            left = sum(queue.message_count for queue in state.queues.values())
         if left:
             raise Wrong("P2", f"{left} messages are left in the journal's queues, and none came")
         if self.broker.tracebacks():

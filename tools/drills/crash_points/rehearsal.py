@@ -27,13 +27,12 @@ from daybook.journal.disk import Disk
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import data_id_of, open_segment, segment_names
 from daybook.paging.content.store import IndexStore
-from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
 from daybook.paging.snapshots.snapshots import known_snapshots
 from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.loading import load_state
 from daybook.recovery.directory import Recovered, fold_journal, open_journal
-from daybook.recovery.moments import begin_index
+from daybook.recovery.moments import Course
 from daybook.recovery.starting import start_after
 from daybook.tools.drills.crash_points.points import Point, block_bytes, named
 from daybook.tools.drills.crash_points.reckoning import Broken, Reckoning
@@ -102,30 +101,28 @@ class _Folding:
         self._known: Final = [
             each.lsn for each in known_snapshots(directory / SNAPSHOTS, self._data_id)
         ]
-        self._index: Index | None = None
+        self._course: Course | None = None
 
     @property
     def index(self) -> Index:
         """The open index."""
-        assert self._index is not None, "advance first"
-        return self._index
+        assert self._course is not None, "advance first"
+        return self._course.index
 
     def advance(self, lsn: int) -> bool:
         """Fold whole blocks up to an event that ends one; return whether earlier events were left
-        out. Raises the errors of `recovery.moments.begin_index`, and JournalError."""
-        leaps = self._index is None or any(
-            self._index.lsn + LEAP_EVENTS < known <= lsn for known in self._known
+        out. Raises the errors of `recovery.moments.state_at`."""
+        leaps = self._course is None or any(
+            self.index.lsn + LEAP_EVENTS < known <= lsn for known in self._known
         )
         if leaps:
             self.close()
             shutil.rmtree(self._path, ignore_errors=True)
-            begin_index(self._directory, self._disk, lsn, self._path, _say_nothing)
-            self._index = Index(self._path, self._data_id, clusters=False)
-        index = self.index
-        if lsn > index.lsn:
-            for batch in batches(self._disk, index.lsn, lsn):
-                index.advance(batch)
-        assert index.lsn == lsn, "points follow each other"
+            self._course = Course(self._directory, self._disk, lsn, self._path, _say_nothing)
+        assert self._course is not None
+        if lsn > self.index.lsn:
+            self._course.advance(lsn)
+        assert self.index.lsn == lsn, "points follow each other"
         return leaps
 
     def store(self, disk: Disk) -> IndexStore:
@@ -134,9 +131,9 @@ class _Folding:
 
     def close(self) -> None:
         """Close the index."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+        if self._course is not None:
+            self._course.close()
+            self._course = None
 
 
 def _say_nothing(_: str) -> None:
