@@ -17,18 +17,14 @@ Modules:
   be (ADR 99).
 - `exports`: Exports: a range of history in a directory of its own, with what proves that it is a
   part of it (ADR 66).
-- `fate_words`: Words for what became of messages: how their entries left their queues, or that none
-  did.
-- `fates`: Choosing messages of history by where they were sent, what they say, and what became of
-  them.
 - `initial_state`: The state before some event of a journal, expressed as events.
 - `missing_catalogs`: Makes the catalogs that a journal does not have yet, by several processes
   (`journal catalog`).
 - `moments`: Moments of history: the last event that is not younger than a time.
 - `names`: The names that ids stand for, collected from events while they are read.
-- `originals`: Messages as they were when they were sent, for replays: headers, details and bodies.
 - `places`: Where messages are, folded from their own events and from the topology with the engine's
   `apply`.
+- `replays`: Messages to send again: which ones, as what, and how far a replay is.
 - `scan`: Reading events: single ones of a block, and the blocks of a segment that its footer names.
 - `search`: Searches for events: clauses, at least one of which an event must fit, in a span of
   events.

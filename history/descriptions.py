@@ -38,8 +38,8 @@ from daybook.engine.messages.annotations import readable
 from daybook.engine.messages.content import UnknownFormat, View, codec_of, is_known
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import DEFAULT_PRIORITY
-from daybook.history.fate_words import REPLAY_OF
 from daybook.history.names import Names
+from daybook.history.replays.fate_words import REPLAY_OF
 from daybook.history.scan import Event
 from daybook.recovery.signing.redaction import NOTHING, Redaction
 from daybook.texts import body_fields, counted, moment, printable, without_redacted

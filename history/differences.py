@@ -14,9 +14,9 @@ KEYS: Final = {
     "connections": ("connection", ("consumers", "transactions", "in_flight")),
     "consumers": ("consumer", ("in_flight", "credit_messages", "credit_bytes")),
 }  # fmt: skip
-"""What is compared, the name of each row, and its figures, which may change by themselves."""
+"""The lists to compare, the name of each row, and its figures, which may change by themselves."""
 _SILENT: Final = ("routed", "unrouted", "messages", "bytes", "queues", "queue_count")
-"""What changes at an address because of its queues and messages."""
+"""Values of an address that change with its queues and messages."""
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Makes the catalogs that a journal does not have yet, by several processes (`journal catalog`).
 
-Fault model: a process may be killed, a segment may be damaged, the disk may be full; what was made
-until then is whole and stays. Must never know what a catalog is asked.
+Fault model: a process may be killed, a segment may be damaged, the disk may be full; catalogs
+that were made until then are whole and stay. Must never know what a catalog is asked.
 """
 
 import os

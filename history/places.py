@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Consequence(NamedTuple):
-    """What an event did beside what it says; `message` is 0 if it is about no entry.
+    """An effect of an event that the event does not name; `message` is 0 if it is about no entry.
 
     `queue` is a name, and `delivery_count` that of the entry.
     """

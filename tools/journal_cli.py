@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from daybook.history.fate_words import FATES
+from daybook.history.replays.fate_words import FATES
 from daybook.tools.administration.messages import url_option
 from daybook.tools.terminal.failures import Commands, run
 from daybook.tools.terminal.history_options import (

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from daybook.client.endpoint import Endpoint
+from daybook.history.replays.progress_file import ProgressFileError
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
 from daybook.tools.administration.messages import url_option
@@ -31,7 +32,7 @@ class JobCommand(click.Command):
         except ImportError as error:
             on_spark = ctx.params["engine"] == "spark"
             raise needs_extra(error, on_spark=on_spark) from error
-        except SelectionError as error:
+        except (SelectionError, ProgressFileError) as error:
             raise click.UsageError(str(error)) from error
 
 

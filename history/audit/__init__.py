@@ -5,11 +5,10 @@ shown. Begin with `re_execution`, then `judge`.
 
 Modules:
 
-- `accounts`: The account of every queue between two moments: what was there, entered, left, and is
-  there.
+- `accounts`: The account of every queue between two moments: messages before, entered, left, and
+  after.
 - `checks`: The rules of every kind of event: each was allowed by the state before it (ADR 65).
-- `context`: What the rules see: the state before an event, the time, and the block that the event
-  is in.
+- `context`: The view of the rules: the state before an event, the time, and the block of the event.
 - `feature_levels`: Which broker decided an event: the feature level that its BrokerStarted records
   (ADR 81).
 - `judge`: Judging events: each is asked for at the rules of its kind, and then applied to the

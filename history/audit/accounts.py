@@ -1,4 +1,4 @@
-"""The account of every queue between two moments: what was there, entered, left, and is there.
+"""The account of every queue between two moments: messages before, entered, left, and after.
 
 *Before* and *after* are counts of the states; what entered and left is counted by events, in sets
 derived from the table of events. Memory grows with the number of queues. Must never know rules.

@@ -1,7 +1,7 @@
-"""What the rules see: the state before an event, the time, and the block that the event is in.
+"""The view of the rules: the state before an event, the time, and the block of the event.
 
-Keeps up to date what the engine derives from the state (`Core`), and the little that only earlier
-events tell. Must never know what a rule says.
+Keeps up to date the values that the engine derives from the state (`Core`), and the few facts that
+only earlier events record. Must never know what a rule says.
 """
 
 from collections.abc import Iterator
@@ -72,8 +72,8 @@ class AuditContext:
         self.detaching: dict[int, tuple[int, int]] = {}
         # By queue, which consumer has a message group.
         self.groups: dict[int, dict[int, int]] = {}
-        # What came back to rings since the broker started, or was in flight before: it may leave
-        # them first. By queue; None of one with too many.
+        # By queue, the messages that came back to a ring since the broker started, or were in
+        # flight before: they may leave first. None for a queue with too many.
         self.interrupted: set[tuple[int, int]] = set()
         self.returned: dict[int, set[int] | None] = {}
         self._requests: list[tuple[int, int]] | None = None
@@ -144,7 +144,7 @@ class AuditContext:
         known = self.returned.get(queue.id, NOTHING)
         return known is None or message in known
 
-    # ---- what the engine derives
+    # ---- values that the engine derives
 
     def prepare(self, consumer: Consumer) -> None:
         """Give a consumer the compiled filter that it has in a broker."""
@@ -191,8 +191,8 @@ class AuditContext:
         return any(first <= self.lsn <= last for first, last in self._requests)
 
     def unrequested(self, *messages: int) -> Wrong | None:
-        """Return what is wrong if no administrator's request covers the event, with messages as
-        proof; None if one does."""
+        """Return a breach, with messages as proof, if no administrator's request covers the event;
+        None if one does."""
         return None if self.is_requested() else (rules.REQUESTED, NOT_REQUESTED, messages)
 
     def dropped_at(self) -> set[int]:

@@ -1,9 +1,8 @@
 """Which broker decided an event: the feature level that its BrokerStarted records (ADR 81).
 
-Rules grow. An event is asked only for the rules that its own broker had, so what an older release
-decided stays allowed for ever. To change what the engine decides in a way that an older event does
-not satisfy, add a row to `CHANGES` and ask `context.has(CHANGE)` in the rule. Must never know what
-a rule says.
+Rules grow. An event is asked only for the rules that its own broker had, so the decisions of an
+older release stay allowed. To change the engine in a way that an older event does not satisfy, add
+a row to `CHANGES` and ask `context.has(CHANGE)` in the rule. Must never know what a rule says.
 """
 
 from collections.abc import Sequence

@@ -216,7 +216,7 @@ def _event(row: Row) -> str:
 
 
 def _wrong_form(row: Row) -> Wrong | None:
-    """Return what is wrong with the reason of an event, or with columns that its kind leaves."""
+    """Return the fault of the reason of an event, or of columns that its kind does not have."""
     event, reason = events.BY_NUMBER[row[KIND]], row[REASON]
     if reason not in reasons.REASONS:
         return rules.KNOWN, f"reason {reason} is unknown", ()

@@ -100,7 +100,7 @@ def _duration(divided: Sequence[Sequence[int]], processes: int) -> float:
 
 
 def end_of_block(disk: Disk, lsn: int) -> int:
-    """Return the last event of the block with an event: what is in a block is judged together.
+    """Return the last event of the block with an event: the events of a block are judged together.
     Raises JournalError."""
     for block in read_blocks(disk, LAYOUT, from_lsn=lsn, to_lsn=lsn, heaps=False):
         if block.count and block.last_lsn >= lsn:

@@ -44,7 +44,7 @@ STRETCH_EVENTS: Final = 100_000
 STRETCH_BYTES: Final = 32 * 1024 * 1024
 """After so many events, or stored bytes, the state is read from the index again."""
 UNFOLDABLE: Final = (FoldError, IndexDamaged, MismatchError, StoreDamaged)
-"""What the fold of an index raises at events that do not fit."""
+"""The errors of the fold of an index at events that do not fit."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct):
-    """The result of a piece: its counts, stretch by stretch, and what is wrong."""
+    """The result of a piece: its counts, stretch by stretch, and its breaches."""
 
     after: int
     last: int

@@ -18,7 +18,7 @@ Follow: TypeAlias = Callable[[AuditContext, Row], None]
 CHECKS: Final[dict[int, Check]] = {}
 """The rules of each kind; an event of another one needs no more than to fit the state."""
 BEFORE: Final[dict[int, Follow]] = {}
-"""What a broker derives from the state, before an event of a kind is applied ..."""
+"""Updates of the values that a broker derives from the state, before an event is applied ..."""
 AFTER: Final[dict[int, Follow]] = {}
 """... and after it."""
 

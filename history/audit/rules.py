@@ -1,7 +1,7 @@
 """The rules that an audit asks, and what it says when one is broken (ADR 65).
 
-Each rule is a name, where it is written, and a sentence. What a rule demands is decided by the
-functions of the engine; the modules beside this one call them. Must never know events.
+Each rule is a name, the place where it is written, and a sentence. The functions of the engine
+decide what it demands; the modules beside this one call them. Must never know events.
 """
 
 from typing import Final, NamedTuple, TypeAlias

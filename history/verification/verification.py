@@ -44,9 +44,9 @@ from daybook.paging.tables.tables import IndexDamaged
 
 class Verdict(msgspec.Struct):
     """The result. `faults` are damaged places, `wrong` are contradictions between events, `derived`
-    says what is wrong with files that the broker makes again from the journal.
+    lists the faults of files that the broker makes again from the journal.
 
-    `notes` are no faults: an index may be of an older release.
+    `notes` are not faults: an index may be of an older release.
 
     So many segments, and ranges of the fold, were verified before and have not changed.
     """

@@ -13,7 +13,6 @@ Modules:
 - `latency_tables`: The queries of the latency job, as SQL over the table `measured`, and its result
   tables.
 - `replay`: Replay: sends messages of history again, in the order of their LSNs, each exactly once.
-- `replay_state`: The state file of a replay: its request and its progress. A killed replay resumes
-  from it.
+- `replay_state`: The request of a replay, and its progress. A killed replay resumes from it.
 - `trail`: The trails of many messages at once: all events of them and their families.
 """

@@ -8,8 +8,8 @@ kept.
 
 The engine reads history twice: first only a few columns, to count messages and to find windows with
 about the same number of messages each; then window by window with headers and bodies, so memory is
-bounded. The library (`history.originals`) makes each message what it was, and puts large bodies
-together from their chunks.
+bounded. The library (`history.replays.originals`) makes each message what it was, and puts large
+bodies together from their chunks.
 
 Fault model: those of `pipeline.publishing` and of the engine. Bodies that were never journaled, and
 large ones of which a chunk has left the journal, are counted and skipped.
@@ -27,9 +27,10 @@ import pyarrow as pa
 from daybook.client.stomp import Content
 from daybook.engine.facts import events, reasons
 from daybook.engine.names.names import host_and_name, plain
-from daybook.history.originals import LargeBodies, content_of
+from daybook.history.replays.originals import LargeBodies, content_of
+from daybook.history.replays.progress_file import ProgressFile
 from daybook.pipeline.engines import Engine, History
-from daybook.pipeline.jobs.replay_state import Request, State, StateFile, condition_of
+from daybook.pipeline.jobs.replay_state import Request, State, condition_of
 from daybook.pipeline.parquet.segments import segments_of
 from daybook.pipeline.publishing import ROUTING_TYPES, Message, Publisher, RoutingType, cut
 from daybook.pipeline.selection import EPOCH, Selection, SelectionError
@@ -210,7 +211,7 @@ def replay(
     state: State,
     found: Survey,
     publisher: Publisher,
-    file: StateFile,
+    file: ProgressFile[State],
     told: Callable[[int], None] = lambda count: None,
 ) -> Report:
     """Publish the messages of a survey, beginning at the state's position.

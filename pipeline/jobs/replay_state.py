@@ -1,17 +1,11 @@
-"""The state file of a replay: its request and its progress. A killed replay resumes from it.
+"""The request of a replay, and its progress. A killed replay resumes from it.
 
-The file is replaced after each transaction. It may be one transaction behind, which does no harm:
+Its file is replaced after each transaction. It may be one transaction behind, which does no harm:
 transactions are built from it, so the same one is sent again, and the broker recognises its id.
-
-Fault model: the file may be missing, from another replay, or not a state file; two processes may
-use the same one. Must never know a broker.
+Must never know a broker.
 """
 
-import fcntl
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from daybook.engine.names.names import HOST
+from daybook.history.replays.progress_file import ProgressFile
 from daybook.pipeline.schema import check_columns
 from daybook.pipeline.selection import Selection, SelectionError
 
@@ -69,50 +64,9 @@ class State(msgspec.Struct):
         return 0 < self.end_lsn <= self.done_lsn
 
 
-class StateFile:
-    """The file of a state; used by one process at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path: Final = path
-
-    @contextmanager
-    def locked(self) -> Iterator["StateFile"]:
-        """Keep other processes from running the same replay. Raises SelectionError and OSError."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SelectionError(
-                    f"another process runs this replay: {self.path} is in use; wait until it is "
-                    "done, or start another one with another --id"
-                ) from None
-            yield self
-        finally:
-            os.close(lock)
-
-    def load(self) -> State | None:
-        """Load the state, None if there is no file. Raises SelectionError and OSError."""
-        try:
-            text = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        state = None
-        with suppress(msgspec.DecodeError, msgspec.ValidationError):
-            state = msgspec.json.decode(text, type=State)
-        if state is None or state.version != VERSION:
-            raise SelectionError(
-                f"{self.path} is not the state of a replay, or is that of another version of "
-                "Daybook; name another file, or start again with another --id"
-            )
-        return state
-
-    def save(self, state: State) -> None:
-        """Replace the file. Raises OSError."""
-        made = self.path.with_name(self.path.name + ".new")
-        made.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
-        made.replace(self.path)
+def state_file(path: Path) -> ProgressFile[State]:
+    """Return the file of a state."""
+    return ProgressFile(path, State, VERSION, "start again with another --id")
 
 
 def check_id(name: str) -> None:

@@ -14,6 +14,8 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             ContentError            engine.queues.queue
             StoreDamaged            engine.queues.queue
         CatalogsCut                 history.missing_catalogs
+        NotSaved                    history.replays.progress_file
+        ProgressFileError           history.replays.progress_file
         NoSuchMessageError          history.trail
         WorkerFailed                history.workers
         Damage                      journal.blocks.format

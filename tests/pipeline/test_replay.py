@@ -17,6 +17,7 @@ from daybook.engine.facts.details import RoutedDetail
 from daybook.engine.facts.events import chunk_lsns
 from daybook.engine.messages import headers
 from daybook.engine.messages.content import UnknownFormat
+from daybook.history.replays.progress_file import ProgressFile, ProgressFileError
 from daybook.journal.disk import Disk, MemoryDisk
 from daybook.pipeline.duck import DuckEngine
 from daybook.pipeline.engines import Engine, History
@@ -26,10 +27,10 @@ from daybook.pipeline.jobs.replay import FROM_HEADER, ID_HEADER, destination_of,
 from daybook.pipeline.jobs.replay_state import (
     Request,
     State,
-    StateFile,
     check_id,
     check_same,
     condition_of,
+    state_file,
 )
 from daybook.pipeline.planning import Source
 from daybook.pipeline.publishing import Message, Publisher, PublishError
@@ -144,7 +145,7 @@ def engine() -> Iterator[Engine]:
 
 
 def run(
-    engine: Engine, history: History, state: State, broker: Broker, file: StateFile
+    engine: Engine, history: History, state: State, broker: Broker, file: ProgressFile[State]
 ) -> job.Report:
     """One run, as the command does it."""
     kept = file.load() or state
@@ -167,7 +168,7 @@ def request(rows: int = 7, **values: Any) -> Request:
 def test_every_message_is_sent_as_it_was(
     engine: Engine, history: History, tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    broker, file = Broker(), StateFile(tmp_path / "state")
+    broker, file = Broker(), state_file(tmp_path / "state")
     report = run(engine, history, State("r", request(**values)), broker, file)
     wanted = expected(HISTORY, "r", **values)
     assert broker.messages == wanted
@@ -205,7 +206,7 @@ def test_a_selection_and_a_condition_choose(
     chosen = Selection(addresses=("orders", "news"), from_lsn=200, to_lsn=900)
     asked = request(selection=chosen, copies=True, where="headers['kind'] = 'big' AND priority = 4")
     broker = Broker()
-    run(engine, history, State("r", asked), broker, StateFile(tmp_path / "state"))
+    run(engine, history, State("r", asked), broker, state_file(tmp_path / "state"))
     wanted = [
         message
         for message in expected(HISTORY, "r", copies=True)
@@ -224,7 +225,7 @@ def test_windows_make_no_difference(
     found = survey(engine, history, State("r", request()))
     assert len(found.windows) > 5
     broker = Broker()
-    run(engine, history, State("r", request()), broker, StateFile(tmp_path / "state"))
+    run(engine, history, State("r", request()), broker, state_file(tmp_path / "state"))
     assert broker.messages == expected(HISTORY, "r")
     assert max(len(chunk) for chunk in broker.taken.values()) == 7
 
@@ -233,7 +234,7 @@ def test_parquet_gives_the_same_messages(engine: Engine, history: History, tmp_p
     archive(history.source, str(tmp_path / "parquet"))
     both = History(history.source, str(tmp_path / "parquet"))
     broker = Broker()
-    run(engine, both, State("r", request()), broker, StateFile(tmp_path / "state"))
+    run(engine, both, State("r", request()), broker, state_file(tmp_path / "state"))
     assert broker.messages == expected(HISTORY, "r")
 
 
@@ -246,7 +247,7 @@ def test_spark_sends_the_same_messages(
     taken = []
     for number, each in enumerate((engine, SparkEngine())):
         broker = Broker()
-        file = StateFile(tmp_path / str(number))
+        file = state_file(tmp_path / str(number))
         run(each, history, State("r", asked), broker, file)
         taken.append(broker.taken)
         each.close()
@@ -263,7 +264,7 @@ def test_whenever_it_is_stopped_each_message_is_sent_once(
 ) -> None:
     chance = Random(seed)
     rows = chance.choice((1, 7, 30))
-    broker, file = Broker(), StateFile(tmp_path / "state")
+    broker, file = Broker(), state_file(tmp_path / "state")
     already = 0
     while True:
         broker.fail_at, broker.before = chance.randrange(2, 400 // rows + 3), chance.random() < 0.5
@@ -284,7 +285,7 @@ def test_what_came_since_is_sent_by_the_next_run_and_nothing_of_its_own(tmp_path
     for number in range(10):
         world.send("orders", b"%d" % number)
     world.connect()
-    file, broker, state = StateFile(tmp_path / "state"), Broker(), State("r", request(4))
+    file, broker, state = state_file(tmp_path / "state"), Broker(), State("r", request(4))
 
     def next_run() -> list[bytes]:
         directory = write_history(tmp_path / str(len(world.journal)), world.journal)
@@ -320,7 +321,7 @@ def test_a_large_message_that_lost_a_chunk_is_told_and_passed_over(tmp_path: Pat
     world.ok(command)
     world.send("a", b"last")
     directory = write_history(tmp_path / "data", world.journal)
-    broker, file = Broker(), StateFile(tmp_path / "state")
+    broker, file = Broker(), state_file(tmp_path / "state")
     with DuckEngine() as engine:
         report = run(engine, History(Source(str(directory))), State("r", request()), broker, file)
     assert [message.body for message in broker.messages] == [b"first", b"last"]
@@ -352,13 +353,13 @@ def test_a_message_of_another_format_is_translated_or_named(tmp_path: Path) -> N
         history = History(Source(str(write_history(tmp_path / "data", world.journal))))
         broker = Broker()
         with DuckEngine() as engine:
-            run(engine, history, State("r", request()), broker, StateFile(tmp_path / "one"))
+            run(engine, history, State("r", request()), broker, state_file(tmp_path / "one"))
     [message] = broker.messages
     assert (message.destination, message.body) == ("/queue/a", b'[1,"x"]')
     kept = (("destination", "/queue/a"), ("type", "t"), ("n", "7"))
     assert message.headers == (*kept, (FROM_HEADER, str(lsn)), (ID_HEADER, "r"))
     with DuckEngine() as engine, pytest.raises(UnknownFormat, match="cannot be replayed") as error:
-        run(engine, history, State("s", request()), broker, StateFile(tmp_path / "two"))
+        run(engine, history, State("s", request()), broker, state_file(tmp_path / "two"))
     assert f"message {lsn} " in str(error.value)
     assert "content format 5" in str(error.value)
 
@@ -412,17 +413,17 @@ def test_conditions_need_the_columns_that_they_name() -> None:
 
 
 def test_a_state_is_kept_whole_and_by_one(tmp_path: Path) -> None:
-    file = StateFile(tmp_path / "deep" / "state")
+    file = state_file(tmp_path / "deep" / "state")
     with file.locked():
         assert file.load() is None
         state = State("r", request(selection=Selection(queues=("q",))), done_lsn=7, end_lsn=9)
         file.save(state)
         assert file.load() == state
-        with pytest.raises(SelectionError, match="another process"), file.locked():
+        with pytest.raises(ProgressFileError, match="another process"), file.locked():
             pass
     with file.locked():
         file.path.write_text("{}")
-        with pytest.raises(SelectionError, match="not the state of a replay"):
+        with pytest.raises(ProgressFileError, match="not the state of a replay"):
             file.load()
 
 

@@ -6,15 +6,14 @@ sent and not yet noted is recognised by the broker. Fault model: this process, t
 the broker may end at any moment; bodies may be missing from history.
 """
 
-import fcntl
 import os
 import sys
 import time
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -27,125 +26,60 @@ from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import Content, StompClient, StompError
 from daybook.engine.facts import events
 from daybook.engine.facts.events import FLAGS, PRIORITY
-from daybook.history.event_finder import EventFinder
-from daybook.history.fate_words import REPLAY_OF
-from daybook.history.fates import Chosen, Request, choose
-from daybook.history.moments import last_lsn, lsn_at
-from daybook.history.originals import LargeBodies, content_of
+from daybook.history.moments import lsn_at
+from daybook.history.replays.fate_words import REPLAY_OF
+from daybook.history.replays.fates import Chosen, Request, choose
+from daybook.history.replays.originals import LargeBodies, content_of, originals
+from daybook.history.replays.progress_file import NotSaved, ProgressFile
+from daybook.history.replays.spans import VERSION, Progress
 from daybook.history.scan import Event
-from daybook.history.search import Clause, Search
 from daybook.journal.blocks.format import FIRST_LSN
 from daybook.journal.disk import Disk
-from daybook.journal.segments.segment import data_id_of, first_lsn_of, open_segment
+from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
 from daybook.tools.history.past_states import found as event_of
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.opening import history
-from daybook.tools.terminal.printing import progress, show_json, show_table
+from daybook.tools.terminal.printing import progress as progress_bar
+from daybook.tools.terminal.printing import show_json, show_table
 
 WINDOW: Final = 500
 """How many sends may wait for their receipts; far fewer than ids that an address remembers."""
 SAVED_EVERY: Final = 500
 DUPLICATE: Final = "duplicate"
-STATE_VERSION: Final = 1
-
-
-class State(msgspec.Struct):
-    """The progress of a replay: all up to `done` are confirmed; counts are those of all runs.
-
-    `to_lsn` is the end of its span, fixed by the first run, and again by the first one after all of
-    the span was sent (`is_complete`); what the span before took, which ended with the event
-    `before`, is left out then. `refused` counts, by reason, messages that the broker accepted and
-    no queue took.
-    """
-
-    request: Request
-    destination: str
-    broker: str
-    data_id: str
-    name: str = ""
-    done: int = 0
-    sent: int = 0
-    duplicates: int = 0
-    incomplete: int = 0
-    refused: dict[str, int] = {}
-    before: int = 0
-    is_complete: bool = False
-    version: int = STATE_VERSION
-
-
-class _Unsaved(Failure):
-    """The state file cannot be written."""
 
 
 def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any]) -> None:
     """Count the chosen messages, and send them if asked to. Raises Failure and JournalError."""
     disk, _, _ = history(ctx, path, flags)
     endpoint: Endpoint = flags["endpoint"]
-    begun = State(
-        _request(path, disk, flags),
-        destination,
-        str(endpoint),
-        data_id_of(disk).hex(),
+    begun = Progress(
+        _request(path, disk, flags), destination, str(endpoint), data_id_of(disk).hex(),
         flags["name"],
-    )
-    file = flags["state_file"] or _default_file(begun)
-    with _locked(file, begun, writes=flags["sends"]) as state:
-        _fix_span(state, disk, flags)
-        chosen = _choose_new(path, disk, state)
-        begun = msgspec.structs.replace(state, refused=dict(state.refused))
-        unsaved: _Unsaved | None = None
-        if flags["sends"] and _left(chosen, state):
+    )  # fmt: skip
+    file = ProgressFile(
+        flags["state_file"] or _default_file(begun), Progress, VERSION,
+        "delete it: what the addresses remember is not sent twice",
+    )  # fmt: skip
+    _loaded(file, begun)
+    with file.locked() if flags["sends"] else nullcontext():
+        progress = _loaded(file, begun)
+        progress.fix_span(disk, may_extend=flags["end"] is None)
+        chosen = progress.choose(partial(_choose, path, disk))
+        begun = progress.copy()
+        unsaved: NotSaved | None = None
+        if flags["sends"] and progress.left(chosen):
             try:
-                _send(disk, chosen.messages, state, file, endpoint, flags)
-            except _Unsaved as error:
+                _send(disk, chosen.messages, progress, file, endpoint, flags)
+            except NotSaved as error:
                 unsaved = error
-    _report(chosen, begun, _since(begun, state), state, file, flags)
+    _report(chosen, begun, progress, file.path, flags)
     if unsaved is not None:
         raise unsaved
-    if state.refused != begun.refused or state.incomplete > begun.incomplete:
+    if progress.refused != begun.refused or progress.incomplete > begun.incomplete:
         sys.exit(EXIT_WRONG)
-
-
-def _fix_span(state: State, disk: Disk, flags: dict[str, Any]) -> None:
-    """Set the end of the span: now, in the first run and in the first one after all was sent."""
-    to_lsn = state.request.to_lsn
-    end = max(last_lsn(disk), first_lsn_of(disk))
-    if to_lsn and not (state.is_complete and flags["end"] is None and end > to_lsn):
-        return
-    state.request = msgspec.structs.replace(state.request, to_lsn=end)
-    state.before, state.done, state.is_complete = to_lsn, 0, False
-
-
-def _choose_new(path: Path, disk: Disk, state: State) -> Chosen:
-    """Choose the messages of the span without those that the span before took."""
-    request, before = state.request, state.before
-    if not before:
-        return _choose(path, disk, request)
-    if not request.only:
-        from_lsn = max(request.from_lsn, before + 1)
-        return _choose(path, disk, msgspec.structs.replace(request, from_lsn=from_lsn))
-    # A message from before may have met its fate since.
-    earlier = msgspec.structs.replace(request, to_lsn=before)
-    taken = _choose(path, disk, earlier, until=before).messages
-    return _choose(path, disk, request, excluded=taken)
-
-
-def _left(chosen: Chosen, state: State) -> int:
-    return len(chosen.messages) - bisect_left(chosen.messages, state.done + 1)
-
-
-def _since(begun: State, state: State) -> State:
-    """Return a state with the counts of this run alone."""
-    refused = Counter(state.refused)
-    refused.subtract(begun.refused)
-    return msgspec.structs.replace(
-        state,
-        sent=state.sent - begun.sent, duplicates=state.duplicates - begun.duplicates,
-        incomplete=state.incomplete - begun.incomplete, refused=dict(+refused),
-    )  # fmt: skip
 
 
 def _request(path: Path, disk: Disk, flags: dict[str, Any]) -> Request:
@@ -178,9 +112,8 @@ def _choose(
     path: Path,
     disk: Disk,
     request: Request,
-    *,
-    until: int | None = None,
-    excluded: "array[int] | None" = None,
+    until: int | None,
+    excluded: "array[int] | None",
 ) -> Chosen:
     def note(text: str) -> None:
         # The second search says it.
@@ -189,7 +122,7 @@ def _choose(
 
     begin = min(request.from_lsn, request.to_lsn)
     try:
-        with progress("choosing", max(request.to_lsn - begin, 1)) as told:
+        with progress_bar("choosing", max(request.to_lsn - begin, 1)) as told:
             return choose(
                 path, disk, request, note=note, until=until, excluded=excluded,
                 progress=lambda lsn: told(max(lsn - begin, 0)),
@@ -198,79 +131,21 @@ def _choose(
         raise click.UsageError(f"--filter: {error}") from error
 
 
-# ---- the state file
-
-
-def _default_file(begun: State) -> Path:
+def _default_file(begun: Progress) -> Path:
     told = msgspec.json.encode(begun)
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return home / "daybook" / "replays" / f"{sha256(told).hexdigest()[:16]}.json"
 
 
-@contextmanager
-def _locked(file: Path, begun: State, *, writes: bool) -> Iterator[State]:
-    """Yield the state in the file, which no other process uses meanwhile; a new one if none.
-
-    Raises Failure.
-    """
-    state = _loaded(file, begun)
-    if not writes:
-        yield state
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(f"{file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Failure(
-                f"another process runs this replay: {file} is in use; wait until it is done"
-            ) from None
-        yield _loaded(file, begun)
-    finally:
-        os.close(lock)
-
-
-def _loaded(file: Path, begun: State) -> State:
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=State)
-    except FileNotFoundError:
-        return begun
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+def _loaded(file: ProgressFile[Progress], begun: Progress) -> Progress:
+    """Return the progress in the file, or that of a replay that begins. Raises Failure."""
+    found = file.load()
+    if found is not None and not found.is_of(begun):
         raise Failure(
-            f"{file} is not the state of a replay: {error}; name another file, or delete it: what "
-            "the addresses remember is not sent twice"
-        ) from error
-    to_lsn = begun.request.to_lsn or found.request.to_lsn
-    asked = msgspec.structs.replace(begun.request, to_lsn=to_lsn)
-    same = (begun.destination, begun.broker, begun.data_id, begun.name) == (
-        found.destination, found.broker, found.data_id, found.name,
-    )  # fmt: skip
-    if found.version != STATE_VERSION or not same or asked != found.request:
-        raise Failure(
-            f"{file} is the state of another replay (to {found.destination} at {found.broker}); "
-            "name another file with --state, or repeat that command to resume it"
+            f"{file.path} is the state of another replay (to {found.destination} at "
+            f"{found.broker}); name another file with --state, or repeat that command to resume it"
         )
-    return found
-
-
-def _save(file: Path, state: State) -> None:
-    made = file.with_name(file.name + ".new")
-    try:
-        with made.open("wb") as written:
-            written.write(msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n")
-            written.flush()
-            os.fsync(written.fileno())
-        made.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            made.unlink(missing_ok=True)
-        raise _Unsaved(
-            f"{file}: {error.strerror}: the progress of the replay cannot be noted. Make room, or "
-            "write access, and repeat the command: messages that are not noted are sent again, "
-            "and dropped by "
-            "an address that remembers its id"
-        ) from error
+    return found or begun
 
 
 # ---- sending
@@ -279,8 +154,8 @@ def _save(file: Path, state: State) -> None:
 def _send(
     disk: Disk,
     messages: "array[int]",
-    state: State,
-    file: Path,
+    state: Progress,
+    file: ProgressFile[Progress],
     endpoint: Endpoint,
     flags: dict[str, Any],
 ) -> None:
@@ -291,23 +166,27 @@ def _send(
         with (
             StompClient(endpoint) as client,
             closing(LargeBodies(disk)) as bodies,
-            progress("replaying", len(messages)) as told,
+            progress_bar("replaying", len(messages)) as told,
         ):
-            sender = _Sender(client, state, lambda: _save(file, state), flags["rate"])
+            sender = _Sender(client, state, lambda: file.save(state), flags["rate"])
             try:
-                source = _Source(disk, bodies, state, keep_expiry=flags["keep_expiry"])
-                for number, (lsn, message) in enumerate(source.read(messages[begin:]), begin + 1):
-                    sender.send(lsn, message)
+                found = originals(disk, messages[begin:])
+                for number, (event, data_id) in enumerate(found, begin + 1):
+                    message = _message(
+                        event, data_id, bodies, state.destination,
+                        keep_expiry=flags["keep_expiry"],
+                    )  # fmt: skip
+                    sender.send(event.lsn, message)
                     told(number)
                 sender.finish()
                 state.is_complete = True
             finally:
-                _save(file, state)
+                file.save(state)
             client.disconnect()
     except (PublishError, StompError) as error:
         raise Failure(
-            f"{error}. {state.sent:,} messages are sent and confirmed ({file}): repeat the command "
-            "to resume"
+            f"{error}. {state.sent:,} messages are sent and confirmed ({file.path}): repeat the "
+            "command to resume"
         ) from error
 
 
@@ -315,7 +194,7 @@ class _Sender:
     """Sends with receipts, some at a time, and notes what is confirmed."""
 
     def __init__(
-        self, client: StompClient, state: State, save: Callable[[], None], rate: float | None
+        self, client: StompClient, state: Progress, save: Callable[[], None], rate: float | None
     ) -> None:
         self._client: Final = client
         self._state: Final = state
@@ -382,61 +261,34 @@ class _Sender:
             self._free_at = max(self._free_at, now) + 1 / self._rate
 
 
-class _Source:
-    """Reads messages of history as they are sent again."""
-
-    def __init__(self, disk: Disk, bodies: LargeBodies, state: State, *, keep_expiry: bool) -> None:
-        self._disk: Final = disk
-        self._bodies: Final = bodies
-        self._state: Final = state
-        self._keep_expiry: Final = keep_expiry
-        self._ids: Final[dict[str, str]] = {}
-
-    def read(self, messages: "array[int]") -> Iterator[tuple[int, Message | None]]:
-        """Yield messages in order, None for one whose body is incomplete. Raises JournalError."""
-        if not messages:
-            return
-        search = Search(
-            Clause(lsns=messages), from_lsn=messages[0], to_lsn=messages[-1], bodies=True
-        )
-        for block in EventFinder(self._disk).blocks(search):
-            for event in search.events_in(block):
-                yield event.lsn, self._message(event, self._id_of(block.segment))
-
-    def _id_of(self, segment: str) -> str:
-        """Return the id of the data directory that a segment comes from: forks have two."""
-        if segment not in self._ids:
-            opened = open_segment(self._disk, segment)
-            opened.close()
-            self._ids[segment] = opened.header.data_id.hex()
-        return self._ids[segment]
-
-    def _message(self, event: Event, data_id: str) -> Message | None:
-        row = event.row
-        body: bytes | Content
-        pairs, body = content_of(event.lsn, row[FLAGS], event.headers, event.body or b"")
-        detail = events.routed_detail(event.detail)
-        if row[FLAGS] & events.LARGE:
-            if not self._bodies.is_whole(event.detail):
-                # Before anything is sent: half a message cannot be taken back.
-                return None
-            body = Content(detail.body_bytes, partial(self._bodies.pieces, event.detail))
-        kept = tuple(pair for pair in pairs if pair[0] != REPLAY_OF)
-        return Message(
-            self._state.destination, body, (*kept, (REPLAY_OF, f"{event.lsn}@{data_id}")),
-            row[PRIORITY], bool(row[FLAGS] & events.PERSISTENT),
-            detail.expires if self._keep_expiry else 0,
-        )  # fmt: skip
+def _message(
+    event: Event, data_id: str, bodies: LargeBodies, destination: str, *, keep_expiry: bool
+) -> Message | None:
+    """Return a message as it is sent again; None if parts of its body left history."""
+    row = event.row
+    body: bytes | Content
+    pairs, body = content_of(event.lsn, row[FLAGS], event.headers, event.body or b"")
+    detail = events.routed_detail(event.detail)
+    if row[FLAGS] & events.LARGE:
+        if not bodies.is_whole(event.detail):
+            # Before anything is sent: half a message cannot be taken back.
+            return None
+        body = Content(detail.body_bytes, partial(bodies.pieces, event.detail))
+    kept = tuple(pair for pair in pairs if pair[0] != REPLAY_OF)
+    return Message(
+        destination, body, (*kept, (REPLAY_OF, f"{event.lsn}@{data_id}")), row[PRIORITY],
+        bool(row[FLAGS] & events.PERSISTENT), detail.expires if keep_expiry else 0,
+    )  # fmt: skip
 
 
 # ---- reporting
 
 
 def _report(
-    chosen: Chosen, begun: State, run: State, state: State, file: Path, flags: dict[str, Any]
+    chosen: Chosen, begun: Progress, state: Progress, file: Path, flags: dict[str, Any]
 ) -> None:
     """Print what was chosen, and what this run sent; `begun` has the counts of the runs before."""
-    left, earlier = _left(chosen, state), begun.sent + begun.duplicates
+    left, earlier, run = state.left(chosen), begun.sent + begun.duplicates, state.since(begun)
     told: dict[str, Any] = {
         "destination": state.destination, "broker": state.broker, "data_id": state.data_id,
         "from_lsn": state.request.from_lsn, "to_lsn": state.request.to_lsn,

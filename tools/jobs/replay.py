@@ -16,15 +16,16 @@ import msgspec
 
 from daybook.client.endpoint import Endpoint
 from daybook.engine.names.names import HOST
+from daybook.history.replays.progress_file import ProgressFile
 from daybook.pipeline.engines import Engine
 from daybook.pipeline.jobs.replay import Report, Survey, replay, survey
 from daybook.pipeline.jobs.replay_state import (
     Request,
     State,
-    StateFile,
     check_id,
     check_same,
     condition_of,
+    state_file,
 )
 from daybook.pipeline.publishing import ROWS_MAX, Publisher, PublishError, check_remembers
 from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
@@ -110,22 +111,22 @@ def _request(job: Job, endpoint: Endpoint, flags: dict[str, Any]) -> Request:
     )  # fmt: skip
 
 
-def _state_file(flags: dict[str, Any]) -> tuple[StateFile, str]:
+def _state_file(flags: dict[str, Any]) -> tuple[ProgressFile[State], str]:
     """Return the state file, and the name of the replay."""
     path: Path | None = flags["state_path"]
     name: str = flags["name"] or ""
     if not name and path is not None:
-        found = StateFile(path).load()
+        found = state_file(path).load()
         name = found.id if found is not None else ""
     name = name or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"
     check_id(name)
     if path is None:
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         path = Path(home) / "daybook" / "replay" / f"{name}.json"
-    return StateFile(path), name
+    return state_file(path), name
 
 
-def _state(file: StateFile, name: str, given: Request) -> State:
+def _state(file: ProgressFile[State], name: str, given: Request) -> State:
     """The state to resume from, or a new one."""
     state = file.load()
     if state is None:
@@ -142,7 +143,7 @@ def _run(
     engine: Engine,
     job: Job,
     state: State,
-    file: StateFile,
+    file: ProgressFile[State],
     endpoint: Endpoint,
     flags: dict[str, Any],
     as_json: bool,
@@ -167,7 +168,7 @@ def _published(
     job: Job,
     state: State,
     found: Survey,
-    file: StateFile,
+    file: ProgressFile[State],
     endpoint: Endpoint,
     flags: dict[str, Any],
 ) -> Report:
@@ -214,7 +215,7 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _how_to_resume(state: State, file: StateFile) -> str:
+def _how_to_resume(state: State, file: ProgressFile[State]) -> str:
     if not state.end_lsn:
         return "nothing was published"
     return (

@@ -15,7 +15,7 @@ Modules:
   then.
 - `ends`: The rules of ends: consumers, deliveries and transactions end for the reason for which
   their connection does, or for one of their own.
-- `last_values`: The rules of last values: what a newer message replaces, and that it leaves at
+- `last_values`: The rules of last values: a newer message replaces an older one, which leaves at
   once.
 - `message_groups`: The rule of message groups: all messages of a group go to one consumer, as long
   as it is there.

@@ -216,7 +216,7 @@ def _wrong_expiry(context: AuditContext, row: Row, address: Address, expires: in
     return rules.EXPIRY_SET, why, ()
 
 
-# ---- what it was made from
+# ---- the original of a copy
 
 
 def _wrong_original(context: AuditContext, row: Row) -> Wrong | None:
@@ -304,7 +304,7 @@ def _wrong_queues(
     full = context.dropped_at()
     takers = NOBODY
     if row[REASON] != reasons.NO_ROUTE or not row[RELATED]:
-        # What no queue took and is a copy itself is left alone by diverts.
+        # Diverts pass over a copy that no queue took.
         takers = takers_of(context, address, message)
     if takers.is_exclusive:
         return rules.DIVERTS, f"divert '{takers.must[0].name}' takes it, and is exclusive", ()

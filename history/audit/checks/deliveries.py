@@ -37,7 +37,7 @@ from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
 FIXED_FLAGS: Final = PERSISTENT | LARGE | OF_HEADERS
-"""The flags that a message keeps for ever."""
+"""The flags that a message never loses."""
 OF_SEEN: Final = frozenset((reasons.BY_CONSUMER, *events.ENDING))
 LOOK_ENTRIES: Final = 64
 """How many entries that another consumer may want are looked at first."""

@@ -439,7 +439,7 @@ def _with_its_queue(context: AuditContext, queue: Queue, row: Row) -> str:
 
 
 def _wrong_cause(context: AuditContext, queue: Queue, row: Row) -> str:
-    """Return what is wrong with the message, or the connection, that a removal names."""
+    """Return the fault of the message, or the connection, that a removal names."""
     if row[RELATED] and row[REASON] != reasons.REPLACED:
         return "only what is replaced leaves for another message"
     connection = row[CONNECTION]

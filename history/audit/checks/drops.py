@@ -1,7 +1,7 @@
 """The rules of messages that entered no queue: each reason is decided again, on the state then.
 
-What the state does not say (what the sender asked for, what was full) the event says itself, in its
-`Basis`. A broker that says none is asked what the state alone can tell. Must never know how
+The event itself records the facts that are not in the state (the request of the sender, the limit
+that was reached) in its `Basis`. Without one, the rules ask the state alone. Must never know how
 messages enter queues.
 """
 
@@ -219,8 +219,8 @@ def _not_unrouted(context: AuditContext, row: Row, decoded: DroppedDetail, addre
     address."""
     basis = decoded.basis
     if basis is None:
-        # What the sender asked for is not known: with a queue that takes all it may have named
-        # another one.
+        # The request of the sender is unknown: it may have named another queue than one that
+        # takes all.
         return ""
     if basis.queue:
         queue = context.state.queue_by_name.get(basis.queue)
@@ -284,7 +284,7 @@ _REASONS: Final[dict[int, Callable[[AuditContext, Row, DroppedDetail, Address], 
 }
 
 
-# ---- what would have taken it
+# ---- the queues that would have taken it
 
 
 NOTHING: Final = Message(0, 0, 0, BODY_OMITTED, 0, b"", b"")

@@ -1,4 +1,4 @@
-"""The rules of last values: what a newer message replaces, and that it leaves at once.
+"""The rules of last values: a newer message replaces an older one, which leaves at once.
 
 Must never know rings, or how messages enter queues.
 """
@@ -42,8 +42,8 @@ def wrong_values(
 
 
 def _is_later(context: AuditContext, decoded: RoutedDetail) -> bool:
-    """Whether a message is no value before its time; earlier versions do not say that it has one,
-    but set it aside."""
+    """Whether a message does not count as a value before its time; earlier versions do not record
+    the time, but set the message aside."""
     return decoded.due > 0 or (
         not context.has(BASIS)
         and any(

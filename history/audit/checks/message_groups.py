@@ -45,7 +45,7 @@ def wrong_group(
             del known[key]
         return None
     if any(each.matcher is not None or each.refused for each in queue.consumers):
-        # What one consumer does not want of a group, another one has.
+        # A group may have several consumers: each takes the messages that its filter passes.
         return None
     return rules.GROUP, f"its group is with consumer {holder}", (message.id, holder)
 

@@ -46,7 +46,7 @@ ASKED: Final[dict[str, frozenset[int]]] = {
     "remove-settings": frozenset((events.SETTINGS_CHANGED,)),
     "act-on-messages": OF_ENTRIES,
 }
-"""What each request does: one event of these kinds at least."""
+"""The kinds of events that a request may have; it has at least one of them."""
 
 
 class _Request(msgspec.Struct):

@@ -134,7 +134,7 @@ def queue_updated(context: AuditContext, row: Row) -> Wrong | None:
     if row[ADDRESS] != queue.address.id and row[REASON] != reasons.SUBSCRIPTION:
         return _wrong_place(context, queue, row)
     if row[REASON] == reasons.SUBSCRIPTION:
-        # What it wants now, of which only the fields that are listed are taken.
+        # The new definition; only the listed fields of it count.
         return wrong
     return wrong or _wrong_change(queue.definition, decoded, decoded.changed)
 

@@ -8,7 +8,7 @@ from tests.meta.docs import language
 LEFT = {
     "client": 0,
     "engine": 163,
-    "history": 44,
+    "history": 11,
     "journal": 1,
     "paging": 0,
     "pipeline": 5,

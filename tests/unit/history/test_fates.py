@@ -4,8 +4,8 @@ from pathlib import Path
 
 from daybook.engine import commands as c
 from daybook.engine.messages.headers import build
-from daybook.history.fate_words import REPLAY_OF
-from daybook.history.fates import Request, choose
+from daybook.history.replays.fate_words import REPLAY_OF
+from daybook.history.replays.fates import Request, choose
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from tests.support.histories import write_history

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from daybook.engine import commands
-from daybook.history.fates import Request
+from daybook.history.replays.fates import Request
+from daybook.history.replays.progress_file import ProgressFile
+from daybook.history.replays.spans import VERSION, Progress
 from daybook.tools.history import replay as running
 from daybook.tools.journal_cli import cli
 
@@ -93,7 +95,8 @@ def test_what_is_refused(history: Any, tmp_path: Path) -> None:
 
 def test_a_state_belongs_to_one_replay(history: Any, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    running._save(state, running.State(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16))
+    begun = Progress(Request(to_lsn=5), "/queue/other", NOWHERE, "00" * 16)
+    ProgressFile(state, Progress, VERSION, "").save(begun)
     done = replay(history, "--state", state)
     assert done.exit_code == 1
     assert "of another replay" in done.output
@@ -104,12 +107,11 @@ def sending(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """What is sent in place of a broker: a list for each run."""
     runs: list[list[int]] = []
 
-    def send(disk: Any, messages: Any, state: Any, file: Path, *_: Any) -> None:
+    def send(disk: Any, messages: Any, state: Any, file: Any, *_: Any) -> None:
         runs.append([lsn for lsn in messages if lsn > state.done])
         state.sent += len(runs[-1])
         state.done, state.is_complete = messages[-1], True
-        file.parent.mkdir(parents=True, exist_ok=True)
-        running._save(file, state)
+        file.save(state)
 
     monkeypatch.setattr(running, "_send", send)
     return runs
@@ -199,12 +201,12 @@ def test_a_state_that_cannot_be_written_is_named_after_the_counts(
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def send(disk: Any, messages: Any, state: Any, file: Path, *_: Any) -> None:
+    def send(disk: Any, messages: Any, state: Any, file: Any, *_: Any) -> None:
         state.sent += 7
-        running._save(file, state)
+        file.save(state)
 
     monkeypatch.setattr(running, "_send", send)
-    monkeypatch.setattr(running.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     state = tmp_path / "state.json"
     done = replay(history, "--state", state, "--send")
     assert done.exit_code == 1

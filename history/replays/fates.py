@@ -22,13 +22,13 @@ from daybook.engine.messages.content import UnknownFormat
 from daybook.engine.messages.message import Message
 from daybook.history.descriptions import replayed_from
 from daybook.history.event_finder import EventFinder
-from daybook.history.fate_words import (
+from daybook.history.initial_state import beginning
+from daybook.history.names import LEARNED, Names
+from daybook.history.replays.fate_words import (
     ACKNOWLEDGED,
     NEVER_ACKNOWLEDGED,
     WAITING,
 )
-from daybook.history.initial_state import beginning
-from daybook.history.names import LEARNED, Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
 from daybook.journal.disk import Disk
@@ -143,7 +143,7 @@ class _Choice:
             if self._request.from_lsn <= event.lsn <= self._request.to_lsn:
                 self._consider(event)
         elif row[KIND] == events.BROKER_STARTED:
-            # What is not persistent does not outlive the broker.
+            # Messages that are not persistent do not outlive the broker.
             for message in [each for each, known in self._open.items() if not known.is_persistent]:
                 self._decide(message, self._open.pop(message))
         elif row[KIND] in LEAVING and row[MESSAGE] in self._open and self._counts(row[QUEUE]):

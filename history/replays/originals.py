@@ -4,6 +4,7 @@ Fault model: headers may be in a format that this version does not know, and chu
 may have left the journal. Must never know where a message is sent to.
 """
 
+from array import array
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,11 @@ from daybook.engine.facts import events
 from daybook.engine.messages import headers
 from daybook.engine.messages.content import UnknownFormat, View
 from daybook.engine.queues.queue import StoreError
+from daybook.history.event_finder import EventFinder
+from daybook.history.scan import Event
+from daybook.history.search import Clause, Search
 from daybook.journal.disk import Disk
+from daybook.journal.segments.segment import open_segment
 from daybook.paging.catalogs.catalog_making import chunks_of
 from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.layout import LAYOUT
@@ -31,6 +36,25 @@ def content_of(
         return headers.parse(view.lines()), b"" if flags & events.LARGE else view.plain_body
     except UnknownFormat as error:
         raise UnknownFormat(f"message {message} cannot be replayed: {error}") from error
+
+
+def originals(disk: Disk, messages: "array[int]") -> Iterator[tuple[Event, str]]:
+    """Yield the Routed events of messages, which come in order, with their bodies.
+
+    With each comes the id of the data directory that its segment is from: forks have two. Raises
+    JournalError.
+    """
+    if not messages:
+        return
+    ids: dict[str, str] = {}
+    search = Search(Clause(lsns=messages), from_lsn=messages[0], to_lsn=messages[-1], bodies=True)
+    for block in EventFinder(disk).blocks(search):
+        for event in search.events_in(block):
+            if block.segment not in ids:
+                segment = open_segment(disk, block.segment)
+                segment.close()
+                ids[block.segment] = segment.header.data_id.hex()
+            yield event, ids[block.segment]
 
 
 class LargeBodies:
