@@ -87,12 +87,6 @@ def learn_names(names: Names, disk: Disk, from_lsn: int, to_lsn: int | None = No
         names.learn(event.row, event.detail)
 
 
-def learn_beginning(names: Names, start: Beginning) -> None:
-    """Add the names that a state to begin at has."""
-    for event in start.events:
-        names.learn(event.row, event.detail)
-
-
 def _event(kind: int, detail: Detail | None = None, **columns: int) -> Event:
     encoded = events.encode_detail(detail) if detail is not None else b""
     return Event(0, events.row(kind, **columns), encoded, b"", 0, None)

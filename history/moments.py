@@ -7,13 +7,17 @@ another. Must never know what a state is.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 
 from daybook.engine.facts.events import TIME
+from daybook.errors import DaybookError
+from daybook.history.event_finder import EventFinder
 from daybook.journal.blocks.format import Damage, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import first_lsn_of, open_segment, segment_names
 from daybook.paging.tables.layout import LAYOUT
+from daybook.texts import moment
 
 
 def last_lsn(disk: Disk, *, proven: bool = False) -> int:
@@ -30,6 +34,28 @@ def last_lsn(disk: Disk, *, proven: bool = False) -> int:
         if found:
             break
     return found
+
+
+class NoSuchMoment(DaybookError):
+    """A journal has no event of a moment, or not any more."""
+
+
+def event_of(directory: Path, disk: Disk, lsn: int, time: int | None) -> tuple[int, int]:
+    """Return the event of a moment, an LSN or a time, and its time. Raises NoSuchMoment,
+    ExportError and JournalError."""
+    lsn = lsn_at(disk, time) if time is not None else lsn
+    event = EventFinder(disk).at(lsn) if lsn else None
+    if event is not None:
+        return lsn, event.row[TIME]
+    if lsn >= first_lsn_of(disk):
+        raise NoSuchMoment(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
+    from daybook.history.initial_state import before_the_first  # noqa: PLC0415 (slow to import)
+
+    raise NoSuchMoment(
+        f"the journal begins with event {first_lsn_of(disk)}, after "
+        f"{moment(time) if time is not None else f'event {lsn}'}; "
+        f"{before_the_first(directory, disk)}"
+    )
 
 
 def lsn_at(disk: Disk, time: int) -> int:

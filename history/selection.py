@@ -8,6 +8,7 @@ with such events are read, where footers show which these are.
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daybook.engine.facts import events
-from daybook.engine.facts.events import ADDRESS, BY_NAME, KIND, QUEUE
+from daybook.engine.facts.events import ADDRESS, BY_NAME, KIND, QUEUE, TIME
 from daybook.engine.facts.kinds import TOPOLOGY
 from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import EVERYTHING, beginning
@@ -23,7 +24,12 @@ from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
 from daybook.history.topology import NamesAsked, Topology
+from daybook.journal.blocks.format import FIRST_LSN
+from daybook.journal.disk import Disk
+from daybook.journal.segments.reader import read_blocks
+from daybook.journal.segments.segment import first_lsn_of
 from daybook.paging.snapshots.base import BaseDamaged
+from daybook.paging.tables.layout import LAYOUT
 from daybook.paging.tables.tables import IndexDamaged
 
 
@@ -208,3 +214,18 @@ def begun(
     except (BaseDamaged, IndexDamaged) as error:
         note(f"some names are missing: {error}")
     return Inspection(finder, question, known=known.events, known_lsn=known.lsn)
+
+
+def begins_before(disk: Disk, question: Question) -> bool:
+    """Return whether a span, or the life of a message, was asked for that begins before the
+    journal."""
+    first_lsn = first_lsn_of(disk)
+    if first_lsn == FIRST_LSN or question.from_lsn >= first_lsn:
+        return False
+    if question.message:
+        return question.message < first_lsn
+    if question.since is not None:
+        blocks = (block for block in read_blocks(disk, LAYOUT, heaps=False) if not block.is_mark)
+        return any(question.since < row[TIME] for row in islice(next(blocks).rows(), 1))
+    ends = (question.to_lsn, question.until)
+    return question.from_lsn > FIRST_LSN or ends != (None, None)

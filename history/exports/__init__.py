@@ -5,6 +5,7 @@ An export must never change the journal that it is made of. Begin with `export`.
 
 Modules:
 
+- `addresses`: The addresses that an export shows although it is redacted, by their names.
 - `export`: Running `journal export`: copies a range of history with its proof (ADR 66).
 - `export_descriptions`: Checking the files of an export that describe it: the id of the data
   directory, and the manifest of each segment. They are not signed, so they must agree with the

@@ -11,6 +11,8 @@ Modules:
   resumable.
 - `index_verification`: Verifying the index of a data directory: by itself, against the journal, and
   against the fold.
+- `newest_anchor`: Finding the newest anchor of a journal: the last signed statement, or the newest
+  block.
 - `signature_proof`: Proving that a journal is the one that was signed and anchored, for `journal
   verify`.
 - `snapshot_verification`: Verifying the snapshots of a data directory and its archive against the

@@ -13,10 +13,13 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StoreError                  engine.queues.queue
             ContentError            engine.queues.queue
             StoreDamaged            engine.queues.queue
+        NoSuchAddress               history.exports.addresses
         CatalogsCut                 history.missing_catalogs
+        NoSuchMoment                history.moments
         NotSaved                    history.replays.progress_file
         ProgressFileError           history.replays.progress_file
         NoSuchMessageError          history.trail
+        NoAnchor                    history.verification.newest_anchor
         WorkerFailed                history.workers
         Damage                      journal.blocks.format
         UnknownVersion              journal.blocks.format

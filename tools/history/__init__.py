@@ -15,8 +15,6 @@ Modules:
 - `fork`: Running `journal fork`: makes a data directory as a broker was, and says how.
 - `inspect`: Running `journal inspect`: prints the events of a journal as a story, as far as they
   are durable.
-- `newest_anchor`: Finding the newest anchor of a journal: the last signed statement, or the newest
-  block.
 - `past_states`: Moments that commands ask for: which event one is, and the state of the broker
   after it.
 - `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR

@@ -8,11 +8,10 @@ from typing import Any
 import click
 import msgspec
 
+from daybook.history.exports.addresses import ids_of_addresses
 from daybook.history.exports.export import Exported, export
 from daybook.history.exports.export_verification import ExportVerdict, verify_export
-from daybook.history.initial_state import beginning, learn_names
 from daybook.history.moments import last_lsn, lsn_at
-from daybook.history.names import Names
 from daybook.history.verification.signature_proof import Anchors
 from daybook.history.workers import adding_up
 from daybook.journal.blocks.format import manifest_name
@@ -46,7 +45,7 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
         first += 1
     if not 0 < first <= last:
         raise click.UsageError(f"from event {first} to event {last} is not a range{_why(left_out)}")
-    shown = _addresses(path, disk, flags["shown"], last) if flags["shown"] else ()
+    shown = ids_of_addresses(path, disk, flags["shown"], last) if flags["shown"] else ()
     redacted = Redaction(flags["redacted"], shown)
     noted = noted_in(path / NOTARY)
     extra = [noted.statement] if noted is not None else []
@@ -67,23 +66,6 @@ def run(ctx: click.Context, path: Path, target: Path, flags: dict[str, Any]) -> 
             f"events {done.signed_to + 1} to {done.to_lsn} are not signed yet, and cannot be "
             f"proven; --to {done.signed_to} leaves them out"
         )
-
-
-def _addresses(
-    path: Path, disk: Disk, wanted: Sequence[str], last: int
-) -> tuple[tuple[int, str], ...]:
-    """Return the ids that addresses of these names had up to an event: one that was deleted and
-    created again has several. Raises JournalError, Failure and OSError."""
-    names = Names()
-    begun = beginning(path, disk)
-    for event in begun.events:
-        names.learn(event.row, event.detail)
-    learn_names(names, disk, begun.lsn + 1, last)
-    found = names.addresses
-    for name in wanted:
-        if name not in found.values():
-            raise Failure(f"there was no address {printable(name)} up to event {last}")
-    return tuple(sorted((known, name) for known, name in found.items() if name in wanted))
 
 
 def _signed(done: Exported) -> str:

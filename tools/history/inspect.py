@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from daybook.client.control import is_running
-from daybook.engine.facts.events import KIND, SKIPPED, TIME
+from daybook.engine.facts.events import KIND, SKIPPED
 from daybook.engine.refusals import Refusal
 from daybook.engine.state.state import State
 from daybook.history.descriptions import as_object, line
@@ -21,15 +21,13 @@ from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first, what_is_missing
 from daybook.history.names import Names
 from daybook.history.scan import Event
-from daybook.history.selection import Inspection, Question, begun, parse_kinds
+from daybook.history.selection import Inspection, Question, begins_before, begun, parse_kinds
 from daybook.journal.blocks.format import FIRST_LSN, segment_first_lsn
 from daybook.journal.disk import Disk
 from daybook.journal.errors import JournalError
 from daybook.journal.pins import Pin
-from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.journal.segments.stat import stat
-from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.signing.export_proof import redacted_in
 from daybook.server.administration import views
 from daybook.server.administration.overview import overview
@@ -156,23 +154,8 @@ def _note_beginning(path: Path, disk: Disk, question: Question) -> None:
     it."""
     # Damage there is reported if it is in what was asked for.
     with suppress(JournalError):
-        if _begins_before(disk, question):
+        if begins_before(disk, question):
             click.echo(f"note: {what_is_missing(path, disk)}", err=True)
-
-
-def _begins_before(disk: Disk, question: Question) -> bool:
-    """Return whether a span, or the life of a message, was asked for that begins before the
-    journal."""
-    first_lsn = first_lsn_of(disk)
-    if first_lsn == FIRST_LSN or question.from_lsn >= first_lsn:
-        return False
-    if question.message:
-        return question.message < first_lsn
-    if question.since is not None:
-        blocks = (block for block in read_blocks(disk, LAYOUT, heaps=False) if not block.is_mark)
-        return any(question.since < row[TIME] for row in islice(next(blocks).rows(), 1))
-    ends = (question.to_lsn, question.until)
-    return question.from_lsn > FIRST_LSN or ends != (None, None)
 
 
 def _told(event: Event, names: Names, flags: dict[str, Any]) -> str:

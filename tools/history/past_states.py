@@ -10,33 +10,17 @@ from pathlib import Path
 
 import click
 
-from daybook.engine.facts.events import TIME
 from daybook.engine.state.state import State
-from daybook.history.event_finder import EventFinder
-from daybook.history.initial_state import before_the_first
-from daybook.history.moments import last_lsn, lsn_at
+from daybook.history.moments import event_of
 from daybook.journal.disk import Disk
-from daybook.journal.segments.segment import first_lsn_of
 from daybook.recovery.moments import state_at
-from daybook.texts import moment
-from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
 from daybook.tools.terminal.printing import progress
 
 
 def found(directory: Path, disk: Disk, asked: Moment) -> Moment:
-    """Return the event of a moment with its time. Raises Failure, ExportError and JournalError."""
-    lsn = lsn_at(disk, asked.time) if asked.time is not None else asked.lsn
-    event = EventFinder(disk).at(lsn) if lsn else None
-    if event is None and lsn < first_lsn_of(disk):
-        raise Failure(
-            f"the journal begins with event {first_lsn_of(disk)}, after "
-            f"{moment(asked.time) if asked.time is not None else f'event {lsn}'}; "
-            f"{before_the_first(directory, disk)}"
-        )
-    if event is None:
-        raise Failure(f"the journal ends with event {last_lsn(disk)}, before event {lsn}")
-    return Moment(lsn, event.row[TIME])
+    """Return the event of a moment with its time. Raises the errors of `event_of`."""
+    return Moment(*event_of(directory, disk, asked.lsn, asked.time))
 
 
 @contextmanager

@@ -52,8 +52,14 @@ def anchor_command(
     Append it to a file elsewhere; `journal verify --anchor FILE` then shows whether the journal
     still has that history.
     """
-    from daybook.tools.history.newest_anchor import newest_anchor  # noqa: PLC0415 (slow to import)
+    from daybook.history.verification.newest_anchor import (  # noqa: PLC0415 (slow to import)
+        newest_anchor,
+    )
+    from daybook.journal.pins import Pin  # noqa: PLC0415 (slow to import)
+    from daybook.tools.terminal.opening import opened  # noqa: PLC0415 (slow to import)
 
-    statement = newest_anchor(ctx, chosen(ctx, directory, data), unsigned=unsigned)
+    path = chosen(ctx, directory, data)
+    ctx.with_resource(Pin(path))
+    statement = newest_anchor(path, opened(path), unsigned=unsigned)
     # As text: errors of bytes do not name the standard output.
     click.echo(statement.line().decode(), nl=False)

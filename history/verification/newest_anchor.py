@@ -2,38 +2,37 @@
 
 from pathlib import Path
 
-import click
-
+from daybook.errors import DaybookError
 from daybook.journal.blocks.block import Block
 from daybook.journal.blocks.format import segment_first_lsn
 from daybook.journal.data_directory import NOTARY
 from daybook.journal.disk import Disk
 from daybook.journal.errors import NoJournal
-from daybook.journal.pins import Pin
 from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import data_id_of, segment_names
 from daybook.recovery.signing.statements import Statement, noted_in
-from daybook.tools.terminal.failures import Failure
-from daybook.tools.terminal.opening import opened
 
 
-def newest_anchor(ctx: click.Context, path: Path, *, unsigned: bool) -> Statement:
-    """Return the newest statement of a data directory. Raises JournalError, Failure, OSError."""
-    ctx.with_resource(Pin(path))
-    disk = opened(path)
-    statement: Statement | None = None
+class NoAnchor(DaybookError):
+    """A data directory has no signatures, or those of another one."""
+
+
+def newest_anchor(path: Path, disk: Disk, *, unsigned: bool) -> Statement:
+    """Return the newest statement of a data directory, or one about its newest block.
+
+    Raises NoAnchor, JournalError and OSError.
+    """
     if unsigned:
-        statement = newest_block(disk)
-    elif (noted := noted_in(path / NOTARY)) is not None:
-        statement = noted.statement
-    if statement is None:
-        raise Failure(
+        return newest_block(disk)
+    noted = noted_in(path / NOTARY)
+    if noted is None:
+        raise NoAnchor(
             f"{path} has no signatures; a broker signs its history with signing-key in "
             "[journal], and --unsigned prints an anchor without a signature"
         )
-    if statement.data_id != data_id_of(disk).hex():
-        raise Failure(f"{path / NOTARY} is of another data directory; delete it")
-    return statement
+    if noted.statement.data_id != data_id_of(disk).hex():
+        raise NoAnchor(f"{path / NOTARY} is of another data directory; delete it")
+    return noted.statement
 
 
 def newest_block(disk: Disk) -> Statement:
