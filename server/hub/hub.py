@@ -471,6 +471,8 @@ class Hub:
             login = peer.sasl.login if peer.sasl is not None else login
             refusal = reason, protocol, login, text
             self.refusals.note(refusal, peer=peer.name, address=peer.address, now=self._clock())
+        if session.closing:
+            peer.sasl = None
         if session.next_deadline != peer.deadline and not session.closing:
             self._deadlines.set(peer, session.next_deadline)
         self._soon()
