@@ -10,9 +10,9 @@ A reader that works in several processes, one after the other, has no process th
 for it. It uses a lease: a file in the same folder with a time at which it ends. Every process that
 knows its name may renew it.
 
-Fault model: a reader may not be allowed to write, or the file system may be read-only. Then there
-is no pin and no lease; the reader continues, and reports an error if its history is removed
-meanwhile. A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too early or too late.
+Fault model: a reader may not be allowed to write, or the file system may be read-only. Then no pin
+and no lease exist; the reader continues, and reports an error if its history is removed meanwhile.
+A clock that is wrong by more than CLOCKS_DIFFER_US ends leases too early or too late.
 
 Must never know: what is in a segment, what time it is.
 """

@@ -1,7 +1,7 @@
 """One folder for each protocol: sans-IO sessions turn bytes into commands and effects into bytes.
 
-- `port`: what a protocol offers the server, and what it needs of the engine and of the server
-- `registry`: which protocol an acceptor speaks, by its scheme
+- `port`: the interfaces between a protocol, the server and the engine
+- `registry`: the protocols by the scheme of their acceptors
 - `stomp`: STOMP 1.0, 1.1 and 1.2
 - `probe`: HTTP for supervisors and monitoring: `/live`, `/ready`, `/metrics`
 

@@ -57,13 +57,13 @@ class BrokerPort(Protocol):
 
 
 class DeliveredMessage(Protocol):
-    """What a delivery needs of a message.
+    """The parts of a message that a delivery needs.
 
-    `flags` name the format of its headers. A session writes headers of formats that it takes as
-    they are, and makes its own of the view of all others (`engine.messages.content`). A message
-    that has `chunks` is large: it has no body but these, of so many bytes together. What consumers
-    noted on it before is beside its headers (`engine.messages.annotations`); a protocol that has no
-    place for it leaves it out.
+    `flags` name the format of its headers. A session writes headers in a format of its own protocol
+    unchanged, and derives its own headers from the typed view of all others
+    (`engine.messages.content`). A message that has `chunks` is large: they are its only body, and
+    `body_bytes` is their total length. Annotations that consumers added earlier are beside its
+    headers (`engine.messages.annotations`); a protocol that has no place for them omits them.
     """
 
     id: int
@@ -103,9 +103,9 @@ class Certificate(NamedTuple):
 class Caller:
     """The peer of a connection, as the layers below its session know it.
 
-    `name` is its address and port, `is_loopback` says that it is on this machine. What its layers
-    learn is known before the first byte comes to the session: whether they encrypt, the
-    `certificate` that it has shown, None for none, and the data that bind a login to this one
+    `name` is its address and port, `is_loopback` says that it is on this machine. Its layers have
+    set everything before the first byte reaches the session: whether they encrypt, the
+    `certificate` that the peer has shown, None for none, and the data that bind a login to this one
     connection (RFC 5929), by type. `offers` returns the mechanisms of SASL that a caller may use.
     """
 
@@ -153,8 +153,8 @@ class SaslTaker(Protocol):
         ...
 
     def prove(self, proof: bytes) -> None:
-        """Keep what proves to the peer who the server is: it belongs to the outcome, and
-        `authenticated` follows."""
+        """Keep the proof of the server's identity: it belongs to the outcome, and `authenticated`
+        follows."""
         ...
 
 
@@ -174,7 +174,7 @@ class SaslStep(NamedTuple):
 class Body(NamedTuple):
     """The place of a large message's body in the output: `size` bytes of chunks, after `at` bytes.
 
-    `message` is the id of the message, `consumer` that of the consumer who gets it.
+    `message` is the id of the message, `consumer` that of the consumer that gets it.
     """
 
     at: int
@@ -259,7 +259,7 @@ class MessagingSession(Session, Protocol):
     - answers each of `pulls`, in their order, when the transport has room for a piece; others have
       their turns between two of them. A session asks for no more than the windows of its peer
       allow;
-    - lets so much less be delivered to the connection as `unsent_bytes` says;
+    - reduces the room for further deliveries to the connection by `unsent_bytes`;
     - answers a `login_request` with `authenticated`, which only says who the peer is; a step of
       SASL perhaps with a challenge instead, before or after the call returns;
     - answers a `host_request`, the virtual host that the peer asks for, with `admitted`; the
@@ -330,7 +330,7 @@ class MessagingSession(Session, Protocol):
         ...
 
     def resume_sender(self, link: int, now: int) -> None:
-        """Give the command of this sender again: there may be room."""
+        """Repeat the command of this sender: there may be room."""
         ...
 
     def is_taking(self, now: int) -> None:
@@ -378,7 +378,7 @@ class AdminSession(Session, Protocol):
         ...
 
 
-# ---- what the server shows to Watching protocols
+# ---- figures for Watching protocols
 
 
 class Family(NamedTuple):
@@ -411,7 +411,7 @@ class Reading(NamedTuple):
 
 
 class MonitoringView(Protocol):
-    """What the server shows to Watching protocols; each call and each step takes little time."""
+    """The figures that the server shows to Watching protocols; each call and each step is short."""
 
     def ending(self) -> str:
         """Return why the process is about to end; "" if it is not."""

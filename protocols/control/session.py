@@ -77,7 +77,7 @@ class ControlSession:
             self._wait(now)
         elif now >= self.next_deadline:
             if self.has_more:
-                # The broker takes its time, not the peer.
+                # The broker causes the delay, not the peer.
                 self._wait(now)
             else:
                 self._fail("timeout", "nothing was heard for too long", now)

@@ -1,8 +1,8 @@
 """The hosts that a probe answers to: requests for any other name are refused.
 
-A web page can make its own name resolve to the address of this machine (DNS rebinding). The
-browser then lets the page read the answers, but still sends the page's name in the header Host.
-So names must be known. An address instead of a name cannot come from such a page. Must never
+A web page can make its own name resolve to the address of this machine (DNS rebinding). The browser
+then lets the page read the answers, but still sends the page's name in the header Host. So only
+known names are answered. An address instead of a name cannot come from such a page. Must never
 resolve a name.
 """
 

@@ -2,7 +2,7 @@
 
 Modules:
 
-- `actions`: What each command but SEND and CONNECT does, in all versions.
+- `actions`: The execution of each command but SEND and CONNECT, in all versions.
 - `bodies`: Bodies that arrive in several reads.
 - `composite`: Composite destinations in SEND: one message for each of several destinations, all or
   none.
@@ -18,13 +18,13 @@ Modules:
   (`include-seq`).
 - `reading`: How a subscription reads: as a browser, from a sequence number on, with numbers in its
   messages.
-- `sending`: What SEND means: a plan prepared from its head, which serves every frame with the same
-  head.
+- `sending`: The meaning of SEND: a plan prepared from its head, which serves every frame with the
+  same head.
 - `session`: A STOMP session: bytes of one connection in, commands to the broker, bytes out.
 - `subscribing`: The meaning of SUBSCRIBE. Must never know the session that receives it.
-- `subscription`: A subscription: what the broker hands deliveries to, and what turns them into
-  MESSAGE frames.
-- `wire`: What STOMP's bytes and headers mean, without any connection.
+- `subscription`: A subscription: receives deliveries from the broker, and turns them into MESSAGE
+  frames.
+- `wire`: The meaning of STOMP's bytes and headers, without any connection.
 """
 
 from daybook.protocols.stomp.session import Session

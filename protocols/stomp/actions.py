@@ -1,4 +1,4 @@
-"""What each command but SEND and CONNECT does, in all versions.
+"""The execution of each command but SEND and CONNECT, in all versions.
 
 Each function executes one frame on its session and returns the LSN that its receipt waits for. Must
 never know bytes.

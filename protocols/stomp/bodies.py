@@ -21,8 +21,8 @@ class Gathering:
     Up to `min-large-message-size` it is kept until it is complete; a longer one is passed on in
     chunks that do not depend on how the input was split. The session keeps `send`, the command for
     this body, and `chunks`, the LSNs of the chunks that were passed on. `is_whole` says whether the
-    body is complete, `problem` what is wrong with it after the bytes that are still to be passed
-    on. `buffered_bytes` is the number of bytes kept here.
+    body is complete. `problem` is its fault, if any, to be reported after the bytes before it were
+    passed on. `buffered_bytes` is the number of bytes kept here.
     """
 
     __slots__ = (
@@ -92,5 +92,5 @@ class Gathering:
         self.buffered_bytes += len(chunk)
 
     def body(self) -> bytes:
-        """Return the whole body, of which nothing was passed on."""
+        """Return the whole body, if no part of it was passed on."""
         return b"".join(self._pieces)

@@ -39,7 +39,7 @@ def is_of_several(targets: list[Target], syntax: Syntax) -> bool:
 def check(
     destination: str, targets: list[Target], syntax: Syntax, *, has_start: bool, is_durable: bool
 ) -> None:
-    """Refuse what only a subscription to one destination can have. Raises StompError."""
+    """Refuse headers that only a subscription to one destination can have. Raises StompError."""
     if has_start and is_of_several(targets, syntax):
         raise StompError(
             f"from-seq on {shortened(destination)}, which may be several destinations",

@@ -69,7 +69,7 @@ class Conversation(Output):
         self._server_name: str = server_name
         self.state: str = states.NEW
         self.connection: int = 0
-        # The send that was answered UNFINISHED: what was done of it is in the command.
+        # The send that was answered UNFINISHED: the command records the progress.
         self.kept: Send | SendToAll | None = None
         self.closing: bool = False
         self.error: str = ""
@@ -187,7 +187,7 @@ class Conversation(Output):
             return
         if self._heart_beats.is_due(now):
             if self.awaits_disk:
-                # What was put out since has not left, and a disk may hang for a while.
+                # Output since then has not left, and a disk may hang for a while.
                 self.urgent = b"\n"
             elif not self.has_spoken:
                 self.out.append(b"\n")

@@ -41,7 +41,7 @@ OPTIONS: Final = (
         Duration(0),
         60_000,
         "How long a peer may take for the next 64 KiB of a body that it has begun to send, before "
-        "its connection is closed; 0: for ever.",
+        "its connection is closed; 0: without limit.",
     ),
     ProtocolOption(
         "die-delay",

@@ -1,4 +1,4 @@
-"""What SEND means: a plan prepared from its head, which serves every frame with the same head.
+"""The meaning of SEND: a plan prepared from its head, which serves every frame with the same head.
 
 A plan holds everything that does not change from one message to the next. Must never know
 the session that uses it.
@@ -44,7 +44,7 @@ from daybook.protocols.stomp.wire.principals import value_of
 from daybook.protocols.stomp.wire.versions import V10
 
 RECEIPT_OUTCOME: Final = "receipt-outcome"
-"""Header of SEND: its receipt is to say what became of the message."""
+"""Header of SEND: its receipt is to report the outcome of the message."""
 
 NOT_STORED: Final = frozenset(
     (
@@ -53,13 +53,13 @@ NOT_STORED: Final = frozenset(
         RETAINED,
     )
 )  # fmt: skip
-"""Headers that say something to the broker, or that the broker itself gives to MESSAGE: they are no
-part of the message. Anything else travels with it."""
+"""Headers that instruct the broker, or that the broker itself adds to MESSAGE: they do not belong
+to the message. All others travel with it."""
 
 _BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
-"""What clients may trim from names; names of headers keep it."""
+"""Characters that clients may trim from names; names of headers keep them."""
 _has_blanks: Final = re.compile(rb"(?:^|\n)[\s\x80-\xff]|[\s\x80-\xff]:").search
-"""Finds a name that may begin or end with one, in a head as it came."""
+"""Finds a name that may begin or end with one, in a head as received."""
 
 REPLY_TO: Final = "reply-to"
 """Header of SEND: where the receiver is to send its answer."""
@@ -78,7 +78,7 @@ _RETAIN: Final = {
     "remove": RETAIN_REMOVE,
     "false": 0,
 }
-"""What the header `retain` says, by its values."""
+"""The meanings of the values of the header `retain`."""
 
 
 READ: Final = frozenset(
@@ -90,7 +90,7 @@ READ: Final = frozenset(
 )  # fmt: skip
 """Headers of SEND that the broker reads, without those that it refuses, and the duplicate id."""
 
-# Everything but these is of no concern to the broker, byte for byte.
+# The broker ignores all lines but these, byte for byte.
 _KNOWN: Final = frozenset(name.encode() for name in (*READ, *foreign.ON_SEND))
 _NOT_STORED_BYTES: Final = frozenset(name.encode() for name in NOT_STORED)
 
@@ -98,11 +98,11 @@ _PLANS_MAX: Final = 512
 _PLAN_KEY_BYTES_MAX: Final = 2048
 _PLANS_BYTES_MAX: Final = 256 * 1024
 _PLAN_BYTES: Final = 400
-"""What a plan takes in memory besides two copies of its head."""
+"""The memory of a plan besides two copies of its head."""
 
 
 class SendPlan:
-    """A SEND without its body and receipt: where to, how, and the headers to keep.
+    """A SEND without its body and receipt: its target, its attributes, and the headers to keep.
 
     `expires` is milliseconds since 1970 and `ttl` milliseconds from arrival, 0 for never; `due` and
     `delay` likewise say when it may be delivered, 0 for at once; `length` is the content-length or
@@ -252,9 +252,9 @@ class Planner:
     """The plans of a session, remembered by head.
 
     `plans` knows whole heads. Senders that give every message a header of its own never repeat one;
-    for them plans are also remembered by the lines that concern the broker alone. Both only
-    remember what `prepare` says, and both are forgotten together when they are too many or, as
-    `cached_bytes` estimates, too big.
+    for them plans are also remembered by the lines that concern the broker alone. Both only cache
+    the results of `prepare`, and both are cleared together when they have too many plans or, as
+    `cached_bytes` estimates, too large ones.
     """
 
     __slots__ = (
@@ -271,13 +271,13 @@ class Planner:
         roles: Collection[str] = (),
     ) -> None:
         """`user` is that of the connection, with these roles."""
-        # The lines that say it, if messages are to say it.
+        # The lines with the login of the sender, if messages are to carry it.
         names = [VALIDATED_USER] if options.populate_validated_user else []
         names += [options.add_user_header] if options.add_user_header else []
         said = [(name, user) for name in names]
         said += [(each.header, value_of(each, user, roles)) for each in options.principals]
         self._sender: bytes = build([(name, value) for name, value in said if value])
-        # Headers that are the broker's alone.
+        # Headers that only the broker may set.
         self._ours: frozenset[bytes] = frozenset(name.encode() for name in ours(options))
         self._version: int = version
         self._options: StompOptions = options
@@ -355,7 +355,7 @@ class Planner:
                     return None
                 duplicate_id = duplicate_id or line[colon + 1 :]
             elif name in _GROUPS_BYTES:
-                # Likewise: what matters is that there is a group.
+                # Likewise: only the presence of a group matters.
                 is_grouped = True
             elif name in _KNOWN:
                 known.append(line)
@@ -420,7 +420,8 @@ def _priority(given: str | None) -> int:
 
 
 def _time_to_live(values: dict[str, str]) -> int:
-    """Milliseconds from arrival, 0 for ever: the shorter of `ttl` and RabbitMQ's `expiration`."""
+    """Milliseconds from arrival, 0 for no limit: the shorter of `ttl` and RabbitMQ's
+    `expiration`."""
     ttl = _milliseconds("ttl", values.get("ttl"))
     expiration = _milliseconds("expiration", values.get("expiration"))
     is_said_otherwise = "ttl" in values or "expires" in values
@@ -457,8 +458,8 @@ def _milliseconds(name: str, given: str | None, zero: str = "for never") -> int:
 
 
 def ours(options: StompOptions) -> frozenset[str]:
-    """Return the names of headers of messages that the broker alone may give: those of every
-    protocol, and those that the options add."""
+    """Return the names of headers that only the broker may set: those of every protocol, and those
+    that the options add."""
     added = {options.add_user_header, options.add_timestamp_header, options.add_redeliveries_header}
     added.update(each.header for each in options.principals)
     return frozenset({*OWN_HEADERS, *added} - {""})

@@ -123,7 +123,8 @@ class Session(Conversation):
                 self.gate = answer
 
     def _told(self, outcome: Outcome) -> bytes:
-        """Return the outcome of a message as a header: its queues, or why it was dropped."""
+        """Return the outcome of a message as a header: its queues, or the reason for dropping
+        it."""
         if outcome.reason:
             return b"dropped:" + outcome.reason.encode() + b"\n"
         names = ",".join(map(self.options.spelling.shown, outcome.queues))
@@ -530,8 +531,8 @@ class Session(Conversation):
         )  # fmt: skip
 
     def _sends(self, data: bytes, position: int, now: int) -> int:
-        """Execute a run of complete, plain SENDs; return where it ends: as in `_acks`, others are
-        left to `_feed`, which alone reports errors."""
+        """Execute a run of complete, plain SENDs; return where it ends. As in `_acks`, all other
+        frames are left to `_feed`, which alone reports errors."""
         if self.kept is not None:
             return position
         plans, handle = self._planner.plans, self.handle
@@ -686,7 +687,7 @@ class Session(Conversation):
 
 
 def _after_line_ends(data: bytes, position: int) -> int:
-    """Return the position of the first byte that is no line end; many are skipped in one step."""
+    """Return the position of the first byte after line ends; many are skipped in one step."""
     few = position + _FEW_LINE_ENDS
     found = _NO_LINE_END.search(data, position, few)
     if found is not None:

@@ -91,7 +91,7 @@ class SubscribeRequest:
         self.exclusive: bool = bool(exclusive) and truth(head, exclusive, False)
         if self.reading.browses and (self.priority or self.exclusive):
             what = "is exclusive" if self.exclusive else "has a priority"
-            raise StompError(f"a browser that {what}", "browsers are no consumers; leave that out")
+            raise StompError(f"a browser that {what}", "only consumers can have that; leave it out")
         no_local = synonyms.NO_LOCAL.chosen(values)
         self.no_local: bool = bool(no_local) and truth(head, no_local, False)
         self.after, self.since = _start(head)
@@ -140,7 +140,7 @@ class SubscribeRequest:
 
 
 def subscription_key(id: str | None, destination: str) -> tuple[str, str]:
-    """Return what identifies a subscription of a connection: the id, or in 1.0 the destination."""
+    """Return the key of a subscription of a connection: its id, or in 1.0 its destination."""
     return ("id", id) if id is not None else ("destination", destination)
 
 
@@ -167,8 +167,7 @@ def _priority(values: dict[str, str]) -> int:
 
 
 def _start(head: Head) -> tuple[int, int]:
-    """Return from where on a new queue gets the history of its address: after an event, and since a
-    time."""
+    """Return where the history for a new queue begins: after an event, and since a time."""
     name = synonyms.RETROACTIVE.chosen(head.values)
     if name and not truth(head, name, True):
         return NO_HISTORY, 0

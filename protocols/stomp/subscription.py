@@ -1,6 +1,6 @@
-"""A subscription: what the broker hands deliveries to, and what turns them into MESSAGE frames.
+"""A subscription: receives deliveries from the broker, and turns them into MESSAGE frames.
 
-Must never know queues or decide anything: a delivery that arrives here was decided.
+Must never know queues or decide anything: the engine decided each delivery that arrives here.
 """
 
 from itertools import islice
@@ -23,8 +23,9 @@ from daybook.protocols.stomp.wire.spelling import SEPARATOR
 from daybook.protocols.stomp.wire.versions import V10, V12, escape, express
 
 _REMEMBERED_BYTES: Final = range(2, 513)
-"""How long headers may be that a subscription keeps to compare with those of the next message. Of
-strings of one byte or none there is only one object, in whatever format they are."""
+"""The length of headers that a subscription keeps, to compare them with those of the next message.
+Python has one object for each string of at most one byte, so the identity of those proves
+nothing."""
 
 _IN_LINES: Final = frozenset(
     flags | group for flags in range(LINES, LINES + (1 << FORMAT_SHIFT)) for group in (0, GROUPED)
@@ -35,21 +36,21 @@ _DESTINATIONS: Final = (b"destination", REPLY_TO.encode())
 _NONE: Final[frozenset[int]] = frozenset()
 
 OWED_MAX: Final = 65_536
-"""For how many deliveries of `ack:auto` with a credit an ACK still gives credit back; when there
-are more, the older half is forgotten."""
+"""The number of deliveries of `ack:auto` with a credit for which an ACK still returns credit;
+beyond it, the older half is forgotten."""
 _OWED_BYTES: Final = 128
 """Bytes of memory for each of them."""
 
 
 class Subscription:
-    """One SUBSCRIBE of a output. `serial` numbers them within the connection and begins ack ids.
+    """One SUBSCRIBE of an output. `serial` numbers them within the connection and begins ack ids.
 
     `consumer` is the broker's id for it, set once it is attached: of its consumer, or of all its
     consumers together if it has several of its `parts`, which are destinations. `is_open` is false
     after UNSUBSCRIBE and after the end of the session: later deliveries are not written. `is_over`
     says that the broker has ended it, because a browser has read all of its queue. `owed` are bytes
     of bodies by message for which an ACK gives credit back though it acknowledges nothing
-    (`ack:auto` with a credit); None where there is no such thing. `forgotten` is the latest message
+    (`ack:auto` with a credit); None for all other subscriptions. `forgotten` is the latest message
     that left `owed` without an ACK.
     """
 
@@ -130,7 +131,7 @@ class Subscription:
             return
         output = self.output
         headers = message.headers
-        # What one plan sent has the same headers, the same object for as long as it is in memory.
+        # All messages of one plan share one object for their headers while it is in memory.
         headers = self._headers_out if headers is self._headers else self._express(headers, message)
         if marks:
             headers = self._marked(headers, count, marks)
@@ -244,7 +245,7 @@ class Subscription:
     def _for_version(self, headers: bytes) -> bytes:
         version = self.output.version
         if version == V10:
-            # Its ACK names a message only, so the session has to look for the subscription.
+            # Its ACK names only a message, so the session has to find the subscription.
             self.output.latest = self.consumer
         return express(headers, version)
 

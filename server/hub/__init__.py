@@ -1,4 +1,4 @@
-"""The hub: where sessions, engine, outbox and journal writer meet, without sockets.
+"""The hub connects sessions, engine, outbox and journal writer, without sockets.
 
 It must never know asyncio. Begin with `hub`, then `turns` and `memory`.
 
@@ -6,15 +6,15 @@ Modules:
 
 - `blocked`: Blocked senders: their command waits for space at a full address. They resume in order.
 - `deadlines`: The deadlines of sessions: a heap that also bounds its obsolete entries.
-- `error_frames`: Logs what ends connections, ERROR frames for example, with a limit on the number
-  of lines.
-- `hub`: The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
+- `error_frames`: Logs why connections end, ERROR frames for example, with a limit on the number of
+  lines.
+- `hub`: The hub connects sessions, engine, outbox and journal writer. No asyncio, no sockets, no
   threads.
 - `hub_options`: Converts the configuration to options of the hub and of all sessions. Must never
   know a hub.
-- `index_pacing`: When the index is to advance: rarely while nothing waits for it, at once when
+- `index_pacing`: Decides when the index advances: rarely while nothing waits for it, at once when
   something does.
-- `journal_port`: What the hub needs of the journal: a writer, and a reader of chunks.
+- `journal_port`: The interface of the hub to the journal: a writer, and a reader of chunks.
 - `memory`: The memory account: memory that clients can make grow, and its limits.
 - `memory_limits`: Converts the configuration of memory to the limits of the account and of the
   engine.

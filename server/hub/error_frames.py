@@ -1,4 +1,4 @@
-"""Logs what ends connections, ERROR frames for example, with a limit on the number of lines.
+"""Logs why connections end, ERROR frames for example, with a limit on the number of lines.
 
 The first one of an address in a minute is logged with its text; further ones are counted, and the
 counts are logged at the end of the minute. So a faulty client appears in the log at once, and one
@@ -22,11 +22,11 @@ PROBE: Final = re.compile(
     r"transaction '(daybook-probe-[0-9a-f]{32})' has two messages with the duplicate id '\1-id' "
     r"|queue '(daybook-probe-[0-9a-f]{32})-queue' would be created on address '\2-1' "
 )
-"""How the refusals begin by which `pipeline.publishing.remembers_ids` learns whether an address
-detects duplicates: that is a question, and no mistake of a client."""
+"""The beginning of refusals by which `pipeline.publishing.remembers_ids` learns whether an address
+detects duplicates: the client asks a question, and makes no mistake."""
 
 HOSTS_MAX: Final = 1000
-"""For how many addresses errors are counted separately in a minute."""
+"""The number of addresses whose errors are counted separately in a minute."""
 
 log = logs.logger("protocol")
 

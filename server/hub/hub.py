@@ -1,5 +1,4 @@
-"""The hub: where sessions, engine, outbox and journal writer meet. No asyncio, no sockets, no
-threads.
+"""The hub connects sessions, engine, outbox and journal writer. No asyncio, no sockets, no threads.
 
 Data flow of a turn (ADR 3): `received` has turned arriving bytes into commands; `turn` resumes work
 that exceeded its slice (ADR 27), dispatches once for all commands, lets the sessions encode the
@@ -41,8 +40,8 @@ from daybook.server.users.sasl import Mechanisms
 
 class Hub:
     """All connections of a broker. `schedule` must call `turn` soon; `authenticate` must answer a
-    LoginRequest by calling what it is given with (user or None, text); `admit` returns why a user
-    may not use a virtual host, "" if it may; `mechanisms` are those of logins by SASL."""
+    LoginRequest by calling the function that it gets with (user or None, text); `admit` returns why
+    a user may not use a virtual host, "" if it may; `mechanisms` are those of logins by SASL."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Hub:
         )  # fmt: skip
         self.slow: Final = SlowConsumers(broker, self._by_connection.get, self.dismiss)
         self.on_notice: Callable[[str], None] = ignore_notice
-        self._slowed_since = 0  # 0 while the disk slows nobody
+        self._slowed_since = 0  # 0 while the disk slows down nobody
         # Peers whose bodies can be continued, in turn.
         self._streaming: dict[Peer, None] = {}
         self._finishing: dict[Peer, None] = {}
@@ -271,7 +270,7 @@ class Hub:
             self._soon()
 
     def failed(self, error: Exception) -> None:
-        """The journal has failed: from now on no output may be sent either."""
+        """Handle a failure of the journal: from now on no output may be sent."""
         self.failure = error
 
     def disk_full(self, text: str) -> None:

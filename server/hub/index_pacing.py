@@ -1,8 +1,8 @@
-"""When the index is to advance: rarely while nothing waits for it, at once when something does.
+"""Decides when the index advances: rarely while nothing waits for it, at once when something does.
 
 Between two commits most messages come and go, and those cost next to nothing; a commit itself has a
-price, whatever it contains. So the indexer rests after each commit many times as long as that took
-by the clock. Where cores are scarce, or the disk is slow, commits take longer, so they become rarer
+price, whatever it contains. So after each commit the indexer rests, for many times the duration of
+the commit. Where cores are scarce, or the disk is slow, commits take longer, so they become rarer
 and larger. The rest is cut short when an address pages, because its entries stay in memory until
 they are indexed, and before so much is unindexed that senders would have to wait. Must never know
 how the index is written.

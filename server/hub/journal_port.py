@@ -1,6 +1,6 @@
-"""What the hub needs of the journal: a writer, and a reader of chunks.
+"""The interface of the hub to the journal: a writer, and a reader of chunks.
 
-Must never know how either is done.
+Must never know the implementations.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from daybook.journal.blocks.batch import BatchLike
 
 
 class Writer(Protocol):
-    """What the hub needs of the journal's writer."""
+    """The journal's writer, as the hub uses it."""
 
     @property
     def pending_bytes(self) -> int:

@@ -14,8 +14,8 @@ and has its own remedy when that is used up, so that one attack affects only one
 - messages: addresses page (`global-max-size`, never above a quarter).
 
 A user has a share of each kind, and of all together (`server.hub.shares`). The same remedies apply
-to the connections of a user that has more, and to nobody else. What is freed goes back to the
-system (`server.process.heap`).
+to the connections of a user that has more, and to nobody else. Freed memory goes back to the system
+(`server.process.heap`).
 
 A peer that uses much of a kind that is short, and reads or settles nothing of it for
 `stalled-timeout`, is disconnected. If the total still reaches the limit, producers are blocked; if
@@ -54,16 +54,16 @@ WILDCARD_BYTES: Final = 512
 GROUP_BYTES: Final = 512
 NAME_COPIES: Final = 4
 """The measured memory of one object of each kind, without parts that are counted elsewhere; of one
-word of a wildcard address; of a message group that a consumer has; and how often the name of a
-queue or address is stored.
+word of a wildcard address; and of a message group that a consumer has. The last is how often the
+name of a queue or address is stored.
 """
 
 PRESSED_ROOM: Final = 16 * 1024
 """Bytes of deliveries on the way to one peer while output uses up its share."""
 TUNED_ROOM_MIN: Final = 20 * 1024
 TUNED_ROOMS: Final = 64 << 20
-"""Where the room of a connection is tuned: what each has at least, and what all share. The most
-that one has is said by its protocol."""
+"""The limits of tuned rooms: the least room of a connection, and the room that all share. The
+protocol of a connection sets the most."""
 
 PRESSED_UNACKED: Final = 64 * 1024
 """Bytes of deliveries in flight to one connection while these use up their share."""
@@ -268,7 +268,7 @@ class Memory:
         }
 
     def _press(self, changed: dict[str, frozenset[str]]) -> None:
-        """Limit what users hold that have more than their share now, or limit it no more."""
+        """Limit the memory of users that have more than their share now, or lift the limit."""
         notices = self._broker.notices
         for user, short in changed.items():
             used = sum(self.shares.of_user.get(user, {}).values())
@@ -283,7 +283,7 @@ class Memory:
         for user in self.shares.short:
             if self.shares.is_short(user, OBJECTS):
                 text = (
-                    f"the broker makes no more %s for user '{user}': what it has takes more memory "
+                    f"the broker makes no more %s for user '{user}': those it has take more memory "
                     "than its share (max-memory-per-user); delete some, or raise max-memory"
                 )
                 over = text % "subscriptions" if OBJECTS in self.shares.short[user] else ""
@@ -360,7 +360,7 @@ class Memory:
         )
 
     def _limit_unacked(self, users: Collection[str] | None = None) -> None:
-        """Set what each connection may have in flight, or only those of some users."""
+        """Limit the deliveries in flight to each connection, or only to those of some users."""
         broker, most = self._broker, self.options.in_flight
         pressed = min(PRESSED_UNACKED, most)
         broker.unacked_max = pressed if self.is_unacked_short else most

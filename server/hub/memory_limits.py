@@ -35,7 +35,7 @@ def max_memory(configured: str | int) -> int:
 
 
 def of_user(configured: str | int, limit: int) -> int:
-    """Return what one user may hold in bytes, of the limit for all; 0 for no limit."""
+    """Return how many bytes one user may use, of the limit for all; 0 for no limit."""
     if isinstance(configured, int):
         return configured
     return limit * int(configured.removesuffix("%")) // 100

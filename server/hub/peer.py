@@ -35,7 +35,7 @@ class Chunks(Protocol):
 
 
 class Transport(Protocol):
-    """What the hub needs of a connection."""
+    """The connection of a peer, as the hub uses it."""
 
     def write(self, data: bytes) -> None:
         """Take bytes for the peer; never blocks."""
@@ -49,7 +49,7 @@ class Transport(Protocol):
         ...
 
     def pause_reading(self) -> None:
-        """Stop to call `Hub.received`."""
+        """Stop calling `Hub.received`."""
         ...
 
     def notice_end(self) -> None:
@@ -84,7 +84,7 @@ class Peer:
     `deferred_bytes` counts output that may be sent, but waits for a body before it. `moved` is the
     time at which a part of a body was last written. `pulls` are pieces of bodies that the session
     asked for. `awaits_login` is set while nothing is read because the login is being checked.
-    `sasl` is a login by SASL as long as it has no outcome: between two of its steps the peer is a
+    `sasl` is a login by SASL that has no outcome yet: between two of its steps the peer is a
     stranger. `user` is the user that logged in, "" before the login; the connection may be opened
     later.
     """
@@ -155,7 +155,7 @@ class Peer:
         self.deferred_bytes = 0
         self.moved = 0
         self.pulls: Final[deque[Pull]] = deque()
-        # What the memory account counts for this peer.
+        # The bytes that the memory account counts for this peer.
         self.charged_input = 0
         self.charged_output = 0
         self.is_cut = False
@@ -169,7 +169,7 @@ class Peer:
         self._deferred: deque[bytes] = deque()
 
     def release(self, data: bytes) -> None:
-        """Send bytes of this peer, which are allowed to leave."""
+        """Send bytes to this peer, which are allowed to leave."""
         self.released = True
         if self.closed or self.is_cut:
             return
@@ -192,7 +192,7 @@ class Peer:
 
     @property
     def _is_between_frames(self) -> bool:
-        """Whether what was written ends with a frame: nothing but a body interrupts one."""
+        """Whether the written output ends with a whole frame: only a body interrupts one."""
         return not self._bodies or (not self._bodies[0].done and self._bodies[0].ahead > 0)
 
     def output_bytes(self) -> int:
@@ -200,7 +200,7 @@ class Peer:
         return self.waiting_bytes + self.deferred_bytes + self.transport.buffered()
 
     def expect(self, bodies: Iterable[Body]) -> None:
-        """Note the places of bodies in what is put into the outbox next."""
+        """Note the places of bodies in the output that enters the outbox next."""
         for body in bodies:
             before = self.waiting_bytes + self.deferred_bytes + body.at
             ahead = before - sum(other.ahead for other in self._bodies)

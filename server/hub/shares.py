@@ -1,8 +1,8 @@
 """The memory that each user holds, by kind, and which users hold more than their share.
 
 One user may hold half of what a kind of memory has for all (`engine.limits.pools`), and of all
-kinds together `max-memory-per-user`. What exceeds a share is remedied where it is used, as for the
-kind as a whole, but only for the connections of that user: nobody else notices. The sums come from
+kinds together `max-memory-per-user`. The remedies for a user above its share are those for the kind
+as a whole, applied only to the connections of that user: nobody else notices. The sums come from
 the walks over all connections that recount them, so they are some tenths of a second old; the
 limits of the kinds hold at every moment. Must never know connections, or what a remedy does.
 """
@@ -22,7 +22,8 @@ ALL: Final = "all"
 
 
 class Shares:
-    """What users hold, and which of them are short of what. Users without a name have no share."""
+    """The memory of each user, and the kinds that each is short of. Users without a name have no
+    share."""
 
     __slots__ = ("_counting", "of_user", "short")
 
@@ -32,7 +33,7 @@ class Shares:
         self._counting: dict[str, dict[str, int]] = {}
 
     def count(self, user: str, **used: int) -> None:
-        """Add what a connection of a user holds of some kinds."""
+        """Add the memory of some kinds that a connection of a user uses."""
         if not user:
             return
         known = self._counting.get(user)
@@ -42,7 +43,8 @@ class Shares:
             known[kind] += size
 
     def complete(self, share: int, most: int) -> dict[str, frozenset[str]]:
-        """End a walk: judge what was counted; return what changed, by user: what it is short of.
+        """End a walk: compare the counts with the limits. Return the users whose shortage changed,
+        each with the kinds that it is short of.
 
         `share` is the limit of each kind, `most` what a user may hold in all.
         """

@@ -132,8 +132,9 @@ class SlowConsumers:
 def _counts(consumer: Consumer) -> tuple[int, int]:
     """Return how many messages were delivered to a consumer, and how many it has not settled.
 
-    Those of its subscription, if that has several queues: they share one credit, so one queue may
-    have to wait because the subscriber takes from the others as fast as it can.
+    For a subscription to several queues the counts are those of the subscription: its queues share
+    one credit, so one queue may have to wait while the subscriber consumes from the others as fast
+    as it can.
     """
     bundle = consumer.bundle
     if bundle is None:

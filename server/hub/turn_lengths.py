@@ -1,12 +1,12 @@
 """How much work a turn may have: less while a client that asks for little waits for others.
 
-Long turns are for throughput: what a turn costs besides its work is spent less often. They are for
-everybody's latency what they are long. So turns are short for a while once a light peer was heard
-beside work that was left over for the next turn, and long again when there was none. A light
-peer used few units in the period before and in the current one: clients that send or settle as fast
-as may be are never light, and do not shorten turns for each other.
+Long turns are for throughput: the fixed cost of a turn is spent less often. But everybody's latency
+grows with the length of turns. So turns are short for a while once a light peer was heard beside
+work that was left over for the next turn, and long again when there was none. A light peer used few
+units in the period before and in the current one: clients that send or settle as fast as may be are
+never light, and do not shorten turns for each other.
 
-Must never know what a unit is spent on.
+Must never know the work that units are spent on.
 """
 
 from typing import Final
@@ -29,7 +29,8 @@ LIGHT_UNITS: Final = 200
 
 
 class Usage:
-    """What one peer used: `lately` units since `since`, and `before` in the period before that."""
+    """The units that one peer used: `lately` since `since`, and `before` in the period before
+    that."""
 
     __slots__ = ("before", "lately", "since")
 

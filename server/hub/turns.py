@@ -26,10 +26,11 @@ NAMES: Final = -1
 """The scan for unused names, beside the reasons of timers."""
 
 SCANS_A_TICK: Final = 8
-"""So many slices of a scan are done in each tick while the index is far behind."""
+"""The number of slices of a scan in each tick while the index is far behind."""
 COLLECT_UNITS: Final = 4000
-"""After so much work the collector looks at new objects. By itself it waits until so many more came
-than went, so beside a backlog that neither grows nor shrinks it would find a hundred thousand."""
+"""After so much work the garbage collector looks at new objects. By itself it waits until many more
+objects were made than freed, so with a backlog of constant size it would find a hundred
+thousand."""
 
 MINUTE_US: Final = 60_000_000
 NS_PER_MS: Final = 1_000_000
@@ -61,7 +62,8 @@ class Turns:
         self.scans: Final[set[int]] = set()
         self.next_expiry = 0
         self.next_name_scan = 0
-        # Whether the index is so far behind that what nobody waits for must not add much to it.
+        # Whether the index is so far behind that work which nobody waits for must not add much to
+        # it.
         self.is_pressed = False
         self._may_go_on = True
         self._scans_left = SCANS_A_TICK

@@ -2,9 +2,10 @@
 
 Entries that are not in the index must stay in memory. Above a limit, a sender is blocked at its
 next message (its connection is not blocked for acknowledgements and consumers), until three
-quarters of the limit are left. Above half of it that holds for messages to several queues, because
-each of them becomes many events: else a few senders to large topics would make all others wait. If
-indexing has failed, senders are refused. Must never know the indexer, nor why it is slow.
+quarters of the limit are left. Above half of the limit, only senders to topics with several queues
+are blocked, because each of their messages becomes many events: otherwise a few of them would block
+all others. If indexing has failed, senders are refused. Must never know the indexer, nor why it is
+slow.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ HALF_BEHIND: Final = (
     " up; other senders, and consumers, can continue"
 )
 NOTICE_US: Final = 60_000_000
-"""How long nothing more is said of senders that wait."""
+"""The time between two notices about blocked senders."""
 
 
 class Unindexed:

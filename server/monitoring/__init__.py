@@ -9,6 +9,6 @@ Modules:
 - `figures`: The metrics of a broker: name, meaning, and how each is read.
 - `health`: The problems of a broker, and whether they prevent it from accepting messages.
 - `paused_queues`: Paused queues in which messages wait: how many there are, and the names of some.
-- `status_view`: What the server shows to Watching protocols: whether it is live and ready, and its
+- `status_view`: The figures for Watching protocols: whether the server is live and ready, and its
   metrics.
 """

@@ -1,4 +1,4 @@
-"""What the server shows to Watching protocols: whether it is live and ready, and its metrics.
+"""The figures for Watching protocols: whether the server is live and ready, and its metrics.
 
 Everything here is about the whole process of the broker. Must never know the protocols.
 """

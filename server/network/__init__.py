@@ -11,7 +11,7 @@ Modules:
 - `connection_checks`: The checks between a new socket and the connection of a user.
 - `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
 - `hangups`: Detects closed connections of peers from which nothing is read.
-- `layers`: What lies between a socket and a session: TLS and WebSocket. A plain connection has
+- `layers`: The layers between a socket and a session: TLS and WebSocket. A plain connection has
   neither.
 - `listeners`: Listening sockets: accepts connections within the limits, or refuses them with a
   reason.
@@ -19,6 +19,6 @@ Modules:
   (ADR 30).
 - `peer_socket`: One socket of a peer: its transport, and the layers between the socket and the
   session.
-- `peers`: What all connections beside the hub's have in common: those of administrators and of
+- `peers`: The common part of all connections beside the hub's: those of administrators and of
   onlookers.
 """

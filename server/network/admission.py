@@ -6,7 +6,7 @@ checked, is a stranger. Strangers are limited, in total and for each address; wh
 many, the oldest is closed. So a flood of silent sockets does not keep out clients that log in, not
 even from the same address. Logins that are being checked are limited in `server.users.logins`.
 
-Invariant: the cost of refusals does not grow with the number of attempts; they are logged once a
+Invariant: the cost of refusals does not grow with the number of attempts; the log has one line a
 minute for each address, with a count. It must never know sockets or sessions.
 """
 
@@ -170,7 +170,7 @@ class Admission:
             log.warning("more connections refused", peer="others", count=others)
 
     def status(self) -> dict[str, object]:
-        """What `daybook status` shows."""
+        """Return the figures for `daybook status`."""
         return {**self.counts(), **self.descriptors.status()}
 
     def counts(self) -> dict[str, object]:

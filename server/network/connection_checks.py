@@ -69,7 +69,7 @@ class ConnectionChecks:
         self.logins.tick()
 
     def status(self) -> dict[str, Any]:
-        """What `daybook status` shows."""
+        """Return the figures for `daybook status`."""
         return {**self.admission.status(), **self.logins.status()}
 
     async def close_former_users(self, hub: Hub, before: dict[str, User]) -> None:
@@ -90,7 +90,7 @@ class ConnectionChecks:
                 )
             return f"{GUEST} is not allowed any more" if is_guest_out and user == GUEST else ""
 
-        # Users who have not opened their connection are in no state yet.
+        # A user whose connection is not open yet is not in the state.
         for peer in [each for each in hub.peers if each.user and not each.connection]:
             if why := reason(peer.user):
                 hub.dismiss(peer, why, AGAIN)

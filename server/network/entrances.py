@@ -1,7 +1,7 @@
 """Connects an acceptor to the hub, to onlookers, or to administrators.
 
-It gives an acceptor all that depends on the kind of protocol: how a peer's state is created, which
-object handles its events, and whether its peers log in. Must never know sockets, nor a single
+It gives an acceptor everything that depends on the kind of protocol: how a peer's state is created,
+which object handles its events, and whether its peers log in. Must never know sockets, nor a single
 protocol.
 """
 
@@ -76,7 +76,8 @@ class ConnectionHandler(Protocol):
 
 
 class Entrance(Protocol):
-    """What an acceptor needs of its protocol; `logs_in` says whether its peers log in.
+    """The protocol of an acceptor, as the acceptor uses it; `logs_in` says whether its peers log
+    in.
 
     `room` is how many bytes may be on their way to a peer.
     """

@@ -38,18 +38,18 @@ BACKLOG: Final = 1024
 """How many connections the kernel queues until they are accepted."""
 
 ACCEPTS_AT_ONCE: Final = 64
-"""How many connections are accepted in one turn; only one where a new connection closes the oldest,
-so that the oldest can be served before.
+"""How many connections are accepted in one turn; only one if a new connection closes the oldest, so
+that the oldest can be served before.
 """
 
 WARN_SECONDS: Final = 24 * 3600.0
 """How often warnings about a certificate are repeated."""
 
 ANSWERED_AMONG: Final = 64
-"""Among how many of the oldest connections an answered one is searched."""
+"""The number of oldest connections among which an answered one is searched."""
 
 SHARED_AMONG: Final = 1024
-"""Among how many of the oldest connections those of an address are counted."""
+"""The number of oldest connections among which those of an address are counted."""
 
 KEEPALIVE_PROBES: Final = 6
 """How many unanswered keep-alive probes the kernel sends before it closes a connection."""

@@ -51,7 +51,7 @@ class ListeningAddress(Protocol):
 
     @property
     def buffer(self) -> memoryview:
-        """What is read goes there; it is processed before the next read of any connection."""
+        """The buffer for reads; its content is processed before the next read of any connection."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._watched = -1
         self._early_buffer: Final = acceptor.early_buffer
         self._buffer: Final = acceptor.buffer
-        # What takes the bytes of the socket: at first what looks at them.
+        # The receiver of the bytes of the socket: at first the one that looks at them.
         self._take: Callable[[bytes], None] = self._look
         self._decoded: Callable[[bytes], None] = self._look
         self._encode: Callable[[bytes], bytes] | None = None
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         self._encode = shell.write
 
     def _look(self, data: bytes) -> None:
-        """Look at the first bytes for the session: are they what is spoken here?"""
+        """Look at the first bytes for the session: do they begin a protocol that is spoken here?"""
         if data[0] == HANDSHAKE_RECORD and self._shell is None:
             self.fail("the client speaks TLS, and this port does not", REFUSAL)
             return
@@ -359,8 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         if not transport.is_closing():
             transport.write(last + (b"" if self._shell is None else self._shell.farewell()))
         self._is_finished = True
-        # What the peer is still sending is read and ignored, or the kernel would discard the
-        # answer.
+        # Further input is read and ignored, or the kernel would discard the answer.
         self._take = _ignore
         self._encode = _drop
         loop = asyncio.get_running_loop()
@@ -383,7 +382,7 @@ def _ignore(data: bytes) -> None:
 
 
 def _drop(data: bytes) -> bytes:
-    """Send nothing of what the session says on a connection that has ended."""
+    """Discard output of the session on a connection that has ended."""
     return b""
 
 

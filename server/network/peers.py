@@ -1,6 +1,6 @@
-"""What all connections beside the hub's have in common: those of administrators and of onlookers.
+"""The common part of all connections beside the hub's: those of administrators and of onlookers.
 
-Must never know what their sessions are for.
+Must never know the purpose of their sessions.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
-"""Names of destinations: what a `destination` header means to the broker.
+"""Names of destinations: the meaning of a `destination` header.
 
-`/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription,
-any other NAME leaves the routing type to `destination-type` or to the address. An acceptor may have
+`/queue/NAME` is anycast, `/topic/NAME` multicast, `/dsub/ID` the queue of a durable subscription.
+For any other NAME `destination-type` or the address gives the routing type. An acceptor may have
 further prefixes (`anycast-prefix`, `multicast-prefix`). NAME may be ADDRESS::QUEUE, one queue of an
 address; for SUBSCRIBE it may have wildcards: `*` for a word, `#` (Artemis) or `**` (Apollo) for any
 number of words, and words that match in part (`engine.names.words`). Acceptors may spell all this
@@ -191,7 +191,7 @@ def _own_name(destination: str, connection: int, options: StompOptions) -> str:
 def canonical(destination: str, options: StompOptions) -> str:
     """Return a destination as an acceptor without options spells it, for messages that are stored.
 
-    Headers are what clients say, so what is no destination stays as it is.
+    Clients may write anything in headers, so a text that is not a destination stays unchanged.
     """
     spelling = options.spelling
     try:

@@ -21,7 +21,7 @@ class StompError(Exception):
 
     @property
     def sentence(self) -> str:
-        """What is wrong and what to do, in one line: many clients show no more of an ERROR."""
+        """The problem and the advice in one line: many clients show no more of an ERROR."""
         return f"{self.what}; {self.advice}" if self.advice else self.what
 
 

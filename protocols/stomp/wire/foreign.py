@@ -32,9 +32,8 @@ _STREAMS: Final = "streams are"
 
 
 class Foreign:
-    """The meaning of a header at other brokers, its harmless values, and what to do instead.
-
-    Where a frame has one of the headers `instead`, which are obeyed, that one counts.
+    """The meaning of a header at other brokers, its harmless values, and the advice. If a frame
+    also has one of the supported headers `instead`, that one counts.
     """
 
     __slots__ = ("advice", "harmless", "instead", "meaning")

@@ -205,10 +205,9 @@ def required(head: Head, name: str) -> str:
 
 
 def error_frame(error: StompError, head: bytes, receipt: bytes | None, version: int) -> bytes:
-    """Make an ERROR frame: what is wrong and what to do, and in which frame.
-
-    What to do is in the header `message` and in the first line of the body, since many clients show
-    only one of the two.
+    """Make an ERROR frame: the problem, the advice, and the frame that caused it. The advice is in
+    the header `message` and in the first line of the body, since many clients show only one of the
+    two.
     """
     body = error.sentence + "\n"
     where = _where(head)

@@ -1,6 +1,5 @@
-"""CONNECT and STOMP: what client and broker agree on at the beginning.
-
-Must never check users or passcodes: it passes them on.
+"""CONNECT and STOMP: the terms that client and broker agree on at the beginning. Must never check
+users or passcodes: it passes them on.
 """
 
 from typing import Final

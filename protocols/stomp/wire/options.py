@@ -28,29 +28,29 @@ RESERVED: Final = frozenset(
         "transaction", "receipt", "reply-to", "correlation-id", "retain", "retained",
     )
 )  # fmt: skip
-"""Headers of SEND and MESSAGE that no option can be the name of."""
+"""Headers of SEND and MESSAGE whose names no option may use."""
 
 
 class StompOptions(
     msgspec.Struct, frozen=True, kw_only=True, rename=key, forbid_unknown_fields=True
 ):
-    """Limits in bytes, times in milliseconds; `key` tells what the configuration calls them.
+    """Limits in bytes, times in milliseconds; `key` gives their names in the configuration.
 
     `max_frame_head` bounds command and headers of a frame together, `max_early_data` what a peer
     may send before it is logged in. A body above `min_large_message_size` is never whole in memory.
-    `heart_beat_send_ms` is the shortest time between heart-beats
-    that the broker offers, `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A
-    peer is given up when nothing came from it for `heart_beat_grace` times what was agreed. `hosts`
-    lists the virtual host names that CONNECT may give, empty for any. `room` is how many bytes of
-    deliveries of a connection may be on their way to its socket. The options that begin with
-    `add_` are names of headers that messages get, empty for none. `anycast_prefix` and
-    `multicast_prefix` are further prefixes, as acceptors of Artemis have. `syntax` is that of the
-    names of addresses. `populate_validated_user` says whether messages carry the login of their
-    sender. `path_separator` to `regex_wildcard_end` are the spelling of names, empty for that of
-    `syntax`; `percent_encoding` says whether names are encoded like URLs. `virtual_hosts` are the
-    names that clients may give, in lower case, each with its virtual host; those of the first one
-    come first. `host` is the virtual host of the session. `syntax`, `populate_validated_user`,
-    these two, `heart_beat_grace` and `dsub_prefix` are no keys of acceptors.
+    `heart_beat_send_ms` is the shortest time between heart-beats that the broker offers,
+    `heart_beat_receive_ms` the one it asks for; 0 turns that way off. A peer is disconnected when
+    it has sent nothing for `heart_beat_grace` times what was agreed. `hosts` lists the virtual host
+    names that CONNECT may give, empty for any. `room` is how many bytes of deliveries of a
+    connection may be on their way to its socket. The options that begin with `add_` are names of
+    headers that messages get, empty for none. `anycast_prefix` and `multicast_prefix` are further
+    prefixes, as acceptors of Artemis have. `syntax` is that of the names of addresses.
+    `populate_validated_user` says whether messages carry the login of their sender.
+    `path_separator` to `regex_wildcard_end` are the spelling of names, empty for that of `syntax`;
+    `percent_encoding` says whether names are encoded like URLs. `virtual_hosts` are the names that
+    clients may give, in lower case, each with its virtual host; those of the first one come first.
+    `host` is the virtual host of the session. `syntax`, `populate_validated_user`, these two,
+    `heart_beat_grace` and `dsub_prefix` do not come from keys of acceptors.
     """
 
     max_header_length: int = 10 * KIB

@@ -16,7 +16,7 @@ _SEPARATOR: Final = ";separator="
 
 
 class Added(NamedTuple):
-    """A header with principals of one kind. Without a separator only the first one is said."""
+    """A header with principals of one kind. Without a separator only the first one is added."""
 
     header: str
     kind: str = ANY_KIND
@@ -31,7 +31,7 @@ def parsed(text: str) -> Added:
     kind = kind if has_kind else ANY_KIND
     if not header or not header.isprintable() or any(each in header for each in " :\\;"):
         raise ValueError(
-            f"add-user-headers has {text!r}, where {header!r} is no name of a header; write"
+            f"add-user-headers has {text!r}, where {header!r} is not the name of a header; write"
             ' "HEADER", "HEADER;kind=role" or "HEADER;kind=role;separator=,"'
         )
     if kind not in KINDS:

@@ -34,7 +34,7 @@ _UNRESERVED: Final = frozenset(
 
 
 class Symbols(msgspec.Struct, frozen=True):
-    """What an acceptor's options say; empty for what `[wildcard-addresses]` says."""
+    """The symbols in an acceptor's options; an empty one is taken from `[wildcard-addresses]`."""
 
     path_separator: str = ""
     destination_separator: str = ""
@@ -85,7 +85,7 @@ class Spelling:
         self._kept: Final = frozenset(
             RESERVED + FOREIGN + syntax.delimiter + syntax.one_word + syntax.any_words
         )
-        # What looks like such an encoding, or like one that is encoded again.
+        # Text that looks like such an encoding, or like one that is encoded again.
         stays = "|".join(f"{code:02X}" for code in range(128) if self._stays(chr(code)))
         self._chain: Final = re.compile(f"((?:25)*)(?:{stays})")
         self._unreserved: Final = _UNRESERVED | (frozenset("/") - {self.path})
@@ -137,7 +137,7 @@ class Spelling:
         return destination.split(between)
 
     def name_of(self, text: str) -> str:
-        """Return the name of an address, or a pattern, that a client writes so. Raises
+        """Return the name of an address, or the pattern, for a client's spelling. Raises
         StompError."""
         if self.is_plain or (self.encodes and self._is_same(text)):
             return text
@@ -166,7 +166,7 @@ class Spelling:
         return self._with_percents("".join(pieces))
 
     def id_of(self, text: str) -> str:
-        """Return the id of a durable subscription, which has no words, that a client writes so."""
+        """Return the id of a durable subscription, which has no words, for a client's spelling."""
         if not self.encodes:
             return text
         decoded = _ESCAPES_AND_PERCENTS.sub(
@@ -189,7 +189,7 @@ class Spelling:
         return len(text) if end < 0 else end
 
     def _end_of_regex(self, text: str, start: int) -> int:
-        """Return the place behind a regular expression. Raises StompError if nothing ends it."""
+        """Return the place behind a regular expression. Raises StompError if it has no end."""
         depth, place = 1, start + len(self.regex_start)
         while place < len(text):
             if text.startswith(ESCAPE, place):
@@ -236,8 +236,8 @@ class Spelling:
         return place + 1
 
     def _decoded(self, escapes: str) -> str:
-        """Decode a run of encoded bytes; what has a meaning in names, and what is not UTF-8, stays
-        encoded."""
+        """Decode a run of encoded bytes; characters with a meaning in names, and bytes that are not
+        UTF-8, stay encoded."""
         found = (_encoded(c) if self._stays(c) else c for c in _characters(escapes))
         return "".join(_PERCENT if c == "%" else c for c in found)
 
@@ -272,7 +272,7 @@ class Spelling:
         return "".join(pieces)
 
     def _kept_places(self, name: str) -> set[int]:
-        """Return where in a name the bytes begin of characters that stay encoded."""
+        """Return where in a name the bytes of characters that stay encoded begin."""
         places: set[int] = set()
         for run in _ESCAPES.finditer(name):
             at = run.start()
@@ -295,7 +295,7 @@ def _encoded(character: str) -> str:
 
 
 def _characters(escapes: str) -> str:
-    """Decode a run of encoded bytes; what is not UTF-8 becomes surrogates."""
+    """Decode a run of encoded bytes; bytes that are not UTF-8 become surrogates."""
     return bytes.fromhex(escapes.replace("%", "")).decode("utf-8", "surrogateescape")
 
 

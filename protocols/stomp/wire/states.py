@@ -1,7 +1,6 @@
-"""The state machine of a connection: what each command does in each state, and what changes it.
-
-For a command that is not in the table the session reports an unknown one. docs/stomp.md shows both
-tables. Must never know how an action is executed.
+"""The state machine of a connection: the action of each command in each state, and the transitions.
+The session reports a command that is not in the table as unknown. docs/stomp.md shows both tables.
+Must never know how an action is executed.
 """
 
 from typing import Final
@@ -13,7 +12,7 @@ CLOSED: Final = "closed"
 
 STATES: Final = (NEW, AUTHENTICATING, CONNECTED, CLOSED)
 
-# What changes the state.
+# The triggers of transitions.
 LOGIN: Final = "login"  # a CONNECT that can be understood
 OPENED: Final = "opened"  # the login is right, and the engine has opened the connection
 ENDED: Final = "ended"  # DISCONNECT, an error, a deadline, or the peer is gone
@@ -31,7 +30,7 @@ CLIENT_COMMANDS: Final = (
 SERVER_COMMANDS: Final = ("CONNECTED", "MESSAGE", "RECEIPT", "ERROR")
 COMMANDS: Final = frozenset(name.encode() for name in CLIENT_COMMANDS + SERVER_COMMANDS)
 
-# Actions that are no command of their own.
+# Actions that are not commands.
 HOLD: Final = "hold"  # kept until the login is decided
 IGNORE: Final = "ignore"  # the connection is over
 TOO_EARLY: Final = "too-early"  # not logged in yet

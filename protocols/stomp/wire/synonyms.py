@@ -1,8 +1,8 @@
 """Headers that mean the same, in their order: which one counts when a frame has several.
 
 Clients that are written for several brokers send a setting in the spelling of each of them. This
-table decides in one place what they get. docs/stomp.md is drawn from it. Must never know what a
-value means.
+table is the one place that decides between them. docs/stomp.md is drawn from it. Must never know
+what a value means.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from daybook.protocols.stomp.wire.errors import StompError
 
 
 class Rule(Enum):
-    """What becomes of the others when a frame has several of these headers."""
+    """How the others are treated when a frame has several of these headers."""
 
     FIRST = "the first one counts; the others are not read"
     SAME = "they must have the same value"

@@ -1,4 +1,4 @@
-"""What differs between STOMP 1.0, 1.1 and 1.2 in header lines.
+"""The differences of header lines between STOMP 1.0, 1.1 and 1.2.
 
 | | escapes | raw carriage return | line ends |
 |---|---|---|---|

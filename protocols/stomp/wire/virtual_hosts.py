@@ -1,8 +1,8 @@
 """Which virtual host a client gets by the header `host` of its CONNECT (ADR 58).
 
-As in Apollo: the one that has the name as a host name; the first one if the client says none, as in
-STOMP 1.0; and without virtual hosts in the configuration the default one for every name. Must never
-know what a virtual host has.
+As in Apollo: the one that has the name as a host name; the first one if the client names none, as
+in STOMP 1.0; and if the configuration has no virtual hosts, the default one for every name. Must
+never know what a virtual host has.
 """
 
 from functools import lru_cache
@@ -20,10 +20,9 @@ REMEMBERED: Final = 1000
 
 def chosen(given: str | None, version: int, options: StompOptions) -> str:
     """Return the virtual host for the header `host` of a CONNECT, `UNKNOWN_HOST` if there is none
-    of the name. Raises StompError for a name that the acceptor does not answer to.
-
-    An unknown name is refused after the login, as is a host that the user may not use:
-    without a login nobody learns which hosts there are.
+    of the name. Raises StompError for a name that the acceptor does not serve. An unknown name is
+    refused after the login, as is a host that the user may not use: only users learn which hosts
+    exist.
     """
     _check_acceptor(given, version, options)
     known = options.virtual_hosts

@@ -1,4 +1,4 @@
-"""What lies between a socket and a session: TLS and WebSocket. A plain connection has neither.
+"""The layers between a socket and a session: TLS and WebSocket. A plain connection has neither.
 
 Modules:
 
@@ -7,7 +7,7 @@ Modules:
 - `client_names`: The holder, and the login, of a certificate that a client has shown.
 - `handshakes`: The handshakes of TLS, a few in each turn of the event loop.
 - `shell`: TLS of a connection, with the socket below and the session above it.
-- `tls`: TLS of one connection, between its socket and what lies above: bytes in, bytes out.
+- `tls`: TLS of one connection, between its socket and the layer above: bytes in, bytes out.
 - `websocket`: WebSocket of a connection (RFC 6455), with the socket or TLS below and the session
   above it.
 """

@@ -1,6 +1,6 @@
 """The holder, and the login, of a certificate that a client has shown.
 
-The authority of the acceptor has vouched for the certificate; what it calls its holder is read from
+The authority of the acceptor has vouched for the certificate; the name of its holder is read from
 the subject or from the alternative names. Must never know users.
 """
 
@@ -44,7 +44,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class ClientNames:
-    """The rule of an acceptor: where the name stands, and which part of it is the login."""
+    """The rule of an acceptor: the field with the name, and the part of it that is the login."""
 
     def __init__(self, source: str, pattern: str) -> None:
         """`source` is one of `acceptor_config.SOURCES`; an empty pattern takes the whole name."""
@@ -52,9 +52,9 @@ class ClientNames:
         self._pattern: Final = re.compile(pattern) if pattern else None
 
     def certificate(self, shown: Mapping[str, Any] | None) -> Certificate | None:
-        """Return what a session is to know of a certificate; None if the client has shown none.
+        """Return the certificate for the session; None if the client has shown none.
 
-        A handshake with one that nobody vouches for fails.
+        A handshake with one that no authority vouches for fails.
         """
         if not shown:
             return None

@@ -1,10 +1,10 @@
 """TLS of a connection, with the socket below and the session above it.
 
 Data flow: `received` takes bytes of the socket and passes on what was decrypted; `write` encrypts
-output of the session. The limits of plain connections stay
-true: the handshake counts in the time and the number of strangers, as the session exists before it;
-nothing is read while the owner does not read, nor while a handshake waits for its turn; what a
-layer itself answers is bounded. Must never know the hub, nor a protocol.
+output of the session. The limits of plain connections stay true: the handshake counts in the time
+and the number of strangers, as the session exists before it; nothing is read while the owner does
+not read, nor while a handshake waits for its turn; the answers of a layer itself are bounded. Must
+never know the hub, nor a protocol.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class Shell:
     # ---- from the owner
 
     def write(self, data: bytes) -> bytes:
-        """Encrypt output of the session; before the end of the handshake there is no way to."""
+        """Encrypt output of the session; return nothing before the end of the handshake."""
         if self._is_ended or not self._tls.is_open:
             return b""
         try:

@@ -1,9 +1,9 @@
-"""TLS of one connection, between its socket and what lies above: bytes in, bytes out.
+"""TLS of one connection, between its socket and the layer above: bytes in, bytes out.
 
 Data flow: `put` takes bytes of the socket, `shake` does the next step of the handshake, `read`
-returns what was decrypted, `encrypt` encrypts; `output` returns what must go to the socket. All
-memory is that of one unfinished record and of OpenSSL's state; what a peer may send before the end
-of the handshake is limited. Must never know sockets, nor what is encrypted.
+returns what was decrypted, `encrypt` encrypts; `output` returns what must go to the socket. It
+keeps only one unfinished record and OpenSSL's state in memory; the input before the end of the
+handshake is limited. Must never know sockets, nor the meaning of the bytes.
 """
 
 import contextlib
@@ -11,9 +11,9 @@ import ssl
 from typing import Any, Final
 
 EARLY_BYTES_MAX: Final = 64 * 1024
-"""What a peer may send before its handshake is over: certificates of clients are within this."""
+"""The limit of input before the end of the handshake: certificates of clients are below it."""
 STATE_BYTES: Final = 24 * 1024
-"""About what a connection with TLS takes in memory besides that of one without."""
+"""The approximate memory of a connection with TLS, besides that of one without."""
 HANDSHAKE_BYTES: Final = 48 * 1024
 """The same during the handshake."""
 HANDSHAKE_RECORD: Final = 0x16

@@ -26,17 +26,17 @@ ANY_ORIGIN: Final = "*"
 CLOSE_MS: Final = 1000
 """How long the peer may take to answer the end, before the socket is closed."""
 EARLY_BYTES_MAX: Final = 32 * 1024
-"""What a peer may send before its login: the request, and the frames until then."""
+"""The limit of input before the login: the request, and the frames until then."""
 SLICE_BYTES: Final = 2048
 FRAMES_PER_TURN: Final = 200
 """After so many frames others have their turn. The smallest has 6 bytes: a slice of them is work of
 a few milliseconds.
 """
 STATE_BYTES: Final = 8 * 1024
-"""About what a connection with WebSocket takes in memory besides that of one without."""
+"""The approximate memory of a connection with WebSocket, besides that of one without."""
 REASON_BYTES_MAX: Final = 120
 _ORIGIN_SHOWN_MAX: Final = 200
-"""How much the log shows of what a page says about its origin."""
+"""How much of the origin that a page states is logged."""
 _PONG: Final = b"\x8a"
 _BAD_REQUEST: Final = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
@@ -79,7 +79,7 @@ class WebOwner(Owner, Protocol):
         ...
 
     def charge_input(self, buffered_bytes: int) -> None:
-        """Note how much input of the peer is held."""
+        """Note how much input of the peer is buffered."""
         ...
 
 
@@ -314,7 +314,7 @@ class WebSocket:
 
 
 def _accepted(origins: Sequence[str]) -> list[Any] | None:
-    """Return the origins for the library; clients that are no browsers give none."""
+    """Return the origins for the library; only browsers send one."""
     return None if ANY_ORIGIN in origins else [None, *origins]
 
 

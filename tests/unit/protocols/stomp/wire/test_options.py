@@ -125,8 +125,8 @@ def test_symbols_of_other_brokers() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is no name of a header"),
-        ("a:b", "is no name of a header"),
+        ("", "is not the name of a header"),
+        ("a:b", "is not the name of a header"),
         ("a;separator=", "whose separator is empty"),
         ("a;kind=group", "kind must be \\*, user, role"),
         ("destination", "cannot be a header that is added"),
