@@ -350,10 +350,10 @@ class Broker(Core):
         slices.go_on(self)
 
     def page_out(self) -> int:
-        """Move to the store what need not be in memory, as far as it is indexed; return how many.
+        """Page out indexed entries that need not be in memory; return how many.
 
-        No event and no decision: what is delivered does not depend on it. What is left when the
-        turn's budget is spent is done by `page_out_more`.
+        This is neither an event nor a decision: deliveries do not depend on it. `page_out_more`
+        does the rest when the turn's budget is spent.
         """
         self._relief.begin(self.state)
         return self.page_out_more()

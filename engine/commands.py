@@ -163,7 +163,7 @@ class AttachAll(Command, gc=True):
 
 
 class Detach(Command):
-    """Stop consuming, cleanly: what was in flight returns and the attempt does not count.
+    """Stop consuming, cleanly: deliveries in flight return, and their attempts do not count.
 
     `delete_durable` also deletes the durable subscription's queue.
     """

@@ -22,8 +22,8 @@ Delivered: TypeAlias = tuple[Consumer, Message, int, int, int]
 
 
 class Receiver(Protocol):
-    """What a consumer's deliveries are handed to (`engine.commands.Attach.receiver`): it has a
-    method for each kind of effect."""
+    """The receiver of a consumer's deliveries (`engine.commands.Attach.receiver`), with a method
+    for each kind of effect."""
 
     def deliver(self, message: Message, count: int, marks: int, gate: int) -> None:
         """Take a delivery, the count-th attempt."""

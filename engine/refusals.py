@@ -13,12 +13,12 @@ import msgspec
 class Code(Enum):
     """The kinds of refusal, each with a meaning that every protocol can express.
 
-    BLOCKED is no error: the same command must be given again when its turn comes
-    (`engine.limits.waiting_senders`), and its sender gives no other command before. DUPLICATE
-    says for certain that a message with an id of the transaction was routed before: protocols must
-    report it in a form that programs understand. UNFINISHED is no error either: a part of the
+    BLOCKED is not an error: the same command must be given again when its turn comes
+    (`engine.limits.waiting_senders`), and its sender gives no other command before. DUPLICATE says
+    for certain that a message with an id of the transaction was routed before: protocols must
+    report it in a form that programs understand. UNFINISHED is not an error either: a part of the
     command is done, and others have their turn; the same command must be given again soon. Its
-    sender, that is its link of the connection, gives no other command before.
+    sender, a link of the connection, gives no other command before.
     """
 
     NOT_FOUND = "not-found"

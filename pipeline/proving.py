@@ -50,7 +50,8 @@ BATCH_ROWS: Final = 1 << 16
 
 
 class ProofFault(msgspec.Struct, frozen=True):
-    """A fault in a Parquet archive: the object's URL, the first affected LSN, and what is wrong."""
+    """A fault in a Parquet archive: the object's URL, the first affected LSN, and the fault in
+    words."""
 
     url: str
     lsn: int
@@ -345,7 +346,8 @@ def as_it_was(
     """Rebuild the bytes of a segment; raises ArchiveError, at the end if they differ.
 
     Where another version of zstd compressed a block, they differ, although its content is proven by
-    its digest. With `remade` that is no error: readers can read it, and the segment is added there.
+    its digest. With `remade` that is not an error: readers can read it, and the segment is added
+    there.
     """
     url = archive.url_of(segment.segment)
     proof = _proof_of(archive, segment)

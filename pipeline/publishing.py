@@ -163,8 +163,8 @@ class Publisher:
     def publish(self, chunk: str, messages: Sequence[Message]) -> bool:
         """Publish a chunk once; return True if it was committed now, False if it already was.
 
-        `chunk` is its id, which must stand for exactly these messages for ever. After a
-        PublishError it is unknown whether the chunk was committed; it can be published again.
+        `chunk` is its id, which must never stand for other messages. After a PublishError it is
+        unknown whether the chunk was committed; it can be published again.
         """
         assert messages, "a chunk has messages"
         self._pace(len(messages))
@@ -282,7 +282,7 @@ def remembers_ids(
 ) -> bool | None:
     """Return whether an address detects duplicates, None if unknown. Raises StompError.
 
-    This changes nothing: the probing transaction can never be committed, because one queue would be
+    This has no effect: the probing transaction can never be committed, because one queue would be
     on two addresses. An address that remembers ids refuses it earlier, because two messages have
     the same id; the name in the refusal shows which of the two reasons it was.
     """

@@ -14,7 +14,7 @@ Modules:
 - `foreign`: Configurations of other brokers, read as if they were ours. It must never act on the
   configurations that it reads.
 - `history`: The history of a running broker: its index, its retention and its signatures.
-- `hub`: The hub: where sessions, engine, outbox and journal writer meet, without sockets.
+- `hub`: The hub connects sessions, engine, outbox and journal writer, without sockets.
 - `monitoring`: The state of a broker for operators: health, metrics, the disk.
 - `network`: Sockets: acceptors, their layers (TLS, WebSocket), and the peers behind them.
 - `process`: The process of a broker: logs, signals, descriptors, memory and disk of the machine.

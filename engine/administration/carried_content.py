@@ -1,7 +1,7 @@
 """Recording the work of retention: content written again, and segments removed.
 
-A carried message keeps its id, its places and its count; only where its content is stored changes,
-which is no part of the logical state. Must never know segments, or which messages to carry.
+A carried message keeps its id, its places and its count; only the place of its content changes,
+which does not belong to the logical state. Must never know segments, or which messages to carry.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def large_before(state: State, last_lsn: int) -> Iterator[list[Entry]]:
 def relocate(message: Message, kind: int, detail: bytes) -> None:
     """Give a message in memory the chunks that an event of this kind lists.
 
-    Where content is stored is no part of the logical state, so no event records this.
+    The place of content does not belong to the logical state, so no event records this.
     """
     decoded = events.decode_detail(kind, detail)
     if isinstance(decoded, details.RoutedDetail | details.CarriedDetail):

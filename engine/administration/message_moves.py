@@ -231,8 +231,8 @@ def _expire(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> b
 
 
 def _change_priority(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bool:
-    """Let a message enter its queue again, behind the others of its new priority; what is
-    scheduled stays so."""
+    """Let a message enter its queue again, behind the others of its new priority; a scheduled one
+    stays scheduled."""
     message = entry.message
     if message.priority == command.priority:
         return False
@@ -278,7 +278,7 @@ def _retry(core: Core, queue: Queue, entry: Entry, command: ActOnMessages) -> bo
     chosen = _places(core, queue, past, again, command)
     if isinstance(chosen, str):
         return _stays(command, chosen)
-    # What is created on the way comes before.
+    # Queues and addresses that the move creates come before.
     again.id = core.next_lsn + 1
     _leave(core, queue, entry, again.id)
     route(core, again, chosen, reason=reasons.ADMINISTRATION, related=message.id)
@@ -353,4 +353,4 @@ ACTIONS: Final[dict[str, Act]] = {
     REMOVE: _remove,
     PRIORITY: _change_priority,
 }
-"""What can be done with messages, by name."""
+"""The actions on messages, by name."""

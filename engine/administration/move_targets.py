@@ -2,8 +2,8 @@
 command, about the real target.
 
 The target has to be on the virtual host of the message, and no queue of the broker itself. Unless
-it is the operator of this machine, the administrator needs the right to manage it. What a message
-says of itself is never asked. Must never know what a target was chosen by.
+it is the operator of this machine, the administrator needs the right to manage it. The content of a
+message never matters. Must never know how a target was chosen.
 """
 
 from daybook.engine.core.core import Core

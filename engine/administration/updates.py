@@ -1,7 +1,7 @@
 """Deciding about changes of queues and addresses that exist.
 
-A refusal changes nothing. Messages and consumers stay where they are; what changes is what comes
-after.
+After a refusal everything is as before. Messages and consumers stay where they are; a change
+affects only later commands.
 """
 
 import msgspec

@@ -148,7 +148,7 @@ def _check_part(core: Core, part: Attach) -> Refusal | None:
         return refusal
     wrong = wrong_with_wildcards(plain(part.address), core.state.settings.syntax)
     if wrong is not None:
-        return Refusal(Code.INVALID, f"{part.address!r} is no pattern of queues: {wrong}")
+        return Refusal(Code.INVALID, f"{part.address!r} is not a pattern of queues: {wrong}")
     if part.no_local:
         return Refusal(
             Code.INVALID,

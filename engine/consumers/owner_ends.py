@@ -19,7 +19,7 @@ from daybook.engine.topology.ownership import delete_if_over
 from daybook.engine.topology.topology import delete_if_useless, delete_queue
 
 END_UNITS: Final = 10
-"""What the end of something owned costs, in units of the budget, besides its messages."""
+"""The cost of ending something owned, in units of the budget, besides its messages."""
 
 
 def end_owner(core: Core, command: EndOwner) -> int | Refusal:

@@ -230,7 +230,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     if command.delete_durable and not durable_subscriptions.is_one(queue):
         return Refusal(
             Code.NOT_ALLOWED,
-            f"queue '{queue.name}' is no durable subscription; end it without deleting it",
+            f"queue '{queue.name}' is not a durable subscription; end it without deleting it",
         )
     if command.delete_durable and len(queue.consumers) > (not consumer.browses):
         return Refusal(

@@ -66,7 +66,7 @@ JUDGED_SHIFT: Final = 4
 COMPOSITE: Final = "composite-"
 """How the names of transactions begin that are one message for several destinations."""
 CHUNK_OVERHEAD_BYTES: Final = 64
-"""What a chunk of a large message weighs in a transaction."""
+"""The weight of a chunk of a large message in a transaction."""
 
 
 def begin(core: Core, command: Begin) -> int | Refusal:
@@ -351,7 +351,7 @@ def _check_planned(
     """Refuse a send that needs a queue which an operation before it creates on another address."""
     needed = queue_needed(command, plan)
     if core.diverts.count:
-        # A copy may create the queue of its address; what it cannot create it does without.
+        # A copy may create the queue of its address, and does without one that it cannot create.
         for target in copied_to(core, command):
             if target not in core.state.queue_by_name:
                 planned.setdefault(target, target)

@@ -44,7 +44,7 @@ class CompiledFilters:
         self._address_name: AddressName = address_name
         self._compiled: dict[str, Filter] = {}
         self._characters = 0
-        # What is partly parsed, and when it was asked for last.
+        # Filters that are partly parsed, and when each was last asked for.
         self._readings: dict[str, tuple[Reading, int]] = {}
 
     def replace_compiler(self, compile_at_once: Compile) -> None:
@@ -64,7 +64,7 @@ class CompiledFilters:
 
         `now` is in microseconds since 1970.
 
-        Raises ValueError with a sentence about what is wrong with the text.
+        Raises ValueError with a sentence about the fault in the text.
         """
         found = self._compiled.get(text)
         if found is not None:

@@ -125,7 +125,7 @@ class Core:
         self.rights = Rights()
         self.transactions = OpenTransactions()
         self.owners: Final = Owners()
-        # What a connection may have in flight, in bytes.
+        # The limit of deliveries in flight to a connection, in bytes.
         self.unacked_max = UNLIMITED
         self.notices: list[str] = []
         # Queues whose next messages cannot be read: until when they are left alone, and why.
@@ -301,7 +301,7 @@ class Core:
         self.state.store.fill([message])
 
     def origin_of(self, message: Message) -> details.Origin | None:
-        """Return where a message was before, None if it is no copy; raises StoreError."""
+        """Return where a message was before, None if it is not a copy. Raises StoreError."""
         if message.origin is UNREAD:
             assert self.state.store is not None
             message.origin = self.state.store.origin(message)

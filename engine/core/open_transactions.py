@@ -16,13 +16,13 @@ from daybook.engine.queues.entry import Entry
 Operation: TypeAlias = Send | Settle
 
 TRANSACTION_WEIGHT: Final = 1024
-"""What an open transaction weighs in memory without any operation, in bytes."""
+"""The weight of an open transaction without any operation: bytes of memory."""
 
 SEND_WEIGHT: Final = 192
-"""What a message in a transaction weighs beyond its headers and body."""
+"""The weight of a message in a transaction beyond its headers and body."""
 
 SETTLEMENT_WEIGHT: Final = 512
-"""What a settlement in a transaction weighs, and each delivery that it settles."""
+"""The weight of a settlement in a transaction, and of each delivery that it settles."""
 
 
 class Transaction:

@@ -20,7 +20,7 @@ class Owner(NamedTuple):
 
 
 class Owners:
-    """Who owns what. Everything has one owner at most.
+    """The owners, and the things that each owns. A thing has one owner at most.
 
     `ended` are addresses that have lost their owner, and still have a queue that is being deleted.
     """
@@ -33,7 +33,7 @@ class Owners:
         self.ended: Final[set[int]] = set()
 
     def own(self, owner: Owner, owned: Owned) -> None:
-        """Give something to an owner, whoever had it before."""
+        """Give something to an owner, and take it from the one that had it."""
         self.disown(owned)
         self._owner_of[owned] = owner
         owners = self._by_connection.setdefault(owner.connection, {})

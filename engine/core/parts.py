@@ -17,7 +17,7 @@ from daybook.engine.state.sizes import Sizes
 
 
 class Room:
-    """What is full, and what that means for addresses (`engine.core.capacity`).
+    """The limits that are reached, and the consequences for addresses (`engine.core.capacity`).
 
     The texts say what the broker is short of, as sentences for refused clients; each is empty if it
     is not short of it: `disk_full`; `memory_full` for messages, `objects_full` for queues,

@@ -103,7 +103,7 @@ def actor_may(
         permissions = WITHOUT_RULES
     place = rules_place(state, permissions, address)
     if actor.hosts:
-        # What is about the whole broker is about hosts that are not this user's.
+        # An action on the whole broker also concerns hosts that are not this user's.
         is_everywhere = place == permissions.syntax.any_words
         if is_everywhere or host_and_name(place)[0] not in actor.hosts:
             return False

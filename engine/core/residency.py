@@ -46,8 +46,7 @@ def set_window(state: State, queue: Queue) -> None:
 
 
 class Relief:
-    """What is left of moving to the store what need not be in memory: addresses that page, and the
-    queues of one of them.
+    """The remaining work of paging out: the addresses that page, and the queues of one of them.
 
     A queue without consumers keeps nothing, one with consumers keeps what they take next.
     """
@@ -117,7 +116,7 @@ def page_out(
     """
     before = queue.paged_count
     if queue.recalled_lsn > indexed_lsn:
-        # What came from history and is not indexed would stay behind in the paged range, for good.
+        # Recalled entries that are not indexed would stay behind in the paged range, for good.
         return 0
     keep = _window(queue, keep_messages, keep_bytes)
     for number in range(PRIORITIES - 1, -1, -1):

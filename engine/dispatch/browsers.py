@@ -3,9 +3,9 @@
 A browser is a consumer that is in `Queue.browsers` and not in `Queue.consumers`: no rule about
 consumers knows it, and nothing that it does changes what consumers get. It has cursors as the
 consumers of a non-destructive queue have (`engine.settling.non_destructive`), so the entries in the
-store are read a few at a time and stay there. It also reads what is in flight to consumers, in its
-place, because such a message is still in the queue. What is set aside (scheduled or held) it reads
-when that is ready.
+store are read a few at a time and stay there. It also reads messages in flight to consumers, in
+their places, because they are still in the queue. It reads messages that are set aside (scheduled
+or held) when they are ready.
 
 Invariant: the cursor of a level never passes an entry, ready or in flight, that the browser was not
 offered. Must never know how consumers are chosen.
@@ -164,7 +164,7 @@ def _is_ahead(consumer: Consumer, entry: Entry) -> bool:
     return entry.position > consumer.passed.get(entry.level, NOTHING_PASSED)
 
 
-# ---- what is next
+# ---- the next entry
 
 
 def _next(
@@ -240,7 +240,7 @@ def _flying(
         if reached != ALL or (len(found) >= most and not browse.in_sequence):
             known = min(known, browse.key_at(priority, reached))
             if not browse.in_sequence:
-                # What is in lower levels comes behind.
+                # Lower levels come behind.
                 break
     return found, known
 

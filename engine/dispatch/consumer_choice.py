@@ -45,7 +45,7 @@ from daybook.engine.settling.non_destructive import show_to_all
 from daybook.engine.state.group_rules import groups_of
 
 DELIVERY_UNITS: Final = 2
-"""What a delivery costs with its encoding, in units of the budget."""
+"""The cost of a delivery with its encoding, in units of the budget."""
 CONSUMERS_SHIFT: Final = 6
 """Asking consumers whether they can take costs one unit for 2 to this power."""
 CHOICE_SHIFT: Final = 3

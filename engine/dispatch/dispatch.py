@@ -22,7 +22,7 @@ TOUCHED_SHIFT: Final = 1
 FEW: Final = 64
 """So many touched queues are looked at in one go, unless others wait already."""
 LINE_UNITS: Final = 100
-"""What may be spent for the queues of one connection before those of others have their turn."""
+"""The units for the queues of one connection before those of others have their turn."""
 
 
 def dispatch(core: Core) -> None:

@@ -46,7 +46,7 @@ LOOK_SHIFT: Final = 6
 """Looking whether messages are on their way to a queue costs one unit for 2 to this power."""
 
 DUE_UNITS: Final = 3
-"""What it costs that a message enters a queue set aside, with a timer."""
+"""The cost of setting aside a message that enters a queue, with its timer."""
 
 _PASS: Final = frozenset((
     Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room,

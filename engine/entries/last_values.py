@@ -2,9 +2,8 @@
 
 The key is the value of a property of the message, which the queue names. A queue keeps the newest
 message with each key: when that one comes, the one before it leaves. A message in flight cannot
-leave; if it is acknowledged, that is its end, and if it returns it leaves then. A message that is
-scheduled by its sender is no value before its time has come. Messages without the property are
-never replaced.
+leave; if it is acknowledged, that is its end, and if it returns it leaves then. A message that its
+sender scheduled is not a value before its time. Messages without the property are never replaced.
 
 The journal records the key with the event by which the message becomes a value, so that a fold
 needs no content. Must never know where entries are.

@@ -1,10 +1,10 @@
 """Deciding what a new queue gets of the messages that were sent before it existed (ADR 49).
 
 A *recall* copies references from the histories of the queue's address
-(`engine.entries.retroactive`), in slices, in the order of ids. What is sent since enters the queue
-by itself; until the recall has ended nothing is delivered from it, so that consumers get everything
-in order. So there is neither a gap nor a duplicate at the seam, whatever happens to the history
-meanwhile. Must never know when messages leave a history.
+(`engine.entries.retroactive`), in slices, in the order of ids. Messages sent since then enter the
+queue directly. Until the recall has ended nothing is delivered from the queue, so that consumers
+get everything in order. So there is neither a gap nor a duplicate at the seam, whatever happens to
+the history meanwhile. Must never know when messages leave a history.
 """
 
 from heapq import merge

@@ -75,7 +75,7 @@ def require_queue(core: Core, address: Address) -> Queue:
 
 
 def retained_at(state: State, address: Address) -> int:
-    """Return the id of the message that an address retains, 0 for none. Changes nothing."""
+    """Return the id of the message that an address retains, 0 for none. Only reads."""
     retained = _queue_of(state, address)
     if retained is None:
         return 0

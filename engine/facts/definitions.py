@@ -82,7 +82,8 @@ class AddressDefinition(Detail, frozen=True):
 
 
 class QueueDefinition(Detail, frozen=True):
-    """A queue: what it accepts, how long it lives, and the user who created it, if it stays.
+    """A queue: the messages that it accepts, its lifetime, and the user who created it, if it
+    stays.
 
     `owner` is the connection that a temporary queue ends with, `user` the login to which a queue
     that stays is counted. `configuration_managed` is as in `AddressDefinition`. With `no_local` it

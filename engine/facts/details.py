@@ -166,8 +166,8 @@ class ConnectionDetail(Detail, frozen=True):
 
 
 class PermissionRefusedDetail(Detail, frozen=True):
-    """Who was refused which permission, on which address and queue; `count` is how many refusals
-    the event stands for."""
+    """A refused permission: the user, the permission, the address and the queue; `count` is the
+    number of refusals that the event stands for."""
 
     user: str = ""
     permission: str = ""
@@ -200,7 +200,7 @@ class ConsumerAttachedDetail(Detail, frozen=True):
 
 
 class BundleOpenedDetail(Detail, frozen=True):
-    """What one subscription to several queues asked for: each destination as a name or a pattern,
+    """The request of one subscription to several queues: each destination as a name or a pattern,
     its acknowledgement mode and its filter."""
 
     subscription: str = ""
@@ -245,7 +245,7 @@ class SettingsDetail(Detail, frozen=True):
 
 
 class Basis(Detail, frozen=True):
-    """What a decision was made from that nothing else in the journal says (ADR 80).
+    """The inputs of a decision that nothing else in the journal records (ADR 80).
 
     `routing_type` and `queue` are what the sender asked for, `expires` and `body_bytes` what
     filters may read beside the headers. `held` of `limit` is how full was what is full. `text` is
@@ -329,7 +329,7 @@ class HeldDetail(Detail, frozen=True):
 
 
 class ReturnedDetail(Detail, frozen=True):
-    """What the consumer said of a delivery that it did not accept: a condition, which programs
+    """The reason that the consumer gave for not accepting a delivery: a condition, which programs
     know, and a text for people; both empty if it said nothing, or if it was not asked. `not_here`
     says that the message is not for this consumer, as long as that is attached. `annotations` are
     what it notes on the message, packed (`engine.messages.annotations`); they replace those with
@@ -374,7 +374,7 @@ class RecalledDetail(Detail, frozen=True):
 
 
 class AdministeredDetail(Detail, frozen=True):
-    """Who asked for something, and the request, in JSON; a long one is cut."""
+    """An administrator, and the request in JSON; a long one is cut."""
 
     by: str = ""
     request: str = ""

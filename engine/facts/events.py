@@ -83,7 +83,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         13,
         "bits: 1 persistent, 2 headers and body not journaled, 4 large: the body is in the chunks "
         "that the detail of Routed lists, 8 (of Returned) redelivered: the delivery that ended may "
-        "have reached its consumer, whether or not the attempt counts; 16, 32 and 64 are a number "
+        "have reached its consumer, even if the attempt does not count; 16, 32 and 64 are a number "
         "from 0 to 7: the format of the headers; 128: the headers name a group",
     ),
     Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
@@ -132,7 +132,7 @@ FORMAT: Final = 16 | 32 | 64
 GROUPED: Final = 128
 """The headers name a group that the message belongs to (`engine.queues.groups`)."""
 OF_HEADERS: Final = FORMAT | GROUPED
-"""What the flags say about the headers."""
+"""The flags about the headers."""
 
 MESSAGE_FLAGS: Final = PERSISTENT | BODY_OMITTED | LARGE | OF_HEADERS
 """The flags that messages have; the others belong to entries."""
@@ -286,7 +286,7 @@ EVENT_TYPES: Final = (
               subject=life.CONSUMER, change=BEGINS, related="of the bundle opened by event"),
     EventType(CONSUMER_DETACHED, "ConsumerDetached", ("reason", "address", "queue", "consumer",
     "connection"),
-              None, "A consumer left; what it had in flight was returned before this event.",
+              None, "A consumer left; its deliveries in flight were returned before this event.",
               subject=life.CONSUMER, change=ENDS),
     EventType(ADDRESS_CREATED, "AddressCreated", ("reason", "address", "connection"), AddressDetail,
               "The address exists from here on.",
@@ -522,7 +522,7 @@ EVENT_TYPES: Final = (
               LostDetail,
               "The event of this number was lost by damage. Or it was not, and does not fit what is"
               " left of the history before it: then its columns and strings are here, and its kind"
-              " is in the detail. It changes nothing.",
+              " is in the detail. It has no effect.",
               reasons=(why.SALVAGED,),
               says=(life.SOURCE,)),
 )  # fmt: skip

@@ -29,7 +29,7 @@ from daybook.engine.facts.life import (
 LIVES: Final[dict[int, Life]] = {
     event.number: event.life for event in EVENT_TYPES if event.life is not None
 }
-"""What each kind does to an entry, for the kinds that are about entries."""
+"""The move of an entry that each kind records, for the kinds that are about entries."""
 
 COUNTERS: Final[dict[int, str]] = {
     event.number: event.counter for event in EVENT_TYPES if event.counter

@@ -31,7 +31,7 @@ BEGINS: Final = "begins"
 CHANGES: Final = "changes"
 ENDS: Final = "ends"
 
-# What an event can say beside its move or its change.
+# The facts that an event can have beside its move or its change.
 CONTENT: Final = "content"
 """The content of a message, and the place of its body if it is large."""
 TRANSACTION: Final = "transaction"
@@ -39,11 +39,11 @@ TRANSACTION: Final = "transaction"
 UNROUTED: Final = "unrouted"
 """At which address no queue took a message that is somewhere else now."""
 REFUSAL: Final = "refusal"
-"""Who was refused, and how often."""
+"""The user that was refused, and how often."""
 DIGEST: Final = "digest"
 """The digest of a state."""
 SIGNATURE: Final = "signature"
-"""What a notary signed."""
+"""The statement that a notary signed."""
 SOURCE: Final = "source"
 """From which data directory the events before may come."""
 

@@ -1,8 +1,8 @@
 """The headers of messages that the broker alone sets: the one table of them.
 
-They show facts of the journal. What a client sends under these names is removed when the message
-arrives, so that readers may believe them, and they decide nothing even so. Protocols,
-diverts and the page on security follow this table. Must never know how a header is written.
+They show facts of the journal. The broker removes headers of these names from arriving messages, so
+that readers may trust them; even so, no decision depends on them. Protocols, diverts and the page
+on security follow this table. Must never know how a header is written.
 """
 
 from typing import Final

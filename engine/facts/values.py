@@ -78,10 +78,10 @@ Value: TypeAlias = (
     bool | int | float | str | bytes | Char | Symbol | Timestamp | Uuid | Decimal
     | list["Value"] | dict["Value", "Value"] | None
 )  # fmt: skip
-"""What a property or a body can be; keys of maps are no lists or maps."""
+"""The values of a property or a body; keys of maps are neither lists nor maps."""
 
 Plain: TypeAlias = str | bytes | bool | int | float
 """What filters compare."""
 
 Id: TypeAlias = str | int | bytes | Uuid
-"""What the id of a message can be, as its sender gave it; "" for none."""
+"""The id of a message, as its sender gave it; "" for none."""

@@ -4,11 +4,11 @@
 costs about as much as reading the headers that it names. A filter is true, false or unknown of a
 message, and lets it pass only when it is true.
 
-- `grammar`: the syntax, and what is wrong with a text that does not follow it.
+- `grammar`: the syntax, and the errors of texts that do not follow it.
 - `nodes`: the parts of a parsed filter.
 - `compiling`: from these parts to functions.
 - `comparing`: comparison and arithmetic of values, with unknown ones.
-- `naming`: what the names in a filter mean.
+- `naming`: the meaning of the names in a filter.
 - `liking`: patterns of LIKE.
 
 Modules:
@@ -18,7 +18,7 @@ Modules:
 - `costs`: The cost of a filter, estimated from its parts. Must never know how it is asked.
 - `grammar`: The syntax of filters, and errors for texts that do not follow it.
 - `liking`: Patterns of LIKE: `%` for any characters, `_` for one. Must never know a message.
-- `naming`: What the names in filters mean: properties of the application, and facts about the
+- `naming`: The meaning of names in filters: properties of the application, and facts about the
   message.
 - `nodes`: The parts of a parsed filter. Must never know the syntax, or what the parts compute.
 """

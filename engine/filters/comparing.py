@@ -18,7 +18,7 @@ Truth: TypeAlias = bool | None
 NUMBER_TEXT_MAX: Final = 40
 """How long a string may be that is read as a number."""
 DIGITS_MAX: Final = 4096
-"""How large an integer may become in a filter, in bits; what is larger is unknown."""
+"""The largest integer in a filter, in bits; a larger one is unknown."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _TRUTHS: Final = {"true": True, "false": False}

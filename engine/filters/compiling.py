@@ -25,8 +25,8 @@ from daybook.engine.messages.message import Message
 FILTER_BYTES_MAX: Final = 4096
 """How long a filter may be, in UTF-8."""
 ORIGIN: Final = re.compile("_AMQ_ORIG_ADDRESS = '(?:[^']|'')*'")
-"""What the broker itself asks of dead letters. It may be longer, because it has the name of an
-address, and it costs little: however long the name is, it is one word for the parser."""
+"""The broker's own filter for dead letters. It may be longer than others, because it contains the
+name of an address, and costs little: the parser reads the name as one word."""
 CONVERTS: Final = "convert_string_expressions:"
 """Before a filter: strings are read as numbers, and so on, in typed headers too (Artemis)."""
 HYPHENATED: Final = "hyphenated_props:"
@@ -63,7 +63,7 @@ class CompiledFilter:
 
 
 def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
-    """Return the filter in a text. Raises ValueError with a sentence about what is wrong with it.
+    """Return the filter in a text. Raises ValueError with a sentence about its fault.
 
     `name_of` returns the names of addresses by their ids.
     """
@@ -75,7 +75,7 @@ def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:
 class Reading:
     """The text of a filter that is being parsed, in slices if its reader wants that.
 
-    All raise ValueError with a sentence about what is wrong with the text.
+    All raise ValueError with a sentence about the fault in the text.
     """
 
     def __init__(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the names in filters mean: properties of the application, and facts about the message.
+"""The meaning of names in filters: properties of the application, and facts about the message.
 
 The names of Artemis (`AMQPriority`), of JMS (`JMSPriority`) and, where a message has no property of
 that name, the headers with a standard meaning as STOMP spells them (`priority`). Must never know

@@ -29,7 +29,8 @@ CONNECTION_PART: Final = 8
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool: what it holds, its limits, the module that checks them, and what happens beyond."""
+    """A pool: its units, its limits, the module that checks them, and the consequence beyond
+    them."""
 
     name: str
     of_all: Limit

@@ -20,7 +20,7 @@ class WaitingSenders:
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[Sender, None]] = {}
-        # What each waits for, and since when.
+        # The address that each waits for, and since when.
         self._places: dict[Sender, tuple[str, int]] = {}
         self._by_connection: dict[int, set[int]] = {}
         # The sender whose turn it is: it may continue as long as there is room.

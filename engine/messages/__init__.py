@@ -13,7 +13,7 @@ Modules:
 - `deaths`: How a message died: why, where, when, after how many attempts, at whose hands, and how
   often.
 - `headers`: Header lines, the first format of content: the canonical block, and its codec.
-- `message`: What a queue contains: a message, which never changes, and an entry, a queue's
+- `message`: The contents of queues: a message, which never changes, and an entry, a queue's
   reference to it.
 - `origins`: Where a message was before it was this one: dead letters, expired and moved messages,
   and copies that diverts make (ADR 71).

@@ -42,7 +42,7 @@ def codec_of(flags: int) -> Codec:
 
 
 class Described(Protocol):
-    """What a view needs of a message, whose headers are resident."""
+    """The parts of a message that a view needs; its headers are resident."""
 
     id: int
     flags: int

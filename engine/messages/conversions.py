@@ -36,7 +36,7 @@ def _as_json(value: Any) -> str:
 
 
 def as_json(value: Value) -> Any:
-    """Return a value with types of JSON: what it has no type for is text."""
+    """Return a value with types of JSON; a value that JSON has no type for becomes text."""
     if isinstance(value, list):
         return [as_json(each) for each in value]
     if isinstance(value, dict):

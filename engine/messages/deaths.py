@@ -39,7 +39,7 @@ ERROR_LENGTH_MAX: Final = 1000
 """How many characters of the text of a consumer are kept."""
 
 _FIELDS: Final = ("reason", "address", "queue", "count", "time")
-"""What the list of all deaths says of each."""
+"""The fields of each death in the list of all."""
 
 
 def death(

@@ -174,7 +174,7 @@ _NOT_OF_APPLICATIONS: Final = frozenset(
         *(_TIMESTAMP, _EXPIRES, "content-length", "destination-type", "persistent", "priority"),
     )
 )
-"""Headers with a standard meaning, which are no properties of the application."""
+"""Headers with a standard meaning, which are not properties of the application."""
 
 
 def standard_pairs(standard: Standard) -> list[tuple[str, str]]:
@@ -279,7 +279,7 @@ class LinesCodec:
         return body
 
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
-        """As `Codec.copied`; what is added comes last."""
+        """As `Codec.copied`; added headers come last."""
         kept = without(headers, (_EXPIRES, *left_out, *added))
         return kept + build((name, str(value)) for name, value in added.items())
 

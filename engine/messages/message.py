@@ -1,4 +1,4 @@
-"""What a queue contains: a message, which never changes, and an entry, a queue's reference to it.
+"""The contents of queues: a message, which never changes, and an entry, a queue's reference to it.
 
 Must never know queues, or where content is stored that is not in memory.
 """
@@ -10,16 +10,16 @@ from daybook.engine.facts.details import Origin
 PRIORITIES: Final = 10
 DEFAULT_PRIORITY: Final = 4
 MESSAGE_OVERHEAD_BYTES: Final = 128
-"""What a message weighs in windows in addition to its headers and body."""
+"""The weight of a message in windows, in addition to its headers and body."""
 
 ENTRY_BYTES: Final = 512
-"""What an entry and its message take in memory in addition to `Message.size`, measured."""
+"""The measured memory of an entry and its message, in addition to `Message.size`."""
 
 ENTRY_ALONE_BYTES: Final = 256
 """The part of that for the entry alone, without the message, which other entries may share."""
 
 LARGE_BYTES: Final = 1024
-"""What a large message takes in memory at most, whatever its size."""
+"""The most memory of a large message, whatever its size."""
 
 LARGE: Final = 4
 """Flag of a message whose body is in the journal only; the same as `events.LARGE`."""
@@ -52,7 +52,7 @@ class Message:
     message (flag LARGE) is never in memory: `chunks` are the LSNs of its pieces in the journal, and
     `size` includes it. `weight` is an estimate of the memory of an entry, without content that is
     in the journal only or counted with the entries of other queues. `origin` is where it was
-    before, None for a message that is no copy, or UNREAD (`Core.origin_of`). Size and weight
+    before, None for a message that is not a copy, or UNREAD (`Core.origin_of`). Size and weight
     include the annotations of an entry, which only few have (`engine.messages.annotations`).
     """
 

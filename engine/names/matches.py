@@ -108,7 +108,7 @@ class Covering:
             if overlap(its, path):
                 found.append(match)
                 if covers(its, path):
-                    # What is less specific than this one comes first for none of these names.
+                    # A less specific match comes first for none of these names.
                     return found, True
         return found, False
 

@@ -29,7 +29,7 @@ HOST: Final = "default"
 """The virtual host whose names are spelled without it."""
 
 UNKNOWN_HOST: Final = ""
-"""What a client asks for that names no virtual host there is."""
+"""Stands for a virtual host that does not exist, if a client asks for one."""
 
 HOST_LENGTH_MAX: Final = 64
 
@@ -37,8 +37,8 @@ TEMPORARY: Final = "temp."
 """The prefix of the names of temporary destinations."""
 
 OWNED: Final = f"{TEMPORARY}default."
-"""What the names of temporary destinations begin with, on every virtual host: the id of the broker,
-as Apollo says it. The id of their connection follows."""
+"""The beginning of the names of temporary destinations, on every virtual host: the id of the
+broker, as in Apollo. The id of their connection follows."""
 
 DURABLE: Final = "dsub."
 """The prefix of the queues of durable subscriptions; the subscription's name follows."""
@@ -94,7 +94,7 @@ def unnumbered(full: str) -> str:
 
 
 def wrong_with_host(host: str) -> str | None:
-    """Return what is wrong with the name of a virtual host; None if nothing is.
+    """Return the fault in the name of a virtual host, None if it has none.
 
     It has only characters that mean nothing in any syntax of names.
     """
@@ -113,8 +113,8 @@ def length(name: str) -> int:
 
 
 def wrong_with_wildcards(name: str, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with the name of an address that may be a wildcard address, as
-    `wrong_with` does."""
+    """Return the fault in the name of an address that may be a wildcard address, as `wrong_with`
+    does."""
     if not syntax.is_pattern(name):
         return wrong_with(name, syntax)
     wrong = wrong_with_words(name, syntax)
@@ -133,10 +133,9 @@ def wrong_with_wildcards(name: str, syntax: Syntax = DEFAULT) -> str | None:
 
 
 def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with a new name and what would be right, as half a sentence; None if
-    nothing is.
+    """Return the fault in a new name and the remedy, as half a sentence; None if it has none.
 
-    It follows the name or its key, as in "'a*' is no name for a queue: ...".
+    It follows the name or its key, as in "'a*' is not a name for a queue: ...".
     """
     wrong = wrong_to_spell(name, syntax)
     if wrong is not None:
@@ -155,7 +154,7 @@ def wrong_with(name: str, syntax: Syntax = DEFAULT) -> str | None:
 
 
 def wrong_to_spell(name: str, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with a name that need not be new, as `wrong_with` does.
+    """Return the fault in a name that need not be new, as `wrong_with` does.
 
     Names of earlier releases may have characters that new ones may not.
     """

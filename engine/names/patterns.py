@@ -238,7 +238,7 @@ def _meet(word: Word, other: Word) -> bool:
 
 
 def _admits(pattern: Word, word: str) -> bool:
-    """Whether a word of a pattern that is no word itself matches one, which must not be empty."""
+    """Whether a wildcard or a partial word of a pattern matches a word, which must not be empty."""
     return bool(word) and (not isinstance(pattern, Part) or pattern.matches(word))
 
 

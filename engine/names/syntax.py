@@ -59,7 +59,7 @@ class Syntax(msgspec.Struct, frozen=True):
         return self.routed and (self.has_wildcard(name) or REGEX_START in name)
 
     def wrong_with(self, pattern: str) -> str | None:
-        """Return what is wrong with a match of names, in words that follow it; None if nothing is.
+        """Return the fault in a match of names, in words that follow it; None if it has none.
 
         Matches have simpler patterns than wildcard addresses (`engine.names.patterns`).
         """
@@ -98,7 +98,7 @@ def syntax_of(text: str) -> Syntax:
 
 
 def wrong_with_characters(syntax: Syntax) -> str | None:
-    """Return what is wrong with the characters of a syntax; None if nothing is."""
+    """Return the fault in the characters of a syntax, None if they have none."""
     words = {
         "delimiter": syntax.delimiter,
         "any-words": syntax.any_words,

@@ -95,7 +95,7 @@ class Regex(Part):
     __slots__ = ("_compiled",)
 
     def __init__(self, text: str, one_word: str) -> None:
-        """Raises ValueError with what is wrong with the text, in words that follow it."""
+        """Raises ValueError with the fault in the text, in words that follow it."""
         super().__init__(text)
         if len(text) > REGEX_LENGTH_MAX:
             raise ValueError(
@@ -120,7 +120,7 @@ class Regex(Part):
 
 
 def compiled(regex: str, shown: str) -> "re2._Regexp[str]":
-    """Compile a regular expression. Raises ValueError with what is wrong, in words that follow."""
+    """Compile a regular expression. Raises ValueError with the fault, in words that follow."""
     import re2  # noqa: PLC0415 (slow to import, and few use it)
 
     try:
@@ -220,7 +220,7 @@ def without_regexes(name: str) -> str:
 def part_of(word: str, one_word: str) -> Part:
     """Return what a word of a pattern matches that matches in part.
 
-    Raises ValueError with what is wrong with it, in words that follow it.
+    Raises ValueError with its fault, in words that follow it.
     """
     if REGEX_START in word or REGEX_END in word:
         return Regex(word, one_word)
@@ -228,13 +228,13 @@ def part_of(word: str, one_word: str) -> Part:
 
 
 def is_part(word: str, syntax: Syntax) -> bool:
-    """Whether a word of a pattern that is no wildcard by itself matches in part."""
+    """Whether a word of a pattern, which is not a wildcard by itself, matches in part."""
     return REGEX_START in word or REGEX_END in word or syntax.one_word in word
 
 
 def wrong_with_words(pattern: str, syntax: Syntax) -> str | None:
-    """Return what is wrong with the name of a wildcard address, in words that follow it; None if
-    nothing is."""
+    """Return the fault in the name of a wildcard address, in words that follow it; None if it has
+    none."""
     is_after_any = False
     for word in words_of(pattern, syntax.delimiter):
         if word in (syntax.any_words, syntax.one_word):

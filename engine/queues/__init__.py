@@ -8,8 +8,7 @@ Modules:
 - `arrival`: A message on its way into many queues, as `engine.entries.arrivals` has it.
 - `consumer`: Consumers, their connections, and the bundles of consumers of one subscription.
 - `entry`: Entries, which are a queue's references to messages, and takers, which get them.
-- `flights`: What is in flight from a queue, in the order of its positions: browsers read it in its
-  place.
+- `flights`: The entries in flight from a queue, by position: browsers read each in its place.
 - `groups`: Message groups: which consumer has which group of a queue (ADR 48).
 - `hashed_groups`: Message groups whose consumers follow from their names: consistent hashing (ADR
   62).

@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[int, int]
 LOST_MAX: Final = 1_000
 """How many lost deliveries a bundle remembers."""
 BUNDLED_BYTES: Final = 384
-"""What a delivery in the order of a bundle takes in memory beyond that of its consumer."""
+"""The memory of a delivery in the order of a bundle, beyond that of its consumer."""
 
 
 class Consumer(Taker):
@@ -325,7 +325,7 @@ class Bundle:
         self.queues[consumer.queue.id] = consumer
 
     def leave(self, consumer: Consumer) -> None:
-        """Forget a member that was detached; what it had in flight was returned before."""
+        """Forget a member that was detached; its deliveries in flight were returned before."""
         del self.members[consumer.id]
         self.waiting.pop(consumer.id, None)
         self.found.discard(consumer.id)
@@ -434,7 +434,7 @@ class Bundle:
 
 
 class SharedIndex(InFlightIndex):
-    """The index of a member: what it has in flight is also in the order of its bundle."""
+    """The index of a member: its deliveries in flight are also in the order of its bundle."""
 
     __slots__ = ("bundle",)
 

@@ -49,7 +49,7 @@ class Entry:
     queue's levels; an entry that is linked and not READY is a tombstone, which keeps its place in
     case the entry returns. `changed` is the LSN at which it last returned, 0 if never: until that
     is indexed, the store has an older version. `redelivered` records that a delivery of it ended,
-    whether or not the attempt counts.
+    even if the attempt does not count.
 
     READY means that it is in a level: that of its priority, or set aside in HELD_LEVEL or
     SCHEDULED_LEVEL.
@@ -168,7 +168,7 @@ class Taker:
         # By priority, the position up to which its filter wants no ready entry, or up to which it
         # has read a non-destructive queue, or as a browser.
         self.passed: dict[int, int] = {}
-        # Of a non-destructive queue, or a browser: what it was shown and has not settled, the
+        # For consumers of non-destructive queues, and browsers: entries shown and not settled, the
         # priorities of entries that became ready behind `passed`, by message id, and the newest
         # message of the queue when it had read everything.
         self.shown: dict[int, Entry] = NONE_SHOWN

@@ -1,4 +1,4 @@
-"""What is in flight from a queue, in the order of its positions: browsers read it in its place.
+"""The entries in flight from a queue, by position: browsers read each in its place.
 
 One list for all browsers of a queue (`engine.dispatch.browsers`), there only while somebody
 browses. Deliveries are added as they are made; those that ended are forgotten where a reader comes

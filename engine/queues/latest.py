@@ -1,15 +1,15 @@
 """The newest message for each last value key of a queue, as far as the store does not know it.
 
-Only the hash of each key is kept, as for the ids of messages (`engine.queues.id_cache`). What the
-store knows is forgotten, so memory is bounded by the events that are not indexed. Without a store
-all of it is here. Must never know where keys come from.
+Only the hash of each key is kept, as for the ids of messages (`engine.queues.id_cache`). Keys that
+the store has are forgotten, so memory is bounded by the events that are not indexed. Without a
+store all keys are here. Must never know where keys come from.
 """
 
 from collections.abc import Container, Iterator
 from typing import Final
 
 LATEST_BYTES: Final = 320
-"""What a key takes in memory, measured."""
+"""The measured memory of a key."""
 PRUNE_MIN: Final = 64
 
 

@@ -100,7 +100,7 @@ class Store(Protocol):
         ...
 
     def origin(self, message: Message) -> Origin | None:
-        """Return where a message was before, None if it is no copy; raises StoreError."""
+        """Return where a message was before, None if it is not a copy. Raises StoreError."""
         ...
 
     def paged_sum(self, queue: "Queue") -> tuple[int, int]:
@@ -164,7 +164,7 @@ class Queue:
         self.consumers: list[Taker] = NO_CONSUMERS
         # Consumers that only read: they are not among the consumers (`engine.dispatch.browsers`).
         self.browsers: list[Taker] = NO_BROWSERS
-        # What is in flight, while there are browsers; None before one looked.
+        # The entries in flight, while there are browsers; None before one looked.
         self.flights: Flights | None = None
         # Derived: how many of the consumers get entries by rules, and how many have a priority.
         self.selective_count = 0
@@ -758,7 +758,7 @@ class Address:
         self.definition = definition
         # Whether its name is a pattern (`engine.state.wildcards`).
         self.is_wildcard = syntax_of(definition.syntax).is_pattern(definition.name)
-        # The connection that it ends with, 0 if it is no temporary destination.
+        # The connection that it ends with, 0 if it is not a temporary destination.
         self.owner = owner_of(definition.name)
         self.paging = False
         # Only with auto-delete: when it was created, and when it lost its last queue, 0 if it never

@@ -117,7 +117,7 @@ def _home_of(core: Core, target: str, origin: str, name: str) -> Address | str:
     # Not a new name in the sense of `check_name`: the address has it already.
     wrong = names.wrong_to_spell(names.plain(name), syntax)
     if wrong is not None:
-        return f"'{name}' is no name for a queue: {wrong}"
+        return f"'{name}' is not a name for a queue: {wrong}"
     if address is None:
         refusal = check_address_name(hosts.local(core, target), (MULTICAST,), syntax)
         if refusal is not None:

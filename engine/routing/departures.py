@@ -40,7 +40,7 @@ from daybook.engine.settings.setting_keys import HOLD
 from daybook.engine.state.diverts import Divert
 
 MOVE_UNITS: Final = 12
-"""What a copy for another address costs, with its headers, in units of the budget."""
+"""The cost of a copy for another address, with its headers, in units of the budget."""
 
 
 def is_used_up(core: Core, queue: Queue, delivery_count: int) -> bool:
@@ -222,7 +222,7 @@ def _move_out(
             queues = select(core, address, None, copy)
     taken = isinstance(address, Address) and divert_decisions.is_taken(takers)
     if not taken and all(each.definition.temporary for each in queues):
-        # A subscription that comes and goes is no place for messages that must not be lost.
+        # A temporary subscription must not be the only place of messages that must not be lost.
         settings = core.state.settings.resolve(queue.address.name)
         if settings.dead_letter_policy == HOLD:
             refused = f"no queue of address '{target}' takes it"

@@ -109,7 +109,7 @@ def remove_divert(core: Core, name: str, reason: int) -> int:
 
 
 def wrong_with(definition: DivertDefinition, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong first with the definition of a divert; None if nothing is."""
+    """Return the first fault in the definition of a divert, None if it has none."""
     return next((text for _, text in faults_of(definition, syntax)), None)
 
 
@@ -145,9 +145,9 @@ def _faults_of_properties(definition: DivertDefinition) -> Iterator[tuple[str, s
             parts = pair.partition("=")
             written = parts[place]
             if not parts[0] or not parts[1]:
-                yield field, f"'{pair}' is no pair; write NAME=VALUE, or OLD=NEW to rename"
+                yield field, f"'{pair}' is not a pair; write NAME=VALUE, or OLD=NEW to rename"
             elif not written or not is_of_applications(written) or written in _OF_THE_BROKER:
-                yield field, f"'{written}' is no property that a divert can set"
+                yield field, f"'{written}' is not a property that a divert can set"
     if any(
         names.length(text) > PROPERTY_BYTES_MAX
         for text in (*added, *renamed, *definition.remove_properties)

@@ -1,7 +1,7 @@
 """Recording that a message that was sent is dropped, and why; and what its flags say.
 
-It never becomes a message. What was decided from is said with it, and the functions that say why
-are those that an audit asks again. Must never know how queues are chosen.
+It never becomes a message. The event records the inputs of the decision, and an audit calls the
+same functions again. Must never know how queues are chosen.
 """
 
 from typing import Final

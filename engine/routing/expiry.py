@@ -1,7 +1,7 @@
 """Deciding that a message's time has passed, at delivery and by a scan over due entries.
 
 `engine.routing.departures` decides how the message then leaves. Messages in a queue of the target
-address itself do not expire, or they could circulate for ever; held messages are left to
+address itself do not expire, or they could circulate without end; held messages are left to
 `engine.settling.held_messages`.
 """
 

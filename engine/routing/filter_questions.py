@@ -1,13 +1,13 @@
 """Asking the filters of an address about a message in slices, before anything is decided (ADR 73).
 
-A message to thousands of subscriptions asks as many filters, and its `Routed` is one event. What a
-filter says about a message depends on the message alone. So the filters are asked first, each text
-once, until the budget is spent; the send is then answered UNFINISHED, and its command keeps what
-was said. When all have answered, the message is routed in one step, by the bindings as they are
-then. What is known only when a message is routed is asked then (`Cost.is_late`).
+A message to thousands of subscriptions asks as many filters, and its `Routed` is one event. The
+answer of a filter depends on the message alone. So the filters are asked first, each text once,
+until the budget is spent; the send is then answered UNFINISHED, and its command keeps the answers.
+When all filters have answered, the message is routed in one step, by the bindings at that time.
+Filters that need facts known only at that time are asked then (`Cost.is_late`).
 
-Volatile, and no decision: routing asks whatever is not known here. Must never know which queues are
-chosen.
+Volatile, and no decision: routing asks the filters without an answer here. Must never know which
+queues are chosen.
 """
 
 from typing import Final

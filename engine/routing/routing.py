@@ -376,7 +376,7 @@ def _send_to_each(
         dropped = emit_dropped(core, command, each, flags, why)
         lsn = lsn or dropped
     if command.duplicate_id and (is_routed or command.transaction is not None):
-        # What was dropped can be sent again, but a commit must not be repeated.
+        # A dropped message can be sent again, but a commit must not be repeated.
         lsn = duplicates.remember(core, address, command.duplicate_id, lsn)
     return lsn if flags & PERSISTENT else 0
 

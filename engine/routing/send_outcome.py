@@ -1,6 +1,6 @@
 """What became of a message that was just sent, according to the events decided about it.
 
-Reads the open batch and changes nothing. Costs nothing for senders that do not ask.
+Only reads the open batch. Costs nothing for senders that do not ask.
 """
 
 from collections.abc import Callable

@@ -50,7 +50,7 @@ TO_TOPIC: Final = 5
 
 
 class Plan:
-    """What a send needs, and where its message goes.
+    """The needs of a send, and the targets of its message.
 
     `queue` is the name of the queue that must be there or be created, None if an address is
     enough; `routing_type` is that of what would be created. `address` is the one that the command
@@ -126,7 +126,7 @@ def check_send(core: Core, command: Send) -> Refusal | None:
 
 
 def check_values(core: Core, command: Send) -> Refusal | None:
-    """Return what is wrong with the values of a send, whatever there is."""
+    """Return the fault in the values of a send, whatever queues and addresses exist."""
     if not 0 <= command.priority <= 9:
         return Refusal(Code.INVALID, f"priority is {command.priority}; it must be from 0 to 9")
     if not 0 <= command.expires <= EXPIRES_MAX:

@@ -8,7 +8,7 @@ Modules:
   (seed on expiry, section 2).
 - `lifetime_keys`: The keys of address settings about names: how they come into being by use, and
   how they go.
-- `permissions`: Permissions: what a user may do at an address, by its roles and the rule of the
+- `permissions`: Permissions: the actions of a user at an address, by its roles and the rule of the
   address (ADR 55).
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its
   definition has them.
@@ -16,7 +16,7 @@ Modules:
   Redelivery").
 - `retroactive_keys`: The keys of address settings about the history that an address keeps for
   queues to come.
-- `setting_key`: What a key of address settings is, and checks of values that several keys share.
+- `setting_key`: A key of address settings, and checks of values that several keys share.
 - `setting_keys`: The keys of address settings: name, type, default, meaning, and what values are
   right.
 - `settings`: Address settings: the merge of matches by specificity, and the origin of each value.

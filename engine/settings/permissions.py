@@ -1,4 +1,5 @@
-"""Permissions: what a user may do at an address, by its roles and the rule of the address (ADR 55).
+"""Permissions: the actions of a user at an address, by its roles and the rule of the address (ADR
+55).
 
 A rule belongs to a match over names, like address settings (`engine.names.matches`), or to exactly
 one queue (`ADDRESS::QUEUE`). Rules do not merge: the most specific one alone decides, and what it
@@ -89,7 +90,7 @@ class Denial(NamedTuple):
 
 
 def wrong_with_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with the match of a rule; None if nothing is."""
+    """Return the fault in the match of a rule, None if it has none."""
     if QUEUE_MARK not in match:
         return check_match(match, syntax)
     address, _, queue = match.partition(QUEUE_MARK)
@@ -101,7 +102,7 @@ def wrong_with_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
 
 
 def wrong_with_who(who: str) -> str | None:
-    """Return what is wrong with the name of a role or user in a rule; None if nothing is."""
+    """Return the fault in the name of a role or user in a rule, None if it has none."""
     name = who.removeprefix(USER)
     if not name or name != name.strip() or not name.isprintable() or len(name) > WHO_LENGTH_MAX:
         return (

@@ -1,4 +1,4 @@
-"""What a key of address settings is, and checks of values that several keys share.
+"""A key of address settings, and checks of values that several keys share.
 
 Must never know which keys there are.
 """
@@ -17,7 +17,7 @@ DELAY_MAX: Final = 3650 * 86_400 * 1000
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A row of the table: name, type, default, meaning, and a check that returns what is wrong.
+    """A row of the table: name, type, default, meaning, and a check that returns the fault.
 
     `is_size` means a number of bytes and `is_time` one of milliseconds; in a file each may be a
     text with a unit. `is_address` means the name of an address, or an empty text.
@@ -34,14 +34,14 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def check_delay(value: Value) -> str | None:
-    """Return what is wrong with a number of milliseconds."""
+    """Return the fault in a number of milliseconds, None if it has none."""
     if not isinstance(value, int) or not 0 <= value <= DELAY_MAX:
         return f"it must be from 0 to {DELAY_MAX} milliseconds"
     return None
 
 
 def check_limit(value: Value) -> str | None:
-    """Return what is wrong with a number that may be -1 for no limit."""
+    """Return the fault in a number that may be -1 for no limit, None if it has none."""
     if not isinstance(value, int) or not NO_LIMIT <= value <= LIMIT_MAX:
         return "it must be 0 or more, or -1 for no limit"
     return None

@@ -142,7 +142,7 @@ assert AddressSettings.__struct_fields__ == tuple(key.name.replace("-", "_") for
 
 
 def check_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with a match and what would be right; None if nothing is."""
+    """Return the fault in a match and the remedy, None if it has none."""
     host, match = names.host_and_name(match) if names.DIVIDER in match else ("", match)
     wrong = names.wrong_with_host(host) if host else None
     if wrong:
@@ -156,7 +156,7 @@ def check_match(match: str, syntax: Syntax = DEFAULT) -> str | None:
 
 
 def check_value(key: str, value: object, syntax: Syntax = DEFAULT) -> str | None:
-    """Return what is wrong with a key or its value and what would be right; None if nothing is."""
+    """Return the fault in a key or its value and the remedy, None if there is none."""
     row = BY_NAME.get(key)
     if row is None:
         close = get_close_matches(key, list(BY_NAME), n=1)
@@ -174,7 +174,7 @@ def check_value(key: str, value: object, syntax: Syntax = DEFAULT) -> str | None
 
 
 def check(match: str, key: str, value: object) -> str | None:
-    """Return what is wrong with one setting, as a sentence; None if nothing is."""
+    """Return the fault in one setting, as a sentence; None if it has none."""
     return check_match(match) or check_value(key, value)
 
 
@@ -196,7 +196,7 @@ def problems(matches: Mapping[str, Mapping[str, object]], syntax: Syntax = DEFAU
 def without_policy(
     matches: Mapping[str, Mapping[str, object]], syntax: Syntax = DEFAULT
 ) -> list[tuple[str, str]]:
-    """List (match, what is wrong) of limits that would be ignored; all values must be right."""
+    """List (match, fault) of limits that would be ignored; all values must be valid."""
     merged = Settings(matches, syntax)  # type: ignore[arg-type]
     return [
         (match, f"{key} is set without a page-full-policy; it must be DROP or FAIL")

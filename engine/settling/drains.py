@@ -6,8 +6,8 @@ nothing was cut short: it may be that there is nothing, that the queue is paused
 there is not for this consumer. Only a connection without room lets it wait, because that returns by
 itself; one that is sated does not, because its client may settle nothing before the answer.
 
-Invariant: what a consumer got and what drains took back, together with its credit, is what it was
-granted in all. Volatile, as credit is. Must never know how a queue is looked at.
+Invariant: the messages that a consumer got, those that drains took back, and its credit add up to
+all credit that it was granted. Volatile, as credit is. Must never know how a queue is looked at.
 """
 
 from daybook.engine.core.core import Core

@@ -5,9 +5,9 @@ ready until it expires, is purged or replaced. Each consumer has a cursor in eac
 (`Consumer.passed`), so what it costs does not depend on how much it has read. Entries that become
 ready behind a cursor, which were scheduled or held, are remembered one by one (`Consumer.again`).
 
-What a consumer was shown is volatile, as credit is: it is no part of the logical state, and ends
-with the consumer. `Shown` and `Seen` record it for history, and output waits for `Shown` as it does
-for `Delivered`. Must never know how other queues choose a consumer.
+The record of what a consumer was shown is volatile, as credit is: it does not belong to the logical
+state, and ends with the consumer. `Shown` and `Seen` record it for history, and output waits for
+`Shown` as it does for `Delivered`. Must never know how other queues choose a consumer.
 """
 
 from itertools import islice

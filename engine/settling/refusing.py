@@ -1,10 +1,10 @@
 """Consumers that return messages as not for themselves: they take no more of them.
 
-The messages are part of the logical state, as far as the consumer is attached: what it refused ends
-with it (`engine.queues.entry.Taker.refused`). What decides is a filter before its own one, so all
-rules of who gets what follow it, those of groups too. A message that every consumer of its queue
-refused waits, as one that no filter passes: for another consumer, or for its expiry. Must never
-know how a delivery ends.
+The messages are part of the logical state while the consumer is attached: its refusals end with it
+(`engine.queues.entry.Taker.refused`). What decides is a filter before its own one, so all rules of
+who gets what follow it, those of groups too. A message that every consumer of its queue refused
+waits, as one that no filter passes: for another consumer, or for its expiry. Must never know how a
+delivery ends.
 """
 
 from typing import Final

@@ -43,7 +43,7 @@ from daybook.engine.settling.non_destructive import end_showing
 from daybook.engine.topology.shown import SHOWN_LEVEL
 
 RETURN_UNITS: Final = 2
-"""What a return costs in addition to the command, in units of the budget: it may need a copy."""
+"""The cost of a return besides the command, in units of the budget: it may need a copy."""
 SETTLED_LEAST: Final = 24
 """The least number of deliveries that a settlement ends before others have their turn."""
 CONDITION_LENGTH_MAX: Final = 200

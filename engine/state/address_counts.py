@@ -1,7 +1,7 @@
 """How many messages of an address queues took, and how many none did.
 
 The counters follow from events, so every fold counts what the broker counted when it decided. They
-are no part of the digest: journals from before they were kept mean the same. Must never know how a
+do not belong to the digest: journals from before they existed mean the same. Must never know how a
 message is routed.
 """
 

@@ -81,7 +81,7 @@ def consumer_attached(
 def consumer_detached(
     state: State, lsn: int, row: Row, detail: bytes, headers: bytes, body: bytes
 ) -> None:
-    """A consumer is removed; what it had in flight was returned before."""
+    """Remove a consumer; its deliveries in flight were returned before."""
     consumer = state.consumers.pop(row[CONSUMER])
     if consumer.unacked:
         raise MismatchError(
@@ -202,7 +202,7 @@ def queue_updated(
         queue.left_at = queue.left_at if definition.expiry_policy else 0
     if "ring_size" in fields:
         if queue.definition.ring_size < 0 and not state.settings.has_rings:
-            # It was no ring: what it has stays.
+            # It was not a ring: its messages stay.
             queue.trimmed = queue.added
         state.rings.pop(queue.id, None)
         if definition.ring_size >= 0:

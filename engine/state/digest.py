@@ -57,8 +57,8 @@ def digest(state: State) -> str:
 QUEUE_COST: Final = 8
 PAGED_COST: Final = 64
 PAGED_ENTRIES: Final = 64
-"""What a queue costs beside its entries, what reading the store for it costs, and how many entries
-there cost as much as one in memory."""
+"""The cost of a queue beside its entries, of reading the store for it, and the number of entries
+there that cost as much as one in memory."""
 
 
 def digest_costs_more_than(state: State, most: int) -> bool:
@@ -155,7 +155,7 @@ def _mix(value: int) -> int:
 
 
 def _remembered(ids: IdCache | None) -> list[object]:
-    """What an address remembers of ids of messages; nothing as long as no message had one."""
+    """Return the ids of messages that an address remembers; nothing before a message had one."""
     return [[ids.recorded, ids.joined()]] if ids is not None and ids.recorded else []
 
 

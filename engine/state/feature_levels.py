@@ -1,7 +1,7 @@
 """The feature level that events and states need, by the table in `daybook.levels` (ADR 79).
 
-A release that does not know the level of a journal refuses it. What the levels need of an event is
-found in its bytes, so code that emits events need not think of levels. Must never know segments.
+A release that does not know the level of a journal refuses it. The level of an event follows from
+its bytes, so code that emits events need not know levels. Must never know segments.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

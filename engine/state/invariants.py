@@ -1,7 +1,7 @@
 """Invariants of every state that the journal can lead to; checked after a fold, before serving.
 
-Reads a `State` and nothing else, changes nothing, and costs time proportional to the state. It does
-not say why something is wrong: in that case an event was decided or applied wrongly.
+Only reads a `State`, in time proportional to its size. It finds no causes: for each violation an
+event was decided or applied wrongly.
 """
 
 from collections import Counter
@@ -409,7 +409,7 @@ def _weights(state: State) -> Iterator[str]:
 
 
 def _in_flight(consumer: Consumer) -> Iterator[str]:
-    """What a consumer has in flight is in its queue and the entry agrees."""
+    """Each delivery in flight to a consumer is in its queue, and the entry agrees."""
     for message_id, entry in consumer.unacked.items():
         if entry.consumer is not consumer or entry.state != IN_FLIGHT:
             yield f"consumer {consumer.id} holds message {message_id}, which is not in flight to it"

@@ -3,8 +3,8 @@
 The queue of such a subscription does not take these messages, so they are never in it. A queue that
 ends with its subscription takes none of the connection that it belongs to. A durable subscription
 outlives its connections, so it takes none of any connection with its client id, as JMS 2.0 says
-(`createDurableConsumer`). Only multicast queues have this rule: what an anycast queue refused,
-nobody would get. Must never know how queues are chosen otherwise.
+(`createDurableConsumer`). Only multicast queues have this rule: nobody would get a message that an
+anycast queue refused. Must never know how queues are chosen otherwise.
 """
 
 from typing import Final

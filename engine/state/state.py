@@ -1,7 +1,7 @@
 """The logical state of the broker: the queues and messages that the journal describes.
 
-Only the functions in `engine.state.apply` change it. The attributes marked *volatile* are no part
-of it: they affect later decisions (credit, whose turn it is), are not journaled, and are not in the
+Only the functions in `engine.state.apply` change it. The attributes marked *volatile* do not belong
+to it: they affect later decisions (credit, whose turn it is), are not journaled, and are not in the
 digest. This module knows no commands, no clock and no I/O.
 """
 

@@ -2,7 +2,7 @@
 
 A new queue is matched with a trie of all patterns; nobody walks over queues for it. A new
 subscription is matched by a round over the addresses, for all that wait for one together, in
-slices. Volatile, and no decision: what is found is offered to
+slices. Volatile, and no decision: queues that it finds are offered to
 `engine.consumers.bundle_subscriptions`, which attaches. Must never know credit, permissions or
 consumers.
 """

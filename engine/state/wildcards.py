@@ -108,7 +108,7 @@ class Wildcards:
         return sum([trie.regexes for trie in self._tries.values()])
 
     def all(self) -> list[Address]:
-        """Return all wildcard addresses; what is done with them may change which there are."""
+        """Return all wildcard addresses, as a list: work on them may create and delete some."""
         return list(self._all.values())
 
     @property

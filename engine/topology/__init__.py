@@ -11,8 +11,8 @@ Modules:
 - `history_removal`: Ending histories that no address keeps any more, in slices
   (`engine.entries.retroactive`).
 - `ownership`: Deciding what belongs to links, sessions and connections (ADR 102).
-- `purges`: Queues that keep messages only while they have consumers: what is left goes with the
-  last one.
+- `purges`: Queues that keep messages only while they have consumers: when the last one leaves, the
+  rest is removed.
 - `reserved_names`: Names that no new address or queue may have here, although protocols could spell
   them.
 - `shown`: What consumers were shown and have not settled: volatile, and counted in memory (ADR 44).

@@ -1,6 +1,6 @@
 """Deciding about durable subscriptions: their queues, and what their names mean to a client.
 
-A subscription is known by its name on a virtual host. Names are no secret, and nobody has to ask
+A subscription is known by its name on a virtual host. Names are not secret, and nobody has to ask
 for one: so a client that may not use the queue of a name gets another queue for it, as if there
 were none (ADR 77). Must never know how a queue is created or bound.
 """
@@ -61,7 +61,7 @@ def require(core: Core, command: Attach, name: str, queue: Queue | None) -> Queu
     if wrong is not None:
         return wrong
     if command.browses:
-        # Reading changes nothing, also not the address and the filter of the subscription.
+        # A browser must not change the subscription, neither its address nor its filter.
         missing = Refusal(
             Code.NOT_FOUND,
             f"there is no durable subscription '{name}' to browse; make it first, as a consumer",
@@ -89,7 +89,7 @@ def require(core: Core, command: Attach, name: str, queue: Queue | None) -> Queu
 
 def _check_change(core: Core, command: Attach, queue: Queue) -> bool | Refusal:
     """Return whether a client may change the queue of a subscription, or why not; False says that
-    the queue is another user's, whose name is no obstacle."""
+    the queue is another user's, which does not block the name."""
     denials = len(core.rights.denials)
     connection = command.connection
     refusal = permission_checks.check_rebinding(core, connection, queue, command.address)

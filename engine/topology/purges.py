@@ -1,8 +1,9 @@
-"""Queues that keep messages only while they have consumers: what is left goes with the last one.
+"""Queues that keep messages only while they have consumers: when the last one leaves, the rest is
+removed.
 
-Also when the broker starts: then nobody is attached. Removing is done in slices (ADR 27); until it
-is done nothing is delivered, so no consumer that comes meanwhile gets what should be gone, and what
-comes with it stays. Must never know how a message is routed.
+A start of the broker counts, too: then nobody is attached. Messages are removed in slices (ADR 27).
+Until all are gone the queue delivers nothing, so that a consumer that attaches meanwhile gets only
+the messages that arrive after it. Must never know how a message is routed.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """Deleting queues and addresses that nobody uses any more, by a scan in slices (ADR 46).
 
 `engine.core.lifetime` says which of them go. A scan looks at the names that exist when it begins,
-first the queues, then the addresses, which may have lost their last queue by then. What is not
-looked at before the broker ends is looked at by the first scan of the next one.
+first the queues, then the addresses, which may have lost their last queue by then. Names that it
+did not reach before the broker ended are left to the first scan after the next start.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ from daybook.engine.topology.topology import delete_address, delete_queue, is_un
 LOOK_SHIFT: Final = 4
 """Looking at names costs one unit for 2 to this power."""
 DELETE_UNITS: Final = 3
-"""What a deletion costs beyond the removal of messages, in units of the budget."""
+"""The cost of a deletion besides the removal of messages, in units of the budget."""
 
 
 def delete_unused(core: Core, command: DeleteUnused) -> int:

@@ -61,7 +61,9 @@ def check_owner(core: Core, address: str, connection: int) -> Refusal | None:
     syntax = core.state.settings.syntax
     wrong = wrong or wrong_with(rest, syntax) or wrong_to_spell(plain(address), syntax)
     if wrong is not None:
-        return Refusal(Code.INVALID, f"'{address}' is no name for a temporary destination: {wrong}")
+        return Refusal(
+            Code.INVALID, f"'{address}' is not a name for a temporary destination: {wrong}"
+        )
     if owner != connection or connection not in core.state.connections:
         return Refusal(
             Code.NOT_ALLOWED,

@@ -40,7 +40,7 @@ ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
 """A queue with at most this many messages is deleted with them at once, whatever budget is left."""
 CREATE_UNITS: Final = 5
-"""What a new address costs, and a new queue, in units of the budget."""
+"""The cost of a new address, and of a new queue, in units of the budget."""
 BY_ORDER: Final = (reasons.ADMINISTRATION, reasons.CONFIGURATION)
 """Reasons of queues whose attributes were given, and are not those that settings have."""
 BARE: Final = Window(1000, 1 << 40, with_content=False)
@@ -141,7 +141,7 @@ def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
     if wrong is None:
         return None
     shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
-    return Refusal(Code.INVALID, f"{shown} is no name for the {what}: {wrong}")
+    return Refusal(Code.INVALID, f"{shown} is not a name for the {what}: {wrong}")
 
 
 def create_address(
@@ -548,7 +548,7 @@ def delete_if_useless(core: Core, address: Address, connection: int) -> None:
     """Delete an address that was created on demand, has no queues any more, and is a wildcard
     address or a temporary destination whose owner ends.
 
-    Nothing is sent to a wildcard address, so it would only be matched with names for ever.
+    Nothing is sent to a wildcard address, so it would match names forever, and in vain.
     """
     owner = address.owner
     is_over = owner and (

@@ -47,7 +47,7 @@ class SqlError(DaybookError):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a query needs.
+    """The needs of a query.
 
     `scans` is how often it reads `events` (2 or more for a recursion), `columns` which columns of
     it. It reads the union of the `selections`; if there are none, no event can match. `milestones`

@@ -4,9 +4,9 @@ Loading the broker costs half a second of a processor, and the tests start it a 
 nursery is one process that has imported the commands and does nothing else. It forks for each
 command: the child is a process with a session, files, a folder and signals of its own, and runs the
 entry point that the installed script runs. A broker forks its first indexer, too, and ends without
-taking apart its objects. What is not proved like this is the start of an interpreter, the script
-itself and the imports; modules of tests about those do without a nursery (`OWN_INTERPRETER` in the
-`conftest.py` of a folder).
+taking apart its objects. This does not prove the start of an interpreter, the script itself and the
+imports; modules of tests about those do without a nursery (`OWN_INTERPRETER` in the `conftest.py`
+of a folder).
 
 The nursery is the parent of what it forks, so it says how a child ended. When the process of the
 tests ends, it reads the end of its socket, kills what still runs, and ends too.

@@ -269,7 +269,7 @@ class World:
         assert resident.items() <= contents(folded).items()
 
     def _check_derived(self) -> None:
-        """What the broker derives from the state, and is not in it, is right."""
+        """Check the derived data of the broker that is not part of the state."""
         broker = self.broker
         assert {address.name for address in broker.wildcards.all()} == {
             address.name for address in self.state.addresses.values() if address.is_wildcard
@@ -418,7 +418,7 @@ class World:
         return [entry.message.body for entry in self.entries(name) if entry.state != READY]
 
     def taken(self, consumer: int | None = None) -> list[Delivery]:
-        """What was handed out since the last look, to one consumer or to all."""
+        """Return the deliveries since the last look, to one consumer or to all."""
         found = [d for d in self.deliveries if consumer is None or d.consumer == consumer]
         self.deliveries = [d for d in self.deliveries if d not in found]
         return found

@@ -7,14 +7,14 @@ from tests.meta.docs import language
 
 LEFT = {
     "client": 0,
-    "engine": 163,
+    "engine": 0,
     "history": 11,
-    "journal": 1,
+    "journal": 0,
     "paging": 0,
     "pipeline": 5,
-    "protocols": 33,
+    "protocols": 0,
     "recovery": 0,
-    "server": 22,
+    "server": 0,
     "tools": 1,
     "bench": 2,
     "tests/support": 31,

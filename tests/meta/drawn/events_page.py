@@ -18,7 +18,7 @@ INTRODUCTION = """\
 # Events
 
 Every decision of the broker is one of these events. This page is drawn from the table in
-`engine/facts/events.py` by `make map`; numbers and columns are for ever, details grow by optional
+`engine/facts/events.py` by `make map`; numbers and columns never change, details grow by optional
 fields.
 
 An event is a row of integers, a *detail* (msgpack map, absent fields have their default), *headers*
@@ -136,7 +136,7 @@ def draw() -> str:
             "## Formats of headers",
             "",
             "Headers stay as they arrived, and three bits of the flags (16, 32, 64) name their",
-            "format. Numbers are for ever, and older journals have 0 throughout.",
+            "format. Numbers never change, and older journals have 0 throughout.",
             "",
             *table(("number", "flags", "format"), formats()),
             "",
@@ -149,8 +149,8 @@ def draw() -> str:
             *types_of_values(),
             "## The life of an entry",
             "",
-            "An entry is a queue's reference to a message. What is not listed changes nothing: it",
-            "is refused, or not about entries in that place. A test carries out every pair.",
+            "An entry is a queue's reference to a message. An input that is not listed has no effect:",
+            "it is refused, or not about entries in that place. A test carries out every pair.",
             "",
             *diagram(),
             "",

@@ -41,8 +41,8 @@ def commands_of(page: str) -> list[Shown]:
 def run_all(commands: list[Shown], folder: Path, variables: dict[str, str]) -> list[str]:
     """Run commands in one shell in a folder; return what each printed.
 
-    What a command leaves in the background is killed at the end. What the shell itself says of a
-    killed process is left out.
+    Processes that a command leaves in the background are killed at the end. The shell's own line
+    about a killed process is left out.
     """
     script = "".join(f"{{ {each.command}\n}} 2>&1\nprintf '%s\\n' '{_MARK}'\n" for each in commands)
     done = subprocess.run(

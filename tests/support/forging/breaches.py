@@ -142,7 +142,7 @@ def delivered_long_after_expiry() -> Planted:
 
 
 def expired_without_expiry() -> Planted:
-    """A message expired that was to stay for ever."""
+    """A message without an expiry expired."""
     world, connection, _ = _world(orders={"max-expiry-delay": -1})
     world.send("mails", b"a", connection, expires=world.now // 1000 + 10)
     world.sleep(1)
@@ -483,4 +483,4 @@ BREACHES: tuple[Planter, ...] = (
     annotations_lost_with_a_dead_letter,
     *DECISIONS,
 )  # fmt: skip
-"""What an audit by re-execution must find."""
+"""The breaches that an audit by re-execution must find."""

@@ -23,7 +23,7 @@ from tests.support.worlds.auditing import DoorWorld
 
 
 class Planted(NamedTuple):
-    """An altered history, where its blocks end, and what is wrong: a rule and an event."""
+    """An altered history, the ends of its blocks, and the breach: a rule and an event."""
 
     history: list[Event]
     ends: list[int]
@@ -246,4 +246,4 @@ DECISIONS: tuple[Planter, ...] = (
     wrong_one_replaced, newest_pushed_out,
     given_to_another_consumer, ended_for_two_reasons, nothing_of_what_was_asked,
 )  # fmt: skip
-"""What an audit by re-execution must find of decisions."""
+"""The breaches of decisions that an audit by re-execution must find."""

@@ -163,7 +163,7 @@ def acknowledged_after_removal(history: list[Event], pick: Random) -> Planted | 
 
 
 def acknowledged_never_routed(history: list[Event], pick: Random) -> Planted | None:
-    """An acknowledgement of an event that is no message."""
+    """An acknowledgement of an event that is not a message."""
     event = _pick(pick, of_kind(history, events.ACKNOWLEDGED))
     if event is None:
         return None
@@ -210,7 +210,7 @@ def never_delivered(history: list[Event], pick: Random) -> Planted | None:
 
 def never_returned(history: list[Event], pick: Random) -> Planted | None:
     """A missing Returned of a consumer that was detached: the message is lost."""
-    # What was set aside right after it would be blamed for that.
+    # A message that was set aside right after it would be blamed for that.
     aside = of_kind(history, events.HELD, events.SCHEDULED)
     held = {(event.row[MESSAGE], event.row[QUEUE]) for event in aside}
     returns = [
@@ -404,7 +404,7 @@ def never_detached(history: list[Event], pick: Random) -> Planted | None:
     if not ends:
         return None
     event, close = pick.choice(ends)
-    # What is in flight between the two is nobody's fault but that of the one event.
+    # Only the one event is to blame for deliveries in flight between the two.
     return Planted(without(history, event), [("fits", close.lsn, 0)])
 
 

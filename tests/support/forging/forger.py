@@ -59,7 +59,7 @@ FLAGS: Final = {
 }
 """The bits of the flags, by name; for the format of headers, its lowest one."""
 ORDER: Final = ("missing", "twice", "swapped")
-"""What can be done with an event as a whole."""
+"""The forgeries of an event as a whole."""
 DROPPED: Final = "dropped"
 """The message is dropped instead, and whatever happened to it did not."""
 ANOTHER: Final = "other consumer"
@@ -394,7 +394,7 @@ def _shown(event: Event, field: str) -> str:
 # ---- events as a whole
 
 UP_TO_HERE = (events.CHECKPOINT, events.SIGNED)
-"""Kinds whose `related` is no event, but how far the journal was."""
+"""Kinds whose `related` is not an event, but the position of the journal."""
 
 
 def _reordered(cell: Cell, story: Story, event: Event) -> Forgery | None:
@@ -438,7 +438,7 @@ def in_order(journal: Sequence[Event], order: Sequence[int]) -> list[Event]:
             row[column] = moved(row[column])
         if row[KIND] in UP_TO_HERE:
             row[events.RELATED] = new - (event.lsn - event.row[events.RELATED])
-        # Who reorders events does not forget their times.
+        # A forger that reorders events also changes their times.
         row[events.TIME] = max(times[max(0, new - 2) : new])
         detail = _moved_detail(event, moved)
         found.append(event._replace(lsn=new, row=cast("Row", tuple(row)), detail=detail))

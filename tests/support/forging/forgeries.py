@@ -1,4 +1,4 @@
-"""What the audit finds of forged journals, cell by cell, and what nothing can find, and why.
+"""The findings of the audit in forged journals, cell by cell; and what nothing can find, and why.
 
 `make audit-mutants` (python -m tests.support.forging.forgeries [KIND ...]) forges many journals and
 writes down which rules found something in which cell; the page `docs/audit.md` is drawn from that.

@@ -1,4 +1,4 @@
-"""What an audit may miss of a forged journal, and why: the list of cells that nothing can cover.
+"""The forgeries that an audit may miss, and why: the list of cells that nothing can cover.
 
 Rows are kinds of events, fields of them (patterns, separated by commas), and why. The first row
 that fits a cell counts. A cell in no row must show every forgery.
@@ -44,18 +44,18 @@ UNREADABLE: Final = (
     "The content of the message is not journaled, or left with its segment, so it may be any."
 )
 MACHINE: Final = (
-    "What a journal does not know: disk and memory of the machine, limits of the whole broker, ids "
-    "that are in memory only. The event says what was decided from, and nothing repeats it."
+    "The journal does not record disk and memory of the machine, limits of the whole broker, ids "
+    "that are in memory only. The event has the inputs of the decision, and nothing repeats them."
 )
 PARTING: Final = (
-    "Who ended it: a client may end a consumer, a delivery or a transaction itself, just before "
-    "its connection ends for another reason. What has no consumers ends without a witness."
+    "A client may end a consumer, a delivery or a transaction itself, just before "
+    "its connection ends for another reason. Nothing witnesses the end of one without consumers."
 )
 SETTLED: Final = (
-    "What the consumer said of a message that it was only shown; nothing happens to it."
+    "The consumer's words about a message that it was only shown; nothing happens to it."
 )
 SAID: Final = (
-    "What the consumer said of its failure; a message that stays repeats it nowhere. Annotations "
+    "The consumer's words about its failure; nothing repeats them if the message stays. Annotations "
     "are state, so a digest shows them, and the copies of the message have them."
 )
 

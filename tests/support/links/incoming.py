@@ -62,7 +62,7 @@ class Incoming:
         return sum(len(piece) for each in self._messages for piece in each.pieces)
 
     def transfer(self, tag: str, headers: dict[str, Any], piece: bytes, more: bool) -> str:
-        """Take a frame of a message; return what is wrong with it, "" if nothing is."""
+        """Take a frame of a message; return its fault, "" if it has none."""
         last = self._messages[-1] if self._messages else None
         if last is None or last.is_whole:
             if not self.credit:
@@ -117,6 +117,6 @@ class Incoming:
             session.say(frame("credit", self.number, 1))
 
     def detach(self, now: int) -> None:
-        """End the link; what has not been accepted is forgotten."""
+        """End the link; messages that were not accepted are forgotten."""
         self._messages.clear()
         self.session.broker.handle(GiveUpSend(self.session.connection, self.number), now)

@@ -1,4 +1,4 @@
-"""What the made-up protocol offers to the registry."""
+"""The offer of the made-up protocol to the registry."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 16 * 1024
 """How much of a body is in one frame."""
 DELIVERY_BYTES: Final = 256
-"""What a delivery takes that waits."""
+"""The memory of a waiting delivery."""
 
 
 class Delivery:
@@ -41,7 +41,7 @@ class Delivery:
         self.done = 0
         self.left = message.body_bytes
         self.ready: Final[deque[bytes]] = deque()
-        # What is said behind it.
+        # The frames that follow it.
         self.after: Final[list[bytes]] = []
         if not message.chunks:
             self.put(message.body)
@@ -71,7 +71,7 @@ class Outgoing:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the deliveries that wait take in memory."""
+        """The memory of the waiting deliveries."""
         ready = sum(len(piece) for each in self._deliveries for piece in each.ready)
         return ready + DELIVERY_BYTES * len(self._deliveries)
 

@@ -314,7 +314,7 @@ class LinksSession:
             raise Wrong(answer.text)
         return answer
 
-    # ---- what the hub asks
+    # ---- questions of the hub
 
     @property
     def buffered_bytes(self) -> int:

@@ -11,7 +11,7 @@ FRAME_BYTES_MAX: Final = 1 << 20
 
 
 class BadFrame(Exception):
-    """The peer sent what is no frame."""
+    """The peer sent something that is not a frame."""
 
 
 def frame(name: str, *parts: Any) -> bytes:

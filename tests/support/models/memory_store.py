@@ -24,7 +24,7 @@ from tests.support.world import Event
 class MemoryStore:
     """The state of a journal at `indexed_lsn`, as a store.
 
-    `journal` may grow meanwhile; event n is expected at position n - 1. What the store knows moves
+    `journal` may grow meanwhile; event n is expected at position n - 1. The store learns of events
     only by `advance`.
     """
 

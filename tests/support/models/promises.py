@@ -1,4 +1,4 @@
-"""What the documentation promises of single events, stated without the engine's rules.
+"""The promises of the documentation about single events, stated without the engine's rules.
 
 An audit asks the engine's own rules, so it cannot see a mistake in a rule itself; and no event says
 what a sender asked for. These are the promises of which tests keep a second statement.

@@ -1,7 +1,7 @@
 """The state machine of an entry: the only table of its places and inputs.
 
 Read it to know what the broker decides; docs/events.md draws it, and `tests/unit/engine/
-test_transitions.py` carries out every pair. An input that is not listed for a place changes nothing
+test_transitions.py` carries out every pair. An input that is not listed for a place has no effect
 there: it is refused, or it is not about such entries.
 """
 

@@ -171,7 +171,7 @@ class RetentionWorld:
                 self.warnings.append(step.text)
 
     def places(self, last_lsn: int) -> list[Place]:
-        """What must be carried before the segments up to an event can leave."""
+        """Return the messages to carry before the segments up to an event can leave."""
         with closing(Survey.of(self.data, last_lsn)) as survey:
             found = [place for batch in survey.batches(2) for place in batch]
             assert survey.count() == len(found)

@@ -1,8 +1,8 @@
 """Where tests take chance from: the same for the same sources, and another one after every change.
 
-So a run of CI can be repeated: what it found by chance is found again from the same commit, and
-what it passed passes elsewhere. Every change tries something else. `DAYBOOK_SEED=7` begins with
-that number, `DAYBOOK_SEED=fresh` with another one each time.
+So a run of CI can be repeated: the same commit finds again what chance found, and passes elsewhere
+if it passed. Every change tries something else. `DAYBOOK_SEED=7` begins with that number,
+`DAYBOOK_SEED=fresh` with another one each time.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _BITS: Final = 32
 
 @cache
 def beginning() -> str:
-    """What chance begins with: what was asked for, or the digest of all sources."""
+    """Return the seed of chance: the requested one, or the digest of all sources."""
     asked = os.environ.get(VARIABLE, "")
     if asked == FRESH:
         return str(random.SystemRandom().getrandbits(_BITS))

@@ -159,7 +159,7 @@ def test_a_passcode_is_not_asked_from_a_pipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "a{", "temp.x"])
 def test_names_without_settings(history: Any, name: str) -> None:
     result = run("settings", name, "--data", history.data)
-    assert (result.exit_code, "is no name for the address" in result.stderr) == (1, True)
+    assert (result.exit_code, "is not a name for the address" in result.stderr) == (1, True)
 
 
 def test_a_body_cannot_act_on_a_terminal(

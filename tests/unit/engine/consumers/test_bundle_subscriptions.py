@@ -248,7 +248,7 @@ def test_it_ends_in_slices_and_with_its_connection(world: World) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"address": "b*"}, "is no name"),
+        ({"address": "b*"}, "is not a name"),
         ({"address": "temp.default.999.x"}, "only that one can"),
         ({"address": "b", "from_sequence": 0}, "from-seq cannot be used"),
         ({"address": "b", "no_local": True}, "no-local is for subscriptions to topics"),
@@ -256,7 +256,7 @@ def test_it_ends_in_slices_and_with_its_connection(world: World) -> None:
         ({"address": "a", "queue": "a"}, "are the queue 'a'"),
         ({"address": "other", "queue": "full"}, "is on address 'full'"),
         ({"address": "full"}, "max-consumers"),
-        ({"address": "#.x{["}, "is no pattern"),
+        ({"address": "#.x{["}, "is not a pattern"),
         ({"address": "b.*", "no_local": True}, "no-local is for"),
     ],
 )
