@@ -1,7 +1,7 @@
 """Refusals: the answers to commands that the broker does not carry out.
 
 A refusal is a value, decided before any event exists, so it leaves no trace in the state. Protocols
-translate the code; people read the text, which says what is wrong and what would be right.
+translate the code; people read the text, which states the problem and the remedy.
 """
 
 from enum import Enum

@@ -349,7 +349,7 @@ def test_diverts_are_replaced_deleted_and_survive(world: World) -> None:
         ("d", "a", (), {}, "1 to 100 forwarding addresses"),
         ("d", "a", ("b.*",), {}, "is reserved"),
         ("d", "a", ("b",), {"add_properties": ("x",)}, "is not a pair"),
-        ("d", "a", ("b",), {"rename_properties": ("x=",)}, "no property that a divert can set"),
+        ("d", "a", ("b",), {"rename_properties": ("x=",)}, "not a property that a divert can set"),
         (
             "d",
             "a",

@@ -39,7 +39,7 @@ def test_names_that_are_not(name: str, why: str) -> None:
     refusal = check_name("queue", name)
     assert refusal is not None
     assert refusal.code is Code.INVALID
-    assert "no name for the queue" in refusal.text
+    assert "not a name for the queue" in refusal.text
     assert why in refusal.text
     assert len(refusal.text) < 300
 

@@ -22,7 +22,7 @@ def test_all_that_is_wrong_with_a_divert_is_reported_at_once(tmp_path: Path) -> 
     parts = [
         '1: divert "a": address is \'a?b\'', '1: divert "a": forwarding-addresses has \'x::y\'',
         '1: divert "a": forwarding-addresses has \'c?d\'', '1: divert "a": \'k\' is not a pair',
-        '1: divert "a": \'ack\' is not a property', '1: divert "a": \'\' is no property',
+        '1: divert "a": \'ack\' is not a property', '1: divert "a": \'\' is not a property',
         '10: divert.forwarding-addresses is [""]; it must be a list without empty strings',
         '13: divert.address is ""', '11: divert "none": it must have 1 to',
         "14: divert.name is missing", '14: divert "": it must have 1 to',
