@@ -55,8 +55,8 @@ SETTLED: Final = (
     "The consumer's words about a message that it was only shown; nothing happens to it."
 )
 SAID: Final = (
-    "The consumer's words about its failure; nothing repeats them if the message stays. Annotations "
-    "are state, so a digest shows them, and the copies of the message have them."
+    "The consumer's words about its failure; nothing repeats them if the message stays. "
+    "Annotations are state, so a digest shows them, and the copies of the message have them."
 )
 
 UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
