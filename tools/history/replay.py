@@ -61,7 +61,7 @@ def run(ctx: click.Context, path: Path, destination: str, flags: dict[str, Any])
     )  # fmt: skip
     file = ProgressFile(
         flags["state_file"] or _default_file(begun), Progress, VERSION,
-        "delete it: what the addresses remember is not sent twice",
+        "delete it: messages that the addresses remember are not sent twice",
     )  # fmt: skip
     _loaded(file, begun)
     with file.locked() if flags["sends"] else nullcontext():
