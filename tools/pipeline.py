@@ -105,9 +105,9 @@ def audit_command(ctx: click.Context, /, faults_file: str | None, **flags: Any) 
 
     For each queue: the messages at the beginning (opening) and those routed must equal those
     acknowledged, dead-lettered, expired, removed or dropped by a restart, and those there at the
-    end. The rules of the broker are asked about every decision, as `journal audit` does; faults are
-    shown with the events that prove them. Exit code 1 if there are any, or if history does not have
-    the span that was asked for. With Spark, every worker must be able to read the history.
+    end. Every decision is checked against the rules of the broker, as `journal audit` does; faults
+    are shown with the events that prove them. The exit code is 1 if there are any, or if history
+    does not have the requested span. With Spark, every worker must be able to read the history.
     """
     from daybook.tools.jobs.audit import run  # noqa: PLC0415 (slow to import)
 

@@ -447,8 +447,8 @@ EVENT_TYPES: Final = (
               life=life.leaves(READY, life.ON_HOLD, life.ON_SCHEDULE),
               reasons=(why.ADMINISTRATION,)),
     EventType(DIVERT_CREATED, "DivertCreated", ("reason",), DivertDetail,
-              "From here on the divert takes messages of its address; one of the same name before"
-              " is replaced.",
+              "From now on the divert takes messages of its address; it replaces an earlier one"
+              " of the same name.",
               reasons=ASKED),
     EventType(DIVERT_DELETED, "DivertDeleted", ("reason",), DivertDeletedDetail,
               "The divert is gone.",
@@ -456,9 +456,9 @@ EVENT_TYPES: Final = (
     EventType(DIVERTED, "Diverted",
               ("reason", "address", "priority", "flags", "message", "connection", "related"),
               DivertedDetail,
-              "A message was taken, diverts took it, and no queue of its address holds it. Its"
-              " copies are the messages whose Routed has it in `related`; here `related` is the"
-              " message that it was made from (dead letter, expiry, a divert before).",
+              "A message was accepted for diverts only: no queue of its address took it. Its copies"
+              " are the messages whose Routed has it in `related`; here `related` is the message"
+              " that it was made from (dead letter, expiry, an earlier divert).",
               says=(life.TRANSACTION, life.UNROUTED)),
     EventType(RECALL_STARTED, "RecallStarted", ("reason", "address", "queue"), RecallStartedDetail,
               "The queue is new, and gets messages that were sent to its address before, by events"

@@ -80,7 +80,7 @@ class Run:
         return (entry for entry in self.all() if entry.state == READY)
 
     def at(self, place: int) -> Entry:
-        """Return the entry that has so many before it; there is one."""
+        """Return the entry at a place, counted from 0; it must exist."""
         return next(islice(self.all(), place, None)) if self.back else self.line[place]
 
     def front(self) -> deque[Entry]:

@@ -76,7 +76,7 @@ def is_judged(core: Core, command: Send, address: Address | None) -> bool:
             if not _is_late(shared):
                 known[text] = core.passes(shared.matcher, judged.message)
             if core.budget.is_spent:
-                # Perhaps it was the last one: the next slice says so.
+                # If it was the last one, the next slice finds that out.
                 return False
     return True
 

@@ -111,7 +111,8 @@ def _default_type(core: Core, command: Send, address: Address | None) -> str:
 
 
 def check(core: Core, command: Send, plan: Plan) -> Refusal | None:
-    """Return why what a plan needs would be refused, None if it would not."""
+    """Return why the queue or address that a plan creates would be refused, None if it would
+    not."""
     if plan.way in (LOST, SERVED) or (plan.way == DIVERTED and plan.address is not None):
         return None
     if plan.queue is not None:

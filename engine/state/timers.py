@@ -118,7 +118,7 @@ class Timers:
                 item = heappop(heap)
             else:
                 return
-            # Also for timers from the heap: the store will have them later.
+            # This counts timers from the heap, too, because they will be in the store later.
             self.asked = max(self.asked, item)
             if was_full and not stored:
                 stored = self._stored(store, now_ms)

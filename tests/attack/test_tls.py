@@ -49,7 +49,7 @@ def test_handshakes_that_never_end(beside: Beside, authority: Authority, scale: 
             peer = stack.enter_context(socket.create_connection(("127.0.0.1", broker.ports[1])))
             with suppress(OSError):
                 peer.sendall(first)
-        # Of one address there are never more strangers than allowed.
+        # One address never has more strangers than the limit.
         assert broker.open_files() < 450
         with Wire(broker.ports[1], tls=authority.trusting()) as wire:
             assert wire.connect().command == "CONNECTED"

@@ -506,7 +506,7 @@ class TestDelta:
     def test_a_run_that_broke_off_before_a_commit_is_completed(
         self, data: Path, tmp_path: Path
     ) -> None:
-        """As if it had been killed: the last segment is archived, and not committed."""
+        """A kill is imitated: the last segment is archived, and not committed."""
         target = tmp_path / "parquet"
         report = archive(source_of(data), str(target))
         last = target / ABOUT / f"{report.added[-1].segment}.json"

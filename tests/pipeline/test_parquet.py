@@ -256,7 +256,7 @@ def test_a_gap_between_archive_and_journal_is_told(place: Place, tmp_path: Path)
     told = f"events {last.first_lsn} to {last.last_lsn} are neither in it nor in the history around"
     with pytest.raises(ArchiveError, match=told):
         parts_of(mine.both, EVERYTHING)
-    # It left between the two.
+    # Retention removed it between the two calls.
     with pytest.raises(ArchiveError, match=told):
         parts.check()
     before = Selection(to_lsn=last.first_lsn - 1)

@@ -254,7 +254,7 @@ class ArchiveSuite:
             faults = archive.verify().faults
             assert faults[0].url.endswith(url.rpartition("://")[2])
             assert says in faults[0].what
-            # The blocks are judged, too: what is damaged has its place named.
+            # The blocks are verified, too, and their faults name the same object.
             assert {fault.url for fault in faults[:2]} == {faults[0].url}
             with pytest.raises(ArchiveError, match=f"{name}.*{says}"):
                 archive.fetch(MemoryDisk())

@@ -110,7 +110,7 @@ def _show(report: Report) -> None:
     for kind, count in sorted(report.replaced.items()):
         click.echo(f"REPLACED {count:,} {kind}: they do not fit the events before them")
     for name in report.created:
-        click.echo(f"CREATED {printable(name)}: it is named, and how it was created is lost")
+        click.echo(f"CREATED {printable(name)}: events name it, and its creation is lost")
     for name in report.renamed:
         click.echo(f"RENAMED {printable(name)}: another still had its name")
     if report.uncertain:

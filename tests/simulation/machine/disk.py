@@ -304,18 +304,19 @@ class FaultyDisk:
         return disk
 
     def survive_kill(self) -> None:
-        """The process died and the machine did not: the cache is there, what was planned is not."""
+        """Continue after a kill of the process alone: the cache survives, planned faults do not."""
         self.dead = False
         self.refuses_opens = 0
         self._crash_at = 0
         self._planned.clear()
 
     def durable_files(self) -> dict[str, bytearray]:
-        """What a power cut now would surely leave, by name. To be read only."""
+        """Return the files that would certainly survive a power cut now, by name. Only for
+        reading."""
         return {name: inode.durable for name, inode in self._durable_names.items()}
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of a name, power or not."""
+        """Whether a file of this name exists, also while the machine has no power."""
         return name in self._files
 
     def flip(self, name: str, bit: int) -> None:

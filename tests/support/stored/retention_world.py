@@ -127,7 +127,7 @@ class RetentionWorld:
                     lowest_kept_lsn=step.lowest_kept_lsn,
                 )  # fmt: skip
             case steps.Weigh():
-                # Whatever is queued, segments leave here.
+                # The weight 0 lets segments leave, however many of their messages are queued.
                 firsts = [segment.first_lsn for segment in self._segments.look()[0]]
                 step.weights = [Weight(first, 0, 1) for first in firsts]
             case steps.Find():

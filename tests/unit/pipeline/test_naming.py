@@ -21,7 +21,7 @@ def test_each_id_has_its_name(names: dict[int, str], data: st.DataObject) -> Non
     table = NameTable(names)
     for each in (table, copy.copy(table)):
         assert each.encoded(np.array(wanted, np.uint64)).to_pylist() == expected
-        # A table may be asked again.
+        # A table can be queried again.
         assert each.encoded(np.array(wanted, np.uint64)).to_pylist() == expected
 
 

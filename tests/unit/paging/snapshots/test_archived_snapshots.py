@@ -51,7 +51,7 @@ class Scene(NamedTuple):
     archive: Path
 
     def nearest(self, lsn: int, target: Path) -> tuple[int, list[str]]:
-        """Restore the nearest snapshot; return its event, and what was noted."""
+        """Restore the nearest snapshot; return its event and the notes."""
         notes: list[str] = []
         with Archive(str(self.archive)).reading(RealDisk(self.data / JOURNAL)) as disk:
             found = restore_nearest(
@@ -60,7 +60,7 @@ class Scene(NamedTuple):
         return found, notes
 
     def is_right(self, lsn: int) -> list[str]:
-        """Compare the state at an event with the fold of the events; return what was noted."""
+        """Compare the state at an event with the fold of the events; return the notes."""
         notes: list[str] = []
         with (
             Archive(str(self.archive)).reading(RealDisk(self.data / JOURNAL)) as disk,

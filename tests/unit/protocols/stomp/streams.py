@@ -82,9 +82,9 @@ BROKEN = (
 def run(
     chunks: list[bytes], options: StompOptions = OPTIONS, units: int = NO_LIMIT
 ) -> tuple[list[str], bytes, bool]:
-    """Feed the chunks to a session, logging in when asked: commands, output, whether it ended.
+    """Feed chunks to a session, with a login when it asks; return its commands, output and end.
 
-    It may do so many `units` at a time; then others would have their turn.
+    The session has a budget of `units` for each call, as if other sessions had turns between them.
     """
     peer = Peer(options)
     output = []
