@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, queues, sent
+from tests.interop.using import connected, daybook, queues, rows, sent
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -233,8 +233,7 @@ def test_which_queues_go(model: BrokerProcess, wire: Wire) -> None:
         return {name.removeprefix("gone.") for name in queues(model) if name.startswith("gone.")}
 
     wait_for(lambda: left() == {"many", "paused", "listed", "unused"}, "the scans")
-    found = msgspec.json.decode(daybook(model, "address", "list", "--json"), type=list[Any])
-    addresses = {row["address"] for row in found}
+    addresses = rows(model, "address")
     assert "gone.ids" in addresses
     assert "gone.purged" not in addresses
 
@@ -505,8 +504,7 @@ def test_counters(model: BrokerProcess, wire: Wire) -> None:
     figures = ("messages", "in_flight", "scheduled", "added", "acknowledged", "dead_lettered")
     assert [row[each] for each in figures] == [2, 1, 1, 5, 1, 1]
     sent(wire, "/topic/failing.nobody", b"x")
-    found = msgspec.json.decode(daybook(model, "address", "list", "--json"), type=list[Any])
-    addresses = {each["address"]: each for each in found}
+    addresses = rows(model, "address")
     assert (addresses[name]["routed"], addresses[name]["unrouted"]) == (5, 0)
     assert addresses["failing.nobody"]["unrouted"] == 1
     shown = msgspec.json.decode(

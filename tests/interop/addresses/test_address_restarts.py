@@ -3,13 +3,11 @@
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from tests.interop.addresses.test_address_model import queues, subscribe, taken
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, rows, sent
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -78,8 +76,8 @@ def test_without_a_scan_nothing_expired_is_delivered(tmp_path: Path) -> None:
 
 def test_counters_of_addresses_are_kept_over_a_kill(tmp_path: Path) -> None:
     def of_addresses(broker: BrokerProcess) -> dict[str, tuple[int, int]]:
-        found = msgspec.json.decode(daybook(broker, "address", "list", "--json"), type=list[Any])
-        return {row["address"]: (row["routed"], row["unrouted"]) for row in found}
+        found = rows(broker, "address")
+        return {name: (row["routed"], row["unrouted"]) for name, row in found.items()}
 
     with BrokerProcess(tmp_path / "data") as broker:
         broker.start()

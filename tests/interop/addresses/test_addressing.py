@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import publish, run
+from tests.interop.using import publish, queues, run
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
@@ -46,8 +46,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def ready(broker: BrokerProcess) -> dict[str, int]:
-    rows = msgspec.json.decode(run(broker, "queue", "list", "--json").stdout, type=list[Any])
-    return {row["queue"]: row["ready"] + row["in_flight"] for row in rows}
+    return {name: row["ready"] + row["in_flight"] for name, row in queues(broker).items()}
 
 
 def subscribe(wire: Wire, destination: str, id: str = "s", **headers: Any) -> Frame:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import journal, publish, run
+from tests.interop.using import journal, publish, queues, run
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess
 
@@ -88,8 +88,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def counts(broker: BrokerProcess) -> dict[str, int]:
-    rows = msgspec.json.decode(run(broker, "queue", "list", "--json").stdout, type=list[Any])
-    return {row["queue"]: row["messages"] for row in rows}
+    return {name: row["messages"] for name, row in queues(broker).items()}
 
 
 def receive(wire: Wire, queue: str) -> Frame:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, reload, sent
+from tests.interop.using import connected, daybook, queues, reload, sent
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -32,11 +32,6 @@ name = "audit"
 address = "orders"
 forwarding-addresses = ["audit"]
 """
-
-
-def queues(broker: BrokerProcess) -> set[str]:
-    answer = msgspec.json.decode(daybook(broker, "queue", "list", "--json"))
-    return {row["queue"] for row in answer}
 
 
 def received(broker: BrokerProcess, destination: str) -> bytes:
@@ -70,7 +65,7 @@ def test_a_reload_deletes_with_messages_and_consumers(tmp_path: Path) -> None:
             assert wire.at_end()
             wait_for(lambda: "orders" not in queues(broker), "the deletion")
             # Neither its copies nor what nobody listed.
-            assert queues(broker) == {"audit", "untouched"}
+            assert queues(broker).keys() == {"audit", "untouched"}
             assert "deleted, because the configuration lists them no more" in broker.log_text()
             sent(other, "/queue/orders", b"y")
             assert received(broker, "/queue/orders") == b"y"
@@ -86,10 +81,10 @@ def test_a_restart_deletes_too_and_a_kill_brings_nothing_back(tmp_path: Path) ->
         broker.kill()
         broker.configure(FORCE)
         broker.start()
-        assert queues(broker) == {"audit"}
+        assert queues(broker).keys() == {"audit"}
         broker.kill()
         broker.start()
-        assert queues(broker) == {"audit"}
+        assert queues(broker).keys() == {"audit"}
 
 
 def test_reloads_that_follow_each_other_end_with_the_last_file(tmp_path: Path) -> None:
@@ -101,7 +96,7 @@ def test_reloads_that_follow_each_other_end_with_the_last_file(tmp_path: Path) -
             broker.configure(FORCE + LISTED)
             broker.send_signal(signal.SIGHUP)
         reload(broker, FORCE + LISTED)
-        wait_for(lambda: queues(broker) == {"orders"}, "the queue")
+        wait_for(lambda: queues(broker).keys() == {"orders"}, "the queue")
 
 
 def test_broker_xml_says_it_too(tmp_path: Path) -> None:
@@ -114,6 +109,6 @@ def test_broker_xml_says_it_too(tmp_path: Path) -> None:
     )
     with BrokerProcess(tmp_path / "data", config=text.format(listed)) as broker:
         broker.start()
-        assert queues(broker) == {"orders"}
+        assert queues(broker).keys() == {"orders"}
         reload(broker, text.format(""))
         wait_for(lambda: not queues(broker), "the deletion")

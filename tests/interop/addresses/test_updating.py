@@ -4,10 +4,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, events, sent
+from tests.interop.using import connected, daybook, events, queues, sent
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -17,11 +16,6 @@ QUEUE = """
 name = "orders"
 {}
 """
-
-
-def row_of(broker: BrokerProcess, name: str) -> dict[str, Any]:
-    rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return next(row for row in rows if row["queue"] == name)
 
 
 def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
@@ -35,7 +29,7 @@ def test_a_reload_changes_a_queue_with_its_messages(tmp_path: Path) -> None:
         sent(w, "/queue/orders", b"before")
         broker.configure(QUEUE.format("filter = \"region = 'eu'\"\nmax-consumers = 1"))
         broker.send_signal(signal.SIGHUP)
-        wait_for(lambda: row_of(broker, "orders")["max_consumers"] == 1, "the reload")
+        wait_for(lambda: queues(broker)["orders"]["max_consumers"] == 1, "the reload")
         sent(w, "/queue/orders", b"us", region="us")
         sent(w, "/queue/orders", b"eu", region="eu")
         broker.kill()
@@ -72,7 +66,7 @@ def test_a_paused_address_delivers_again_when_it_is_resumed(broker: BrokerProces
         wire.send("SUBSCRIBE", id="s", destination="/queue/q", ack="auto", receipt="s")
         wire.expect("RECEIPT")
         sent(wire, "/queue/q", b"second")
-        assert row_of(broker, "q")["ready"] == 2
+        assert queues(broker)["q"]["ready"] == 2
         daybook(broker, "address", "resume", "q")
         assert [wire.expect("MESSAGE").body for _ in range(2)] == [b"first", b"second"]
     found = wait_for(lambda: administered(broker)[1:], "the journal")

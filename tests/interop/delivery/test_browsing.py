@@ -20,7 +20,6 @@ order of its sections.
 | "Periodically run a normal consumer application" | `..._with_a_consumer_that_cleans_up` |
 """
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, queues, sent
 from tests.interop.wire import Frame, Wire
 from tests.meta import tree
 from tests.support.process import BrokerProcess
@@ -89,8 +88,7 @@ def read_all(broker: BrokerProcess, destination: str, **headers: str) -> list[by
 
 def of(broker: BrokerProcess, queue: str) -> dict[str, Any]:
     """What the command line says of a queue."""
-    rows: list[dict[str, Any]] = json.loads(daybook(broker, "queue", "list", "--json"))
-    return next(row for row in rows if row["queue"] == queue)
+    return queues(broker)[queue]
 
 
 # ---- Browsing Subscriptions

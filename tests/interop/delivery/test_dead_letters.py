@@ -1,12 +1,10 @@
 """Dead letters on a real broker: what a client does to their address loses none of them."""
 
 import signal
-from typing import Any
 
-import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook
+from tests.interop.using import connected, daybook, queues
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -27,8 +25,7 @@ dead-letter-address = "DLQ"
 
 
 def held_in(broker: BrokerProcess, name: str) -> int:
-    rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return next(int(row["held"]) for row in rows if row["queue"] == name)
+    return int(queues(broker)[name]["held"])
 
 
 def reconfigured(broker: BrokerProcess, config: str) -> None:

@@ -1,14 +1,12 @@
 """Duplicates on a real broker: what is said to whom, and what a restart knows."""
 
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.interop.using import connected
+from tests.interop.using import connected, journal, rows
 from tests.interop.wire import Frame, Wire, frame
-from tests.support import nursery
 from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -39,13 +37,7 @@ def committed(wire: Wire, duplicate_id: str, bodies: list[bytes]) -> Frame:
 
 def listed(broker: BrokerProcess) -> dict[str, Any]:
     """What `daybook address list` says of the address."""
-    command = [
-        sys.executable, "-m", "daybook", "address", "list", "--json", "--data",
-        str(broker.data),
-    ]  # fmt: skip
-    done = nursery.run(command, capture_output=True, check=True)
-    rows = msgspec.json.decode(done.stdout, type=list[dict[str, Any]])
-    return next(row for row in rows if row["address"] == "jobs")
+    return rows(broker, "address")["jobs"]
 
 
 def test_what_was_sent_before_a_kill_is_known_after_it(broker: BrokerProcess) -> None:
@@ -87,12 +79,7 @@ def test_a_large_message_that_comes_again_is_not_kept(broker: BrokerProcess) -> 
         assert listed(broker)["messages"] == 1
         wire.send("SUBSCRIBE", destination="/queue/jobs", id=1)
         assert wire.expect("MESSAGE").body == body
-    events = nursery.run(
-        [sys.executable, "-m", "daybook.tools.journal_cli", "stat", "--json", str(broker.data)],
-        capture_output=True,
-        check=True,
-    )
-    kinds = msgspec.json.decode(events.stdout)["kinds"]
+    kinds = msgspec.json.decode(journal(broker, "stat", "--json"))["kinds"]
     assert kinds["ChunkReceived"] == 16
     assert kinds["Dropped"] == 2
 

@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, rows, run
+from tests.interop.using import connected, daybook, journal, rows, run
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -76,10 +75,9 @@ def test_dead_letters_are_retried_and_history_links_them(tmp_path: Path) -> None
         (again, _) = browsed(broker, "jobs")
         assert "_AMQ_ORIG_QUEUE" not in again["headers"]
         assert taken(broker, "/queue/jobs", 2) == [b"one", b"two"]
-        trail = [JOURNAL, "trail", str(broker.data), str(again["message"])]
 
         def told() -> str:
-            return nursery.run(trail, capture_output=True, check=False, text=True).stdout
+            return journal(broker, "trail", str(again["message"]))
 
         wait_for(lambda: f"went on as message {again['message']}" in told(), "the trail")
         assert f"made from message {letter['message']}" in told()

@@ -3,12 +3,11 @@
 import time
 from typing import Any, Final
 
-import msgspec
 import pytest
 
+from tests.interop import using
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
+from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -60,13 +59,12 @@ max-delivery-attempts = 1
 
 def events(broker: BrokerProcess, kind: str, count: int) -> list[dict[str, Any]]:
     """The first so many events of a kind, once they are known to be durable."""
-    command = [JOURNAL, "inspect", str(broker.data), "--kind", kind, "--json"]
 
-    def found() -> list[bytes]:
-        lines = nursery.run(command, capture_output=True, check=True).stdout.splitlines()
-        return lines[:count] if len(lines) >= count else []
+    def found() -> list[dict[str, Any]]:
+        known = using.events(broker, kind)
+        return known[:count] if len(known) >= count else []
 
-    return [msgspec.json.decode(line) for line in wait_for(found, "the journal")]
+    return wait_for(found, "the journal")
 
 
 def send(wire: Wire, queue: str, **headers: Any) -> None:
@@ -87,8 +85,7 @@ def attempts(broker: BrokerProcess, queue: str, count: int) -> list[int]:
             message = wire.expect("MESSAGE")
             wire.send("NACK", id=message.headers["ack"], receipt="n")
             wire.expect("RECEIPT")
-            command = [DAYBOOK, "queue", "deliver-scheduled", queue, "--data", str(broker.data)]
-            nursery.run(command, check=True, capture_output=True)
+            using.daybook(broker, "queue", "deliver-scheduled", queue)
     return [
         round(event["detail"]["due"] - event["time"] / 1000)
         for event in events(broker, "Scheduled", count)

@@ -3,9 +3,7 @@
 They are golden: `tests.golden.make_release` wrote them with the brokers of these commits.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +12,7 @@ from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.segment import open_segment, segment_names
 from daybook.tools.journal_cli import cli as journal
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, queues, sent
 from tests.support.process import BrokerProcess
 from tests.support.stored.releases import RELEASES, expected, unpacked
 
@@ -51,8 +49,7 @@ def is_refused_by_builds_before_levels(data: Path) -> bool:
 
 
 def counts(broker: BrokerProcess) -> dict[str, int]:
-    found: list[dict[str, Any]] = json.loads(daybook(broker, "queue", "list", "--json"))
-    return {each["queue"]: each["messages"] for each in found}
+    return {name: row["messages"] for name, row in queues(broker).items()}
 
 
 def test_it_is_intact_and_allowed_as_it_is(release: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, queues, sent
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess, wait_for
@@ -72,9 +72,8 @@ def replay(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[st
 
 
 def waiting(broker: BrokerProcess) -> int:
-    told = json.loads(daybook(broker, "queue", "list", "--json"))
-    rows = told["queues"] if isinstance(told, dict) else told
-    return sum(int(row["messages"]) for row in rows if row["queue"] == "again")
+    found = queues(broker)
+    return int(found["again"]["messages"]) if "again" in found else 0
 
 
 def drain(broker: BrokerProcess) -> list[Frame]:

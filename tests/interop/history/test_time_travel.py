@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, queues, sent
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess, wait_for
 
@@ -26,9 +26,7 @@ def journal(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
 
 
 def queues_now(broker: BrokerProcess) -> list[dict[str, Any]]:
-    (listed,) = [json.loads(daybook(broker, "queue", "list", "--json"))]
-    rows = listed["queues"] if isinstance(listed, dict) else listed
-    return [{key: row[key] for key in FIGURES} for row in rows]
+    return [{key: row[key] for key in FIGURES} for row in queues(broker).values()]
 
 
 def queues_at(broker: BrokerProcess, lsn: int) -> list[dict[str, Any]]:

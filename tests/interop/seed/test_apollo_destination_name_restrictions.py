@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
-import msgspec
 import pytest
 
-from tests.interop.using import daybook, sent
+from tests.interop.using import daybook, journal, queues, sent
 from tests.interop.wire import Wire
-from tests.support import nursery
-from tests.support.process import JOURNAL, BrokerProcess
+from tests.support.process import BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -178,19 +176,16 @@ def test_a_name_with_spaces_and_parentheses_is_one_everywhere(tmp_path: Path) ->
         daybook(broker, "queue", "create", f"shop floor::{NAME} desk")
         daybook(broker, "queue", "pause", f"shop floor::{NAME} desk")
         daybook(broker, "settings", "set", f"{NAME}.#", "max-delivery-attempts=2")
-        shown = msgspec.json.decode(daybook(broker, "queue", "list", "--json"))
-        names = {row["queue"]: row["messages"] for row in shown}
-        assert names[f"{NAME} on 1.1"] == 1
+        names = queues(broker)
+        assert names[f"{NAME} on 1.1"]["messages"] == 1
         assert f"{NAME} desk" in names
         assert "max-delivery-attempts" in daybook(broker, "settings", NAME)
         assert "x" in daybook(broker, "browse", f"{NAME} on 1.2")
         with urlopen(f"http://127.0.0.1:{broker.ports[1]}/metrics", timeout=30) as answer:
             assert f'queue="{NAME} on 1.2"' in answer.read().decode()
         assert broker.stop() == 0, broker.log_text()
-        command = [JOURNAL, "inspect", str(broker.data)]
-        command += ["--at", "60", "--queue", f"{NAME} on 1.0", "--json"]
-        inspected = nursery.run(command, capture_output=True, check=False, text=True)
-        assert inspected.stdout.strip(), inspected.stderr
+        at = ("--at", "60", "--queue", f"{NAME} on 1.0", "--json")
+        assert journal(broker, "inspect", *at).strip()
         broker.start()
         with Wire(broker.port) as wire:
             wire.connect()

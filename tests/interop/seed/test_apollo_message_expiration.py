@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
-import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, queues, sent
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -31,8 +29,8 @@ def send(broker: BrokerProcess, queue: str, body: bytes, **headers: str) -> None
 
 
 def messages_in(broker: BrokerProcess, queue: str) -> int:
-    rows = msgspec.json.decode(daybook(broker, "queue", "list", "--json"), type=list[Any])
-    return sum(row["messages"] for row in rows if row["queue"] == queue)
+    found = queues(broker)
+    return found[queue]["messages"] if queue in found else 0
 
 
 def now_ms() -> int:

@@ -10,11 +10,9 @@ Shown elsewhere already:
 | "Once the connection is closed, all ... are removed" | `test_temporary_destinations_end_with_their_connection` |
 """  # noqa: E501
 
-import json
-
 import pytest
 
-from tests.interop.using import arrived, connected, daybook, sent
+from tests.interop.using import arrived, connected, rows, sent
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess
 
@@ -91,5 +89,4 @@ def test_they_are_deleted_once_the_connection_is_closed(broker: BrokerProcess) -
         while client.read().headers.get("receipt-id") != "bye":
             pass
         assert client.at_end()
-    rows = json.loads(daybook(broker, "address", "list", "--json"))
-    assert [row["address"] for row in rows if row["address"].startswith("temp.")] == []
+    assert [name for name in rows(broker, "address") if name.startswith("temp.")] == []

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.interop.using import connected, daybook, sent
+from tests.interop.using import connected, daybook, rows, sent
 from tests.interop.wire import Frame, Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -44,10 +44,9 @@ def gets(broker: BrokerProcess, expected: list[bytes], **headers: str) -> list[F
 
 
 def retained(broker: BrokerProcess, name: str = "stock/IBM") -> int | None:
-    rows = msgspec.json.decode(daybook(broker, "address", "list", "--json"), type=list[Any])
-    found = {row["address"]: row["retained"] for row in rows}
     # An address without it may be deleted by now, because nobody uses it.
-    return found.get(name)
+    found = rows(broker, "address").get(name)
+    return None if found is None else found["retained"]
 
 
 # ---- the sentences

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop.using import reload
+from tests.interop.using import daybook, journal, reload
 from tests.interop.wire import Frame, Wire
 from tests.support import nursery
-from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess
+from tests.support.process import DAYBOOK, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
@@ -95,17 +95,8 @@ def refused(broker: BrokerProcess, **headers: Any) -> Frame:
 
 
 def cli(broker: BrokerProcess, *words: str) -> Any:
-    command = [DAYBOOK, *words, "--data", str(broker.data)]
-    done = nursery.run(command, capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) if "--json" in words else done.stdout
-
-
-def journal(broker: BrokerProcess, *words: str) -> str:
-    command = [JOURNAL, *words, "--data", str(broker.data)]
-    done = nursery.run(command, capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    said = daybook(broker, *words)
+    return json.loads(said) if "--json" in words else said
 
 
 def test_1_0_clients_are_connected_to_the_first_virtual_host(hosts: BrokerProcess) -> None:

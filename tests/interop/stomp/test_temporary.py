@@ -1,11 +1,9 @@
 """Temporary destinations on a real broker (seed, "Temporary Destinations"; ADR 57)."""
 
-import json
-
 import pytest
 
 from tests.interop.delivery.test_flow import status
-from tests.interop.using import audited, connected, daybook, sent, subscribed
+from tests.interop.using import audited, connected, rows, sent, subscribed
 from tests.interop.wire import Wire
 from tests.support.process import BrokerProcess, wait_for
 
@@ -15,8 +13,7 @@ REPLIES = "/temp-queue/replies"
 
 
 def listed(broker: BrokerProcess, what: str) -> list[str]:
-    rows = json.loads(daybook(broker, what, "list", "--json"))
-    return [row[what] for row in rows if row[what].startswith("temp.")]
+    return [name for name in rows(broker, what) if name.startswith("temp.")]
 
 
 def reply_name(broker: BrokerProcess, client: Wire, own: str = REPLIES) -> str:

@@ -3,12 +3,11 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from tests.interop.using import journal
+from tests.interop.using import journal, rows
 from tests.interop.wire import Wire
 from tests.support import nursery
 from tests.support.process import BrokerProcess
@@ -16,12 +15,6 @@ from tests.support.process import BrokerProcess
 pytestmark = pytest.mark.interop
 
 TOPICS = ("PRICE.STOCK.NASDAQ.IBM", "PRICE.STOCK.NYSE.IBM", "PRICE.BOND.X", "WEATHER.X")
-
-
-def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
-    command = [sys.executable, "-m", "daybook", what, "list", "--json", "--data", str(broker.data)]
-    found = nursery.run(command, capture_output=True, check=True).stdout
-    return {row[what]: row for row in msgspec.json.decode(found, type=list[Any])}
 
 
 def publish(wire: Wire, topic: str, body: bytes, persistent: str = "true") -> None:
