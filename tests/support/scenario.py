@@ -22,6 +22,7 @@ from daybook.engine.facts.definitions import (
 )
 from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
 from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol, Timestamp, Value
 from daybook.engine.messages.annotations import BYTES_MAX
@@ -189,9 +190,8 @@ def _send(world: World, x: int, y: int, z: int) -> c.Command:
     standard = {"group_id": f"g{y % 3}"} if is_grouped else {}
     if is_grouped and x % 7 == 3:
         pairs["JMSXGroupSeq"] = "-1"
-    # More than one where a test knows a second format.
-    formats = sorted(CODECS)
-    content_format = formats[(x + y) % len(formats)]
+    # Both where a test knows a second format.
+    content_format = MAPS if MAPS in CODECS and (x + y) % 2 else LINES
     command = c.Send(
         connection,
         _temporary(world, y)

@@ -115,7 +115,8 @@ OF_TOOLS = {"Forked", "Lost"}
 def test_scenarios_reach_every_kind_of_event() -> None:
     """What the laws above are tried on is no idle talk."""
     missing = set(BY_NAME) - OF_TOOLS
-    for seed in range(2100):
+    # The first ones were enough once.
+    for seed in (644, 296, 209, 199, 92, 75, 58, 40, 30, 19, 16, 11, 9, 7, 6, 5, 4, *range(2100)):
         draw = random.Random(seed)
         scenario = [
             (
