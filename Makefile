@@ -48,7 +48,7 @@ AUDIT_MADE := $(AUDIT_VENV)/.made
 AUDIT := $(AUDIT_VENV)/.audit
 
 # Those that coverage guides, and those that only draw seeds.
-GUIDED := frames sessions
+GUIDED := frames sessions amqp
 FUZZERS := $(patsubst tests/fuzz/%.py,tests.fuzz.%,$(filter-out %/__init__.py %/running.py,$(wildcard tests/fuzz/*.py)))
 
 # Somebody may have installed a copy over the checkout, as `pip install '.[sql]'` does. Then the

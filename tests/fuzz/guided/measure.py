@@ -12,7 +12,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 MEASURED: Final = tuple(
-    f"{place}/" for place in ("daybook/protocols/stomp", "daybook/engine", "daybook/server")
+    f"{place}/" for place in ("daybook/protocols", "daybook/engine", "daybook/server")
 )
 
 Branch = tuple[str, int, int]

@@ -9,9 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.messages import headers
+from daybook.engine.messages.amqp import content_codec
+from daybook.protocols.amqp.wire import frames as amqp_frames
+from daybook.protocols.amqp.wire import hot
 from daybook.protocols.stomp import sending, session
 from daybook.protocols.stomp.wire import frames, versions
 from daybook.server.hub import hub, outbox, turns
+from tests.fuzz.guided import amqp
 
 Patch = Callable[[object, str, object], None]
 """Replaces an attribute, as `setattr` does."""
@@ -97,6 +101,32 @@ def _kept_connection(patch: Patch) -> None:
     patch(hub.Hub, "lost", wrong)
 
 
+def _lost_number(patch: Patch) -> None:
+    patch(hot, "_optional", lambda number: number if number > 0 else None)
+
+
+def _lost_footer(patch: Patch) -> None:
+    right = content_codec.leaving
+
+    def wrong(headers: bytes, body: bytes, front: bytes) -> list[bytes]:
+        return right(headers, body, front)[:3]
+
+    patch(content_codec, "leaving", wrong)
+    patch(amqp, "leaving", wrong)
+
+
+def _lost_chunk(patch: Patch) -> None:
+    right = amqp_frames.FrameReader._has
+
+    def wrong(self: amqp_frames.FrameReader, size: int) -> bool:
+        there = right(self, size)
+        if not there and size > 4:
+            self._more = self._more[:2]
+        return there
+
+    patch(amqp_frames.FrameReader, "_has", wrong)
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "short-body": Plant("frames", "a content-length above 600 counts one byte less", _short_body),
     "kept-escape": Plant("frames", "an escape at the end of a value is not undone", _kept_escape),
@@ -109,6 +139,9 @@ PLANTS: Final[dict[str, Plant]] = {
     ),
     "endless-slice": Plant("sessions", "input of a connection has no budget", _endless_slice),
     "turned-output": Plant("sessions", "two parts of the output change places", _turned_output),
+    "lost-number": Plant("amqp", "the number 0 is read as null by hand", _lost_number),
+    "lost-footer": Plant("amqp", "a message leaves without its footer", _lost_footer),
+    "lost-chunk": Plant("amqp", "the third chunk of a frame is lost", _lost_chunk),
     "kept-connection": Plant(
         "sessions", "a subscribed connection that is lost stays open", _kept_connection
     ),

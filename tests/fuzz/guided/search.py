@@ -22,7 +22,7 @@ from tests.fuzz.guided import corpus
 from tests.fuzz.guided.measure import fewest
 from tests.fuzz.guided.plants import PLANTS
 
-TARGETS: Final = ("frames", "sessions")
+TARGETS: Final = ("frames", "sessions", "amqp")
 PLANTED: Final = "DAYBOOK_FUZZ_PLANT"
 """In the environment of the worker: the mistake to plant."""
 LEN_MAX: Final = 30_000

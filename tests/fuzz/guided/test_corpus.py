@@ -1,14 +1,16 @@
 """The corpus of the fuzzers: every law holds for each case, and planted mistakes are seen."""
 
 import importlib
+import random
 
 import pytest
 
 from daybook.protocols.stomp.wire.states import CLIENT_COMMANDS
-from tests.fuzz.guided import corpus, frames, sessions
+from tests.fuzz.guided import amqp, corpus, frames, sessions
 from tests.fuzz.guided.dictionary import header_names, words
 from tests.fuzz.guided.plants import PLANTS
 from tests.fuzz.guided.search import TARGETS
+from tests.support.suite.chance import seed_of
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -27,10 +29,18 @@ def test_a_planted_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
     assert target.check(case) != ""
 
 
-@pytest.mark.parametrize("target", [frames, sessions], ids=lambda target: target.NAME)
+@pytest.mark.parametrize("target", [frames, sessions, amqp], ids=lambda target: target.NAME)
 def test_any_bytes_are_a_case(target: object) -> None:
     for case in (b"", b"\0", b"\xff" * 40, bytes(range(256))):
         assert target.check(case) == ""  # type: ignore[attr-defined]
+
+
+def test_ten_thousand_changed_inputs_break_no_law_of_amqp() -> None:
+    chance = random.Random(seed_of("changed inputs of AMQP"))
+    cases = corpus.cases(amqp)
+    for _ in range(10_000):
+        case = amqp.mutated(chance.choice(cases), chance)
+        assert amqp.check(case) == "", amqp.shown(case)
 
 
 def test_the_dictionary_knows_what_the_code_knows() -> None:

@@ -12,7 +12,7 @@ from typing import Final
 import atheris  # type: ignore[import-not-found]
 
 MEASURED: Final = (
-    "daybook.protocols.stomp", "daybook.engine", "daybook.server.hub.hub",
+    "daybook.protocols.amqp", "daybook.protocols.stomp", "daybook.engine", "daybook.server.hub.hub",
     "daybook.server.hub.peer", "daybook.server.hub.turns", "daybook.server.hub.outbox",
     "daybook.server.hub.blocked",
 )  # fmt: skip
