@@ -9,7 +9,8 @@ No protocol imports another, and none knows sockets, clocks or files.
 
 Modules:
 
-- `amqp`: AMQP 1.0: the codec of its frames; no acceptor speaks it in this version.
+- `amqp`: AMQP 1.0: the codec of its frames, and windows and credit; no acceptor speaks it in this
+  version.
 - `control`: Administration over the network: the requests of the control socket, behind a token.
 - `port`: The interfaces between the server and its protocols.
 - `probe`: HTTP/1.1 for supervisors and monitoring: `GET /live`, `GET /ready` and `GET /metrics`.

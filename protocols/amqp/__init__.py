@@ -1,4 +1,4 @@
-"""AMQP 1.0: the codec of its frames; no acceptor speaks it in this version.
+"""AMQP 1.0: the codec of its frames, and windows and credit; no acceptor speaks it in this version.
 
 Messages, and the types that they share with frames, are in `engine.messages.amqp`.
 
