@@ -155,7 +155,7 @@ def check_host(command: Attach, connection: Connection) -> Refusal | None:
 def check_expiry(command: Attach) -> Refusal | None:
     """Return why the queue of a subscription cannot live as its subscriber wants it to."""
     policy = command.expiry_policy
-    if policy not in ("", *EXPIRY_POLICIES):
+    if policy and policy not in EXPIRY_POLICIES:
         known = ", ".join(EXPIRY_POLICIES)
         return Refusal(Code.INVALID, f"unknown expiry policy '{policy}'; it must be one of {known}")
     if not 0 <= command.expiry_ms <= DELAY_MAX:
