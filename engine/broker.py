@@ -36,6 +36,7 @@ from daybook.engine.dispatch import dispatch
 from daybook.engine.entries import arrivals, retained_messages, retroactive, schedules
 from daybook.engine.facts import details, events
 from daybook.engine.facts.pending import Pending
+from daybook.engine.limits.waiting_senders import sender_of
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.refusals import UNFINISHED, Refusal
@@ -100,7 +101,7 @@ def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
 
 
 def _give_up_send(core: Core, command: commands.GiveUpSend) -> int:
-    core.room.waiting.leave((command.connection, command.link))
+    core.room.waiting.leave(sender_of(command))
     return 0
 
 

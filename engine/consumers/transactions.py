@@ -24,6 +24,7 @@ from daybook.engine.core.open_transactions import (
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.limits.pools import MEMORY_CONNECTION_PART, MEMORY_USER_PART
+from daybook.engine.limits.waiting_senders import sender_of
 from daybook.engine.messages.annotations import packed
 from daybook.engine.messages.message import MESSAGE_OVERHEAD_BYTES
 from daybook.engine.queues.consumer import Connection, as_consumer
@@ -227,7 +228,7 @@ def commit(core: Core, command: Commit) -> int | Refusal:
     if not are_judged(core, transaction):
         return UNFINISHED
     core.budget.spent += transaction.entries
-    transaction.link = command.link
+    transaction.sender = sender_of(command)
     refusal = check_all(core, transaction)
     if refusal is not None:
         if refusal.code is not Code.BLOCKED:
@@ -259,8 +260,7 @@ def check_all(core: Core, transaction: Transaction) -> Refusal | None:
     targets: capacity.Targets = {}
     for each in _to_check(core, transaction):
         targets |= targets_of(core, each)
-    sender = transaction.connection, transaction.link
-    return capacity.check(core, sender, targets, in_turn=False)
+    return capacity.check(core, transaction.sender, targets, in_turn=False)
 
 
 def carry_out(core: Core, transaction: Transaction) -> int:
@@ -447,7 +447,7 @@ def end(
     core: Core, connection: Connection, transaction: Transaction, reason: int, text: str
 ) -> int:
     """Roll back: the messages stay as they are, and its deliveries can be settled again."""
-    core.room.waiting.leave((connection.id, transaction.link))
+    core.room.waiting.leave(transaction.sender)
     del connection.transactions[transaction.name]
     return 0 if transaction.ended else _roll_back(core, transaction, reason, text)
 
@@ -479,7 +479,7 @@ def give_up(core: Core, transaction: Transaction, why: str) -> None:
     transaction.settled = {}
     transaction.owners = {}
     transaction.bytes = 0
-    core.room.waiting.leave((transaction.connection, transaction.link))
+    core.room.waiting.leave(transaction.sender)
     connection = core.state.connections[transaction.connection]
     core.notices.append(
         f"transaction '{transaction.name}' of connection {connection.id} ({connection.peer}, user "

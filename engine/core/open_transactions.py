@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from daybook.engine.commands import Send, Settle
 from daybook.engine.limits.pools import Charges
+from daybook.engine.limits.waiting_senders import Sender
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.entry import Entry
 
@@ -35,16 +36,16 @@ class Transaction:
     """
 
     __slots__ = (
-        "bytes", "connection", "doomed", "ended", "entries", "link", "name", "operations", "owners",
-        "settled", "since", "user", "weight",
+        "bytes", "connection", "doomed", "ended", "entries", "name", "operations", "owners",
+        "sender", "settled", "since", "user", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str, connection: int = 0, since: int = 0, user: str = "") -> None:
         self.name = name
         self.user = user
         self.connection = connection
-        # The link whose commit waits for room.
-        self.link = 0
+        # The sender whose commit waits for room.
+        self.sender: Sender = connection, 0
         self.since = since
         self.operations: list[Operation] = []
         self.settled: dict[int, tuple[Consumer, list[Entry]]] = {}

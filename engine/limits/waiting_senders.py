@@ -6,11 +6,23 @@ state. Must never know how full an address is.
 """
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 Sender: TypeAlias = tuple[int, int]
 """The id of a connection, and the number of a link by which it sends; 0 where a protocol has no
 links."""
+
+
+class SentByLink(Protocol):
+    """A command of a sender: `engine.commands` has several."""
+
+    connection: int
+    link: int
+
+
+def sender_of(command: SentByLink) -> Sender:
+    """Return the sender of a command."""
+    return command.connection, command.link
 
 
 class WaitingSenders:

@@ -7,6 +7,7 @@ from daybook.engine.commands import Chunk
 from daybook.engine.core import capacity
 from daybook.engine.core.core import Core
 from daybook.engine.facts import events
+from daybook.engine.limits.waiting_senders import sender_of
 from daybook.engine.refusals import Refusal
 from daybook.engine.routing.send_plan import check_send, known_at, targets_of
 
@@ -17,7 +18,7 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
     refusal = check_send(core, send) if not command.previous else None
     if refusal is None and _is_passed_over(core, command):
         return 0
-    sender = send.connection, send.link
+    sender = sender_of(send)
     is_asked = not command.previous and send.transaction is None
     if refusal is None and (core.room.disk_full or core.room.behind):
         refusal = capacity.check_piece(core, sender, targets_of(core, send))

@@ -21,6 +21,7 @@ from daybook.engine.entries.schedules import is_later
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.facts.events import PERSISTENT
+from daybook.engine.limits.waiting_senders import sender_of
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.routing import divert_decisions, duplicates
@@ -104,9 +105,7 @@ def send(core: Core, command: Send) -> int | Refusal:
     if is_free:
         return _send_to(core, command, address, others)
     if command.transaction is None:
-        refusal = capacity.check(
-            core, (command.connection, command.link), targets_of(core, command)
-        )
+        refusal = capacity.check(core, sender_of(command), targets_of(core, command))
         if refusal is not None:
             return refusal
     return _send_or_drop(core, command, address, None)
@@ -166,9 +165,8 @@ def _send_as_planned(core: Core, command: Send, *, is_limited: bool = False) -> 
     plan = resolve(core, command)
     refusal = check(core, command, plan)
     if refusal is None and is_limited and command.transaction is None:
-        refusal = capacity.check(
-            core, (command.connection, command.link), targets_of(core, command, plan.takers)
-        )
+        targets = targets_of(core, command, plan.takers)
+        refusal = capacity.check(core, sender_of(command), targets)
     if refusal is not None:
         return refusal
     if plan.way == LOST:
