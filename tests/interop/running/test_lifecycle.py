@@ -15,7 +15,11 @@ from crc32c import crc32c
 from daybook.client.control import ask
 from daybook.engine.facts.events import BY_NUMBER
 from daybook.history.verification.verification import verify_data
-from daybook.journal.blocks.format import SEGMENT_CRC_OFFSET, peek_segment_header_bytes
+from daybook.journal.blocks.format import (
+    FORMAT_VERSION,
+    SEGMENT_CRC_OFFSET,
+    peek_segment_header_bytes,
+)
 from daybook.journal.data_directory import CONTROL_SOCKET, JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.journal.segments.reader import read_blocks
@@ -156,7 +160,7 @@ def test_a_newer_format_is_refused(broker: BrokerProcess) -> None:
     segment = sorted((broker.directory / JOURNAL).glob("*.seg"))[0]
     content = bytearray(segment.read_bytes())
     assert content[8:10] == b"\1\0"
-    content[8] = 9
+    content[8] = FORMAT_VERSION + 1
     size = peek_segment_header_bytes(bytes(content))
     content[SEGMENT_CRC_OFFSET : SEGMENT_CRC_OFFSET + 4] = bytes(4)
     crc = crc32c(bytes(content[:size]))
@@ -164,7 +168,7 @@ def test_a_newer_format_is_refused(broker: BrokerProcess) -> None:
     segment.write_bytes(content)
     said = broker.refuse()
     assert "format" in said
-    assert "9" in said
+    assert f"{FORMAT_VERSION + 1}" in said
     assert segment.read_bytes() == content
 
 
