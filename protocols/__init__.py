@@ -3,14 +3,14 @@
 - `port`: the interfaces between a protocol, the server and the engine
 - `registry`: the protocols by the scheme of their acceptors
 - `stomp`: STOMP 1.0, 1.1 and 1.2
+- `amqp`: AMQP 1.0
 - `probe`: HTTP for supervisors and monitoring: `/live`, `/ready`, `/metrics`
 
 No protocol imports another, and none knows sockets, clocks or files.
 
 Modules:
 
-- `amqp`: AMQP 1.0: the codec of its frames, and windows and credit; no acceptor speaks it in this
-  version.
+- `amqp`: AMQP 1.0: connections, sessions and links, without input and output.
 - `control`: Administration over the network: the requests of the control socket, behind a token.
 - `port`: The interfaces between the server and its protocols.
 - `probe`: HTTP/1.1 for supervisors and monitoring: `GET /live`, `GET /ready` and `GET /metrics`.

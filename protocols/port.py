@@ -25,10 +25,12 @@ from daybook.engine.routing.send_outcome import Outcome
 class BrokerPort(Protocol):
     """Executes commands; the result is a Refusal or the LSN to wait for, 0 for none.
 
-    `budget` limits the work of one turn.
+    `budget` limits the work of one turn. `now` is the time of the last command, and of the
+    deliveries that are handed over, in microseconds.
     """
 
     budget: Budget
+    now: int
 
     def handle(self, command: Command, now: int) -> int | Refusal:
         """Carry out a command at this time in microseconds."""

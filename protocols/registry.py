@@ -5,6 +5,7 @@ The first protocol is the default.
 
 from typing import Final
 
+from daybook.protocols.amqp.offer import OFFER as AMQP
 from daybook.protocols.control.offer import OFFER as CONTROL
 from daybook.protocols.port import Offer
 from daybook.protocols.probe.offer import OFFER as PROBE
@@ -14,6 +15,7 @@ OFFERS: Final[dict[str, Offer]] = {
     offer.scheme: offer
     for offer in (
         STOMP,
+        AMQP,
         PROBE,
         CONTROL,
     )

@@ -168,8 +168,8 @@ class World:
 
     def __init__(self, journal: Sequence[Event] = (), **options: Any) -> None:
         """Start a broker on a journal, an empty one if none is given."""
-        options = {"hosts": HOSTS, **options}
-        self.options = Options(compile_filter=compile_filter, **options)
+        options = {"hosts": HOSTS, "compile_filter": compile_filter, **options}
+        self.options = Options(**options)
         self.now = 1_700_000_000 * SECOND
         self.journal = list(journal)
         self.deliveries: list[Delivery] = []

@@ -99,6 +99,21 @@ def stored(data: bytes, places: list[Place]) -> tuple[bytes, bytes]:
     return prefix + data[:body_at] + data[tail_at:], data[body_at:tail_at]
 
 
+def begun(data: bytes, at: int, code: int, value: int) -> tuple[bytes, int] | None:
+    """Return the headers of a message that has begun, and where its body begins: a section of this
+    kind, whose value begins there. Return None if too little of it is there.
+
+    Sections behind the body belong to it.
+    """
+    if value >= len(data):
+        return None
+    framing = _BY_SECTION.get(code << 8 | data[value], 0)
+    body_at = value + 1 + _SIZES[framing] if framing else at
+    if body_at > len(data):
+        return None
+    return _PREFIX.pack(framing, 0) + data[:body_at], body_at
+
+
 def whole(headers: bytes, body: bytes) -> bytes:
     """Return a message as it came."""
     tail_at = len(headers) - _tail_bytes(headers)
@@ -137,6 +152,15 @@ def leaving(headers: bytes, body: bytes, front: bytes) -> list[bytes]:
         return [front, headers[at:], body]
     tail_at = len(headers) - tail
     return [front, headers[at:tail_at], body, headers[tail_at:]]
+
+
+def annotated(headers: bytes, noted: Mapping[Any, Value]) -> bytes:
+    """Return headers whose message annotations are merged with others, which replace those of the
+    same keys. Raises Malformed."""
+    at, bare = bare_at(headers)
+    found = Reader(headers, begin_of(headers, at, bare)[1], bare).value() if at < bare else {}
+    section = section_of(MESSAGE_ANNOTATIONS, encoded({**found, **noted}))
+    return headers[:at] + section + headers[bare:]
 
 
 def _tail_bytes(headers: bytes) -> int:
@@ -225,7 +249,7 @@ class _Pair(NamedTuple):
     def read(self, headers: bytes) -> Value:
         """Return its value; None for one that is malformed."""
         try:
-            return _undescribed(Reader(headers, self.value, self.end).value())
+            return undescribed(Reader(headers, self.value, self.end).value())
         except Malformed:
             return None
 
@@ -311,18 +335,18 @@ def _value_of(sections: bytes) -> Value:
     if not places or places[0].code == DATA:
         return b"".join(read)
     if places[0].code == SEQUENCE:
-        return [_undescribed(each) for items in read for each in items]
-    return _undescribed(read[0])
+        return [undescribed(each) for items in read for each in items]
+    return undescribed(read[0])
 
 
-def _undescribed(value: Any) -> Value:
+def undescribed(value: Any) -> Value:
     """Return a value without the descriptors in it."""
     if isinstance(value, Described):
-        return _undescribed(value.value)
+        return undescribed(value.value)
     if isinstance(value, list):
-        return [_undescribed(each) for each in value]
+        return [undescribed(each) for each in value]
     if isinstance(value, dict):
-        return {_undescribed(key): _undescribed(each) for key, each in value.items()}
+        return {undescribed(key): undescribed(each) for key, each in value.items()}
     plain: Value = value
     return plain
 

@@ -4,8 +4,7 @@ It must never know a session. Begin with `frames`, then `performatives`.
 
 Modules:
 
-- `credit`: The credit of a link (part 2, section 2.6.7): how many deliveries its receiver still
-  takes.
+- `credit`: The credit of a link by which the peer sends (part 2, section 2.6.7).
 - `errors`: The errors of a peer, and the conditions of the specification that name them.
 - `frames`: Frames and protocol headers as bytes (part 2, sections 2.2 and 2.3; part 5, section
   5.3).

@@ -88,6 +88,11 @@ class FrameReader:
         """Bytes that wait to be read."""
         return len(self._data) - self._at + self._more_bytes
 
+    @property
+    def is_in_sasl(self) -> bool:
+        """Whether the last header was that of SASL."""
+        return not self._awaits_header and self._frame_type > 0
+
     def receive(self, data: bytes) -> None:
         """Take bytes of the peer; ignored after the end."""
         if not self._has_ended:

@@ -22,6 +22,7 @@ INTERNAL: Final = {
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
+    "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
     "NotCatalogued": "flow within a question: what has no catalog is read",
     "StompError": "of a peer; becomes an ERROR frame",

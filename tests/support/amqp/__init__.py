@@ -1,1 +1,1 @@
-"""Values, performatives and messages of AMQP 1.0 by chance, and proton as another reader."""
+"""A peer of AMQP 1.0 without a socket, for tests of the sessions of that protocol."""

@@ -40,4 +40,4 @@ def _fits(value: Any, hint: Any) -> bool:
         return value is None
     if kind is float:
         return isinstance(value, int | float)
-    return not isinstance(kind, type) or isinstance(value, kind)
+    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)

@@ -139,7 +139,7 @@ def test_users_are_added_listed_and_removed(
     rows = json.loads(run("user", "list", *flags, "--json").output)
     assert [row["user"] for row in rows] == ["alice", "bob"]
     text = (tmp_path / "users.toml").read_text()
-    assert "secret" not in text
+    assert '"secret' not in text
     again = run("user", "add", "alice", "--passcode-stdin", *flags, text="x\n")
     assert (again.exit_code, "exists already" in again.output) == (1, True)
     empty = run("user", "add", "carol", "--passcode-stdin", *flags, text="\n")

@@ -283,7 +283,7 @@ def test_a_match_of_everything_in_the_file_stands_as_it_is_written(write: Writer
         ("[[acceptor]]\ntls-key = 'x'", "FILE:2: unknown key 'acceptor.tls-key'"),
         (
             "[[acceptor]]\nprotocol = 'mqtt'",
-            'FILE:2: acceptor.protocol is "mqtt"; it must be one of "stomp", "http"',
+            'FILE:2: acceptor.protocol is "mqtt"; it must be one of "stomp", "amqp"',
         ),
         (
             "[[acceptor]]\n[[acceptor]]\n",
@@ -482,7 +482,7 @@ def test_what_is_wrong_in_a_flag_is_said(flag: str, problem: str) -> None:
     ("flag", "problem"),
     [
         ("127.0.0.1:1", "it must be PROTOCOL://HOST:PORT"),
-        ("amqp://localhost:1", 'acceptor.protocol is "amqp"; it must be one of "stomp", "http"'),
+        ("mqtt://localhost:1", 'acceptor.protocol is "mqtt"; it must be one of "stomp", "amqp"'),
         ("stomp://h", 'acceptor.listen is "h"; it must be "HOST:PORT"'),
         ("stomp://::1:5", 'acceptor.listen is "::1:5"; it must be "HOST:PORT"'),
     ],

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.protocols.amqp.wire.credit import ReceiverCredit, SenderCredit
+from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import TRANSFER_LIMIT_EXCEEDED, AmqpError
 from daybook.protocols.amqp.wire.performatives import Flow
 from daybook.protocols.amqp.wire.serial import MODULUS, after
+from tests.support.amqp.sender_credit import SenderCredit
 
 NEAR_THE_END = MODULUS - 2
 

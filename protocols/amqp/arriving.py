@@ -1,0 +1,136 @@
+"""Reading an arriving message: its sections become a `Send`.
+
+Its bytes stay as they came. Must never know a link.
+"""
+
+from typing import Any, Final
+
+from daybook.engine.commands import Send
+from daybook.engine.facts.events import GROUPED
+from daybook.engine.facts.values import Symbol, Timestamp
+from daybook.engine.messages.amqp.content_codec import AMQP, begun
+from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.engine.messages.amqp.places import Place as SectionPlace
+from daybook.engine.messages.amqp.places import begin_of, header_of, places_of, properties_of
+from daybook.engine.messages.amqp.reader import Reader, end_of
+from daybook.engine.messages.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    DATA,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    PROPERTIES,
+    Properties,
+)
+from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.protocols.amqp.addressing import Place
+
+_US_PER_MS: Final = 1000
+_PRIORITY_MAX: Final = 9
+_DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
+_DUPLICATE_BYTES: Final = _DUPLICATE_ID.encode()
+_TIME: Final = Symbol("x-opt-delivery-time")
+_DELAY: Final = Symbol("x-opt-delivery-delay")
+_NO_PROPERTIES: Final = Properties()
+
+
+class Said:
+    """The wishes of a message for the broker: `to` and `group` are empty for none, `expires` and
+    `due` are milliseconds since 1970, 0 for none."""
+
+    __slots__ = ("due", "duplicate_id", "expires", "group", "persistent", "priority", "to")
+
+    def __init__(self, data: bytes, places: list[SectionPlace], now: int) -> None:
+        """Read the sections; raises Malformed."""
+        self.persistent = False
+        self.priority = DEFAULT_PRIORITY
+        self.expires = 0
+        self.due = 0
+        self.to = ""
+        self.group = ""
+        self.duplicate_id = ""
+        ttl: int | None = None
+        for place in places:
+            if place.code == HEADER:
+                header = header_of(data, place)
+                self.persistent = header.durable
+                self.priority = min(header.priority, _PRIORITY_MAX)
+                ttl = header.ttl
+            elif place.code == MESSAGE_ANNOTATIONS:
+                self._take_annotations(Reader(data, place.value, place.end).value(), now)
+            elif place.code == PROPERTIES:
+                self._take_properties(properties_of(data, place))
+            elif place.code == APPLICATION_PROPERTIES and _DUPLICATE_BYTES in data:
+                self._take_duplicate(Reader(data, place.value, place.end).value())
+        if ttl:
+            self.expires = now // _US_PER_MS + ttl
+
+    def _take_annotations(self, found: Any, now: int) -> None:
+        if not isinstance(found, dict):
+            raise Malformed("message annotations must be a map")
+        time, delay = found.get(_TIME), found.get(_DELAY)
+        if isinstance(time, Timestamp):
+            time = time.milliseconds
+        if isinstance(time, int):
+            self.due = max(0, time)
+        elif isinstance(delay, int) and delay > 0:
+            self.due = now // _US_PER_MS + delay
+
+    def _take_properties(self, found: Properties) -> None:
+        self.to = found.to or ""
+        self.group = found.group_id or ""
+        self.expires = found.absolute_expiry_time or 0
+
+    def _take_duplicate(self, found: Any) -> None:
+        value = found.get(_DUPLICATE_ID) if isinstance(found, dict) else None
+        if isinstance(value, bytes):
+            self.duplicate_id = value.hex()
+        elif value is not None:
+            self.duplicate_id = str(value)
+
+
+def send_of(
+    said: Said,
+    place: Place,
+    headers: bytes,
+    body: bytes,
+    *,
+    connection: int,
+    link: int,
+    transaction: str | None,
+) -> Send:
+    """Return the command for a message; one whose body comes in chunks has none yet."""
+    return Send(
+        connection, place.address, headers, body,
+        routing_type=place.routing_type, queue=place.queue, priority=said.priority,
+        persistent=said.persistent, expires=said.expires, transaction=transaction,
+        duplicate_id=said.duplicate_id, format=AMQP | (GROUPED if said.group else 0), due=said.due,
+        link=link,
+    )  # fmt: skip
+
+
+def read(data: bytes, now: int) -> tuple[list[SectionPlace], Said]:
+    """Return where the sections of a whole message are, and what they say. Raises Malformed."""
+    places = places_of(data)
+    return places, Said(data, places, now)
+
+
+def begin_large(data: bytes, now: int) -> tuple[bytes, int, Said] | None:
+    """Return the headers of a message of which this is the beginning, where its body begins, and
+    what its sections say; None if its body has not begun. Raises Malformed."""
+    places: list[SectionPlace] = []
+    at, end = 0, len(data)
+    try:
+        while True:
+            code, value = begin_of(data, at, end)
+            if code >= DATA:
+                break
+            after = end_of(data, value, end)
+            places.append(SectionPlace(code, at, value, after))
+            at = after
+    except Malformed:
+        return None
+    found = begun(data, at, code, value)
+    if found is None:
+        return None
+    headers, body_at = found
+    return headers, body_at, Said(data, places, now)

@@ -1,0 +1,384 @@
+"""Attaching and detaching links: what sources and targets ask for becomes commands of the broker.
+
+An attach that is refused is answered as the specification says: an attach without a terminus, then
+a detach with the error. Must never know how messages are transferred.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from daybook.engine.commands import (
+    Attach as AttachConsumer,
+)
+from daybook.engine.commands import (
+    CreateTemporary,
+    DeleteSubscription,
+    EndOwner,
+)
+from daybook.engine.commands import (
+    Detach as DetachConsumer,
+)
+from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, NEVER
+from daybook.engine.facts.settlements import BY_GRANT
+from daybook.engine.facts.values import Symbol
+from daybook.engine.messages.amqp.described import Described
+from daybook.engine.names.names import temporary_name
+from daybook.engine.refusals import Refusal
+from daybook.engine.settings.setting_key import DELAY_MAX
+from daybook.protocols.amqp.addressing import Place, place_of
+from daybook.protocols.amqp.coordinator import Coordinator
+from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
+from daybook.protocols.amqp.incoming import Incoming
+from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.sessions import AmqpSession
+from daybook.protocols.amqp.wire.errors import (
+    HANDLE_IN_USE,
+    INVALID_FIELD,
+    NOT_FOUND,
+    RESOURCE_LIMIT_EXCEEDED,
+)
+from daybook.protocols.amqp.wire.kinds import (
+    COPY,
+    FIRST,
+    NOT_DURABLE,
+    RECEIVER,
+    SENDER,
+    SETTLED,
+    UNSETTLED,
+)
+from daybook.protocols.amqp.wire.performatives import Attach, Detach, Error
+from daybook.protocols.amqp.wire.termini import Coordinator as CoordinatorTarget
+from daybook.protocols.amqp.wire.termini import Modified, Source, Target
+
+_MS_PER_S: Final = 1000
+_SELECTORS: Final = (Symbol("apache.org:selector-filter:string"), 0x0000_468C_0000_0004)
+_NO_LOCAL: Final = (Symbol("apache.org:no-local-filter:list"), 0x0000_468C_0000_0003)
+_OUTCOMES: Final = (
+    "amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list",
+)  # fmt: skip
+_TOPIC: Final = ("topic", "temporary-topic")
+
+
+def attach(session: AmqpSession, asked: Attach, now: int) -> None:
+    """Attach a link, or refuse it. Raises SessionFault."""
+    if asked.handle in session.links or asked.handle in session.leaving:
+        raise SessionFault(HANDLE_IN_USE, f"handle {asked.handle} is in use")
+    try:
+        if asked.handle >= session.output.options.max_links:
+            raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "there are too many links: see max-links")
+        if asked.role == RECEIVER:
+            _attach_receiver(session, asked, now)
+        else:
+            _attach_sender(session, asked, now)
+    except LinkFault as fault:
+        _refuse(session, asked, Error(fault.condition, fault.text))
+
+
+def _refuse(session: AmqpSession, asked: Attach, problem: Error) -> None:
+    """Answer an attach whose terminus does not exist (2.6.3)."""
+    output = session.output
+    is_receiver = asked.role == RECEIVER
+    output.say(
+        session.channel,
+        Attach(
+            asked.name, asked.handle, not asked.role,
+            source=None if is_receiver else asked.source,
+            target=asked.target if is_receiver else None,
+            initial_delivery_count=0 if is_receiver else None,
+        ),
+    )  # fmt: skip
+    output.say(session.channel, Detach(asked.handle, True, problem))
+    session.leaving.add(asked.handle)
+
+
+# ---- the peer sends
+
+
+def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
+    output = session.output
+    number = output.number_link()
+    target = asked.target
+    first = asked.initial_delivery_count or 0
+    if isinstance(target, CoordinatorTarget):
+        coordinator = Coordinator(session, asked.handle, asked.name, number, first)
+        _begin_receiving(session, asked, coordinator)
+        return
+    if not isinstance(target, Target):
+        raise LinkFault(INVALID_FIELD, "a link of a sender needs a target")
+    if target.dynamic:
+        _make_node(session, asked, target, number, now)
+        return
+    place = None
+    if target.address:
+        place = place_of(target.address, output.host, target.capabilities, output.options)
+    link = Incoming(session, asked.handle, asked.name, number, place, first)
+    _begin_receiving(session, asked, link)
+
+
+def _begin_receiving(
+    session: AmqpSession, asked: Attach, link: Incoming, target: Any = None, gate: int = 0
+) -> None:
+    session.links[asked.handle] = link
+    session.output.say(
+        session.channel,
+        Attach(
+            asked.name, asked.handle, RECEIVER,
+            snd_settle_mode=asked.snd_settle_mode, rcv_settle_mode=FIRST,
+            source=asked.source, target=target if target is not None else asked.target,
+            max_message_size=session.output.options.max_message_size,
+        ),
+        gate,
+    )  # fmt: skip
+    link.refill()
+
+
+def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int, now: int) -> None:
+    """Attach a sender to a temporary destination that is made for the link."""
+    output = session.output
+    address = temporary_name(output.connection, f"amqp-{number}")
+    routing_type = _routing_type_of(target.capabilities)
+
+    def made(answer: int | Refusal, now: int) -> None:
+        if isinstance(answer, Refusal):
+            _refuse(session, asked, error_of(answer))
+            return
+        link = Incoming(
+            session, asked.handle, asked.name, number, Place(address, None, routing_type)
+        )
+        link.owns = True
+        named = msgspec.structs.replace(target, address=address)
+        _begin_receiving(session, asked, link, named, answer)
+
+    output.ask(CreateTemporary(output.connection, address, routing_type, link=number), made, now)
+
+
+def _routing_type_of(capabilities: tuple[str, ...]) -> str:
+    return MULTICAST if any(each in _TOPIC for each in capabilities) else ANYCAST
+
+
+# ---- the peer receives
+
+
+def _attach_receiver(session: AmqpSession, asked: Attach, now: int) -> None:
+    output = session.output
+    number = output.number_link()
+    source = asked.source
+    if source is None:
+        _find_subscription(session, asked, number, now)
+        return
+    if not isinstance(source, Source):
+        raise LinkFault(INVALID_FIELD, "a link of a receiver needs a source")
+    if source.dynamic:
+        _make_source(session, asked, source, number, now)
+        return
+    if not source.address:
+        raise LinkFault(INVALID_FIELD, "the source has no address")
+    place = place_of(source.address, output.host, source.capabilities, output.options)
+    _consume(session, asked, source, place, number, now)
+
+
+def _make_source(
+    session: AmqpSession, asked: Attach, source: Source, number: int, now: int
+) -> None:
+    """Attach a receiver to a temporary destination that is made for the link."""
+    output = session.output
+    address = temporary_name(output.connection, f"amqp-{number}")
+    routing_type = _routing_type_of(source.capabilities)
+
+    def made(answer: int | Refusal, now: int) -> None:
+        if isinstance(answer, Refusal):
+            _refuse(session, asked, error_of(answer))
+            return
+        named = msgspec.structs.replace(source, address=address)
+        place = Place(address, None, routing_type)
+        _consume(session, asked, named, place, number, now, owns=True)
+
+    output.ask(CreateTemporary(output.connection, address, routing_type, link=number), made, now)
+
+
+def _consume(
+    session: AmqpSession,
+    asked: Attach,
+    source: Source,
+    place: Place,
+    number: int,
+    now: int,
+    *,
+    owns: bool = False,
+) -> None:
+    is_settled = asked.snd_settle_mode == SETTLED
+    link = Outgoing(session, asked.handle, asked.name, number, is_settled=is_settled)
+    link.owns = owns
+    link.default = source.default_outcome
+    command, granted = _command_of(session, asked, source, place, link)
+
+    def attached(answer: int | Refusal, now: int) -> None:
+        if isinstance(answer, Refusal):
+            _refuse(session, asked, error_of(answer))
+            return
+        link.consumer = answer
+        _begin_sending(session, asked, link, granted, answer)
+
+    session.output.ask(command, attached, now)
+
+
+def _begin_sending(
+    session: AmqpSession, asked: Attach, link: Outgoing, granted: Source, gate: int
+) -> None:
+    session.links[asked.handle] = link
+    session.output.say(
+        session.channel,
+        Attach(
+            asked.name, asked.handle, SENDER,
+            snd_settle_mode=SETTLED if link.is_settled else UNSETTLED, rcv_settle_mode=FIRST,
+            source=granted, target=asked.target, initial_delivery_count=0,
+            max_message_size=session.output.options.max_message_size,
+        ),
+        gate,
+    )  # fmt: skip
+
+
+def _command_of(
+    session: AmqpSession, asked: Attach, source: Source, place: Place, link: Outgoing
+) -> tuple[AttachConsumer, Source]:
+    """Return the command for a consumer, and the source that it gets. Raises LinkFault."""
+    output = session.output
+    selector, no_local, granted_filter = _filters_of(source)
+    # A topic gives every subscriber a copy anyway, and some of them say so.
+    browses = source.distribution_mode == COPY and place.routing_type != MULTICAST
+    command = AttachConsumer(
+        output.connection, place.address, subscription=asked.name,
+        routing_type=place.routing_type, queue=place.queue, filter=selector,
+        acknowledges=not link.is_settled, credit_policy=BY_GRANT, credit_messages=0,
+        credit_bytes=0, no_local=no_local, browses=browses, listens=True, receiver=link,
+        session=session.number,
+    )  # fmt: skip
+    subscription = _subscription_of(session, asked, source, place)
+    if subscription:
+        command.durable_name = subscription
+        command.durable = source.durable != NOT_DURABLE
+        link.subscription = subscription if command.durable else ""
+        policy = source.expiry_policy
+        if not command.durable and policy != NEVER and "shared" in source.capabilities:
+            policy = LINK_DETACH
+        elif command.durable:
+            # A durable subscription of JMS stays until it is closed, as with other brokers.
+            policy = NEVER if not source.timeout else policy
+        command.expiry_policy = policy
+        command.expiry_ms = 0 if policy == NEVER else min(source.timeout * _MS_PER_S, DELAY_MAX)
+    granted = msgspec.structs.replace(
+        source, filter=granted_filter or None, outcomes=_OUTCOMES,
+        default_outcome=source.default_outcome or Modified(delivery_failed=True),
+    )  # fmt: skip
+    return command, granted
+
+
+def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place: Place) -> str:
+    """Return the name of the subscription that a source is about; empty for one without a name."""
+    if place.queue is not None or place.routing_type != MULTICAST:
+        return ""
+    is_shared = "shared" in source.capabilities
+    if source.durable == NOT_DURABLE and source.expiry_policy != NEVER and not is_shared:
+        return ""
+    # Clients of JMS number the links of a shared subscription: NAME|2.
+    name = asked.name.partition("|")[0]
+    is_global = "global" in source.capabilities
+    kind = "" if source.durable != NOT_DURABLE or not is_shared else ":volatile"
+    return f"{name}:global{kind}" if is_global else f"{session.output.container}.{name}{kind}"
+
+
+def _filters_of(source: Source) -> tuple[str, bool, dict[str, Any]]:
+    """Return the selector of a source, whether it takes no messages of its own connection, and the
+    filters that are granted. Raises LinkFault."""
+    selector, no_local, granted = "", False, {}
+    for name, each in (source.filter or {}).items():
+        if not isinstance(each, Described):
+            continue
+        if each.descriptor in _SELECTORS:
+            if not isinstance(each.value, str):
+                raise LinkFault(INVALID_FIELD, "a selector is a text")
+            selector = each.value
+        elif each.descriptor in _NO_LOCAL:
+            no_local = True
+        else:
+            continue
+        granted[name] = each
+    return selector, no_local, granted
+
+
+def _find_subscription(session: AmqpSession, asked: Attach, number: int, now: int) -> None:
+    """Attach to a subscription that is named by its link alone, so that it can be closed: its
+    messages are only read."""
+    output = session.output
+    name, _, suffix = asked.name.partition("|")
+    is_global = suffix.partition("|")[0] == "global"
+    subscription = f"{name}:global" if is_global else f"{output.container}.{name}"
+    link = Outgoing(session, asked.handle, asked.name, number, is_settled=True)
+    link.subscription = subscription
+    command = AttachConsumer(
+        output.connection, "", subscription=asked.name, durable_name=subscription, browses=True,
+        listens=True, routing_type=MULTICAST, credit_policy=BY_GRANT, credit_messages=0,
+        credit_bytes=0, receiver=link, acknowledges=False,
+    )  # fmt: skip
+
+    def attached(answer: int | Refusal, now: int) -> None:
+        if isinstance(answer, Refusal):
+            problem = Error(NOT_FOUND, f"there is no subscription '{name}' of this container")
+            _refuse(session, asked, problem)
+            return
+        link.consumer = answer
+        source = Source(address=f"dsub.{subscription}", durable=2, expiry_policy=NEVER)
+        _begin_sending(session, asked, link, source, answer)
+
+    output.ask(command, attached, now)
+
+
+# ---- the end
+
+
+def detach(session: AmqpSession, asked: Detach, now: int) -> None:
+    """Detach a link, or close it. Raises SessionFault."""
+    if asked.handle in session.leaving:
+        session.leaving.discard(asked.handle)
+        return
+    link = session.link(asked.handle)
+    if isinstance(link, Incoming):
+        link.give_up(now)
+        _end_owned(session, asked, link.number, now, owns=link.owns)
+        return
+    assert isinstance(link, Outgoing)
+    closes = asked.closed and bool(link.subscription)
+    link.drop()
+
+    def ended(answer: int | Refusal, now: int) -> None:
+        if closes:
+            _delete(session, asked, link, now)
+        else:
+            _end_owned(session, asked, link.number, now, owns=link.owns)
+
+    session.output.ask(DetachConsumer(link.consumer), ended, now)
+
+
+def _delete(session: AmqpSession, asked: Detach, link: Outgoing, now: int) -> None:
+    """End the subscription of a link that is closed, unless others use it."""
+    command = DeleteSubscription(link.subscription, session.output.connection)
+    session.output.ask(command, lambda answer, now: _say_detached(session, asked, answer), now)
+
+
+def _end_owned(session: AmqpSession, asked: Detach, number: int, now: int, *, owns: bool) -> None:
+    if not owns:
+        _say_detached(session, asked, 0)
+        return
+    command = EndOwner(session.output.connection, link=number)
+    session.output.ask(command, lambda answer, now: _say_detached(session, asked, answer), now)
+
+
+def _say_detached(session: AmqpSession, asked: Detach, answer: int | Refusal) -> None:
+    session.links.pop(asked.handle, None)
+    problem, gate = None, 0
+    if isinstance(answer, Refusal):
+        problem = error_of(answer)
+    else:
+        gate = answer
+    session.output.say(session.channel, Detach(asked.handle, asked.closed, problem), gate)

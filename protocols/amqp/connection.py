@@ -1,0 +1,696 @@
+"""A connection of AMQP 1.0: bytes of one peer in, commands to the broker, bytes out.
+
+Sans-IO, as the port asks (`protocols.port`): protocol headers, SASL, open, sessions, and the ends
+of all of them. A fault of the peer ends what it belongs to: a link, a session, or the connection.
+Must never know sockets, clocks, tasks or disks.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+from daybook.engine.commands import CloseConnection, Command, EndOwner, OpenConnection, Settle
+from daybook.engine.commands import Detach as DetachConsumer
+from daybook.engine.facts.reasons import (
+    AUTHENTICATION,
+    CLOSED,
+    DISCONNECTED,
+    LIMIT,
+    PROTOCOL_ERROR,
+    TIMEOUT,
+)
+from daybook.engine.facts.settlements import FAILED, RELEASED
+from daybook.engine.names.names import UNKNOWN_HOST
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.amqp import attaching
+from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
+from daybook.protocols.amqp.incoming import Incoming
+from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
+from daybook.protocols.amqp.outcomes import Ending, ending_of
+from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.output import Output
+from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
+from daybook.protocols.amqp.wire.errors import (
+    CONNECTION_FORCED,
+    FRAMING_ERROR,
+    ILLEGAL_STATE,
+    NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+    UNKNOWN_ID,
+    AmqpError,
+)
+from daybook.protocols.amqp.wire.frames import (
+    AMQP,
+    EMPTY_FRAME,
+    SASL,
+    Frame,
+    FrameReader,
+    Header,
+    protocol_header,
+)
+from daybook.protocols.amqp.wire.kinds import AUTH, OK, RECEIVER
+from daybook.protocols.amqp.wire.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    SaslChallenge,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    SaslResponse,
+    Transfer,
+)
+from daybook.protocols.port import BrokerPort, Caller, SaslStep
+
+_US_PER_MS: Final = 1000
+ANONYMOUS: Final = "ANONYMOUS"
+_OFFERED: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
+_TOO_MUCH: Final = (Code.LIMIT, Code.INVALID)
+PRODUCT: Final = "daybook"
+
+# The states of a connection: the part of the conversation that comes next.
+HEADER: Final = "header"
+LOGGING_IN: Final = "logging in"
+LOGGED_IN: Final = "logged in"
+OPENING: Final = "opening"
+OPENED: Final = "open"
+CLOSING: Final = "closed"
+
+
+class AmqpConnection(Output):
+    """One connection; its attributes are those of the port."""
+
+    def __init__(
+        self, broker: BrokerPort, options: AmqpOptions, caller: Caller, server_name: str
+    ) -> None:
+        super().__init__(broker, options, caller)
+        self.login_request: SaslStep | None = None
+        self.host_request: str | None = None
+        self.refusal: tuple[int, str, str, str] | None = None
+        self.closing = False
+        self.is_blocked = False
+        self.is_unheard = False
+        self.awaits_disk = False
+        self.has_stalled = False
+        self.urgent = b""
+        self.close_delay_ms = 0
+        self.error = ""
+        self.next_deadline = 0
+        self._server_name: Final = server_name
+        self._reader: Final = FrameReader(options.max_frame_size)
+        self._state = HEADER
+        self._user = ""
+        self._mechanism = ""
+        self._proof: bytes | None = None
+        self._open: Open | None = None
+        self._is_open_said = False
+        # Sessions by the channel of the peer; the same number is ours.
+        self._sessions: Final[dict[int, AmqpSession]] = {}
+        self._session_count = 0
+        self._open_by = 0
+        self._heard = 0
+        self._spoken = 0
+        self._peer_idle_us = 0
+
+    # ---- for the port
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of memory that hold input."""
+        return self._reader.buffered_bytes + self.input_bytes
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk that is still needed."""
+        chunks = (
+            link.first_chunk for each in self._sessions.values() for link in each.links.values()
+        )
+        return min(filter(None, chunks), default=0)
+
+    # ---- input
+
+    def receive(self, data: bytes, now: int) -> None:
+        """Process bytes of the peer."""
+        self._heard = now
+        if self.closing:
+            return
+        self._reader.receive(data)
+        if not self.has_more:
+            self._go_on(now)
+
+    def proceed(self, now: int) -> None:
+        """Resume what was unfinished: first the input, then the commands of links."""
+        if self.has_more and not self.closing:
+            self.has_more = False
+            self._go_on(now)
+        if self.has_unfinished and not self.closing:
+            self.has_unfinished = False
+            for link in list(self.unfinished.values()):
+                assert isinstance(link, Incoming)
+                self._push(link, now)
+            self._flush(now)
+
+    def _go_on(self, now: int) -> None:
+        try:
+            if self._resume(now):
+                self._read(now)
+        except AmqpError as fault:
+            self._fail(fault.condition, fault.text, PROTOCOL_ERROR, now)
+        self._flush(now)
+
+    def _resume(self, now: int) -> bool:
+        """Finish commands of the last turn; return whether there are none any more."""
+        return self.resume(now) and self._give_back(now)
+
+    def _give_back(self, now: int) -> bool:
+        """Give back what transactions that were rolled back had settled."""
+        while self.give_back and self.connection:
+            consumer, message = self.give_back[-1]
+            answer = self.broker.handle(Settle(consumer, message, outcome=FAILED), now)
+            if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
+                self.has_more = True
+                return False
+            self.give_back.pop()
+        return True
+
+    def _read(self, now: int) -> None:
+        """Process frames while there are some, and the turn is not used up."""
+        reader = self._reader
+        budget = self.broker.budget
+        while not (self.closing or self.login_request or self.host_request is not None):
+            if budget.is_spent:
+                self.has_more = True
+                return
+            found = reader.next()
+            if found is None:
+                return
+            if isinstance(found, Header):
+                self._on_header(found, now)
+            elif self._state is OPENED:
+                self._on_frame(found, now)
+            else:
+                self._on_early(found, now)
+            if self.give_back:
+                self._give_back(now)
+            if self.has_more:
+                return
+
+    def _flush(self, now: int) -> None:
+        """Say what the frames of this call had for consequences."""
+        if self.thirsty:
+            for link in list(self.thirsty.values()):
+                if not link.session.is_ended:
+                    link.refill()
+            self.thirsty.clear()
+        if self.dirty:
+            for session in self.dirty.values():
+                session.flush()
+            self.dirty.clear()
+        if self.out:
+            self._spoken = now
+
+    # ---- before the open
+
+    def _on_header(self, header: Header, now: int) -> None:
+        if header.protocol == SASL and self._state is HEADER:
+            self.out.append(protocol_header(SASL))
+            self.say(0, SaslMechanisms(tuple(self.caller.mechanisms)))
+            self._state = LOGGING_IN
+        elif header.protocol == AMQP and self._state is LOGGED_IN:
+            self.out.append(protocol_header(AMQP))
+            self._state = OPENING
+        elif header.protocol == AMQP and ANONYMOUS in self.caller.mechanisms:
+            # A peer that does not log in is a guest, where guests may come.
+            self.out.append(protocol_header(AMQP))
+            self._mechanism = ANONYMOUS
+            self.login_request = SaslStep(ANONYMOUS, b"", self)
+            self._state = LOGGING_IN
+        else:
+            # The answer is the header of what the broker speaks (2.2).
+            self.out.append(protocol_header(SASL))
+            self._refuse(PROTOCOL_ERROR, "no header of AMQP 1.0 with SASL")
+            self._end(self.options.die_delay_ms)
+
+    def _on_early(self, found: Frame, now: int) -> None:
+        said = found.performative
+        if isinstance(said, SaslInit) and self._state is LOGGING_IN and not self._mechanism:
+            if said.mechanism not in self.caller.mechanisms:
+                self._refuse(AUTHENTICATION, f"SASL mechanism {said.mechanism[:40]}")
+                self._say_outcome(AUTH)
+                self._end(self.options.die_delay_ms)
+                return
+            self._mechanism = said.mechanism
+            self.login_request = SaslStep(said.mechanism, said.initial_response, self)
+        elif isinstance(said, SaslResponse) and self._state is LOGGING_IN and self._mechanism:
+            self.login_request = SaslStep(self._mechanism, said.response, self)
+        elif isinstance(said, Open) and self._state is OPENING:
+            self._on_open(said)
+        elif said is None:
+            return
+        elif self._state is OPENING:
+            raise AmqpError(ILLEGAL_STATE, "the first frame must be open")
+        else:
+            raise AmqpError(FRAMING_ERROR, "this frame of SASL is not expected")
+
+    def challenge(self, challenge: bytes, now: int) -> None:
+        """The login has another step."""
+        self.login_request = None
+        self.say(0, SaslChallenge(challenge))
+        self._go_on(now)
+
+    def prove(self, proof: bytes) -> None:
+        """The outcome takes this along."""
+        self._proof = proof
+
+    def authenticated(self, user: str | None, text: str, now: int) -> None:
+        """The login was checked."""
+        self.login_request = None
+        if self.closing:
+            return
+        if user is None:
+            self._refuse(AUTHENTICATION, text)
+            if self._reader_speaks_sasl():
+                self._say_outcome(AUTH)
+                self._end(self.options.die_delay_ms)
+            else:
+                self._fail(UNAUTHORIZED_ACCESS, text, AUTHENTICATION, now)
+            return
+        self._user = user
+        if self._reader_speaks_sasl():
+            self._say_outcome(OK)
+            self._state = LOGGED_IN
+        else:
+            self._state = OPENING
+        self._go_on(now)
+
+    def _reader_speaks_sasl(self) -> bool:
+        return self._reader.is_in_sasl
+
+    def _say_outcome(self, code: int) -> None:
+        self.say(0, SaslOutcome(code, self._proof if code == OK else None))
+
+    def _refuse(self, reason: int, text: str) -> None:
+        self.refusal = (reason, "AMQP 1.0", "", text)
+
+    def _on_open(self, said: Open) -> None:
+        if said.max_frame_size < 512:
+            raise AmqpError(NOT_ALLOWED, "max-frame-size is below 512")
+        self._open = said
+        host = self.options.host_of(said.hostname)
+        self.host_request = UNKNOWN_HOST if host is None else host
+
+    def admitted(self, text: str, now: int) -> None:
+        """The virtual host was checked: the connection is opened."""
+        host, self.host_request = self.host_request, None
+        said = self._open
+        if self.closing or host is None or said is None:
+            return
+        if text:
+            self._refuse(AUTHENTICATION, text)
+            self._fail(UNAUTHORIZED_ACCESS, text, AUTHENTICATION, now)
+            return
+        room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
+        answer = self.broker.handle(
+            OpenConnection(
+                "AMQP 1.0", self.caller.name, self._user, said.container_id, room, host=host
+            ),
+            now,
+        )
+        if isinstance(answer, Refusal):
+            self._fail(RESOURCE_LIMIT_EXCEEDED, answer.text, LIMIT, now)
+            return
+        self.connection = answer
+        self.container = said.container_id
+        self.host = host
+        self.max_frame_size = min(said.max_frame_size, self.options.max_frame_size)
+        self._peer_idle_us = (said.idle_time_out or 0) * _US_PER_MS
+        self._state = OPENED
+        self._say_open(answer)
+        self._heard = now
+        self._set_deadline(now)
+        self._go_on(now)
+
+    def _say_open(self, gate: int = 0) -> None:
+        self._is_open_said = True
+        options = self.options
+        self.say(
+            0,
+            Open(
+                self._server_name, max_frame_size=options.max_frame_size,
+                channel_max=options.max_sessions - 1,
+                idle_time_out=options.idle_time_out_ms // 2 or None,
+                offered_capabilities=_OFFERED, properties={"product": PRODUCT},
+            ),
+            gate,
+        )  # fmt: skip
+
+    # ---- frames of an open connection
+
+    def _on_frame(self, found: Frame, now: int) -> None:
+        said = found.performative
+        if said is None:
+            return
+        channel = found.channel
+        if isinstance(said, Begin):
+            self._on_begin(channel, said)
+        elif isinstance(said, Close):
+            self.say(0, Close())
+            self._close(CLOSED, "", now)
+            self._end(0)
+        elif isinstance(said, Open):
+            raise AmqpError(ILLEGAL_STATE, "the connection is open already")
+        else:
+            session = self._sessions.get(channel)
+            if session is None:
+                raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
+            if session.is_ended and not isinstance(said, End):
+                return
+            try:
+                self._on_session_frame(session, said, found.payload, channel, now)
+            except SessionFault as fault:
+                self._end_session(session, fault, now)
+
+    def _on_session_frame(
+        self, session: AmqpSession, said: Any, payload: bytes, channel: int, now: int
+    ) -> None:
+        if isinstance(said, Transfer):
+            session.count_transfer()
+            if said.handle in session.leaving:
+                return
+            link = session.link(said.handle)
+            if not isinstance(link, Incoming):
+                raise SessionFault(NOT_ALLOWED, f"link {said.handle} is that of a receiver")
+            try:
+                link.transfer(said, payload, now)
+            except LinkFault as fault:
+                self._end_link(session, said.handle, fault, now)
+        elif isinstance(said, Disposition):
+            self._on_disposition(session, said, now)
+        elif isinstance(said, Flow):
+            self._on_flow(session, said, now)
+        elif isinstance(said, Attach):
+            attaching.attach(session, said, now)
+        elif isinstance(said, Detach):
+            attaching.detach(session, said, now)
+        else:
+            assert isinstance(said, End)
+            self._on_end(session, channel, now)
+
+    def _on_begin(self, channel: int, said: Begin) -> None:
+        if channel in self._sessions:
+            raise AmqpError(NOT_ALLOWED, f"channel {channel} has a session already")
+        if channel >= self.options.max_sessions:
+            raise AmqpError(NOT_ALLOWED, f"channel {channel} is above channel-max")
+        self._session_count += 1
+        self._sessions[channel] = AmqpSession(self, channel, self._session_count, said)
+        self.say(
+            channel,
+            Begin(
+                remote_channel=channel, next_outgoing_id=0, incoming_window=INCOMING_WINDOW,
+                outgoing_window=OUTGOING_WINDOW, handle_max=self.options.max_links - 1,
+            ),
+        )  # fmt: skip
+
+    def _on_flow(self, session: AmqpSession, said: Flow, now: int) -> None:
+        session.flow(said)
+        if said.handle is not None and said.handle not in session.leaving:
+            link = session.link(said.handle)
+            if isinstance(link, Outgoing):
+                link.flow(said, now)
+                if said.echo:
+                    session.say_flow(handle=said.handle, **link.state_of_flow())
+                return
+            assert isinstance(link, Incoming)
+            self._on_flow_of_sender(session, link, said, now)
+        elif said.echo:
+            session.say_flow()
+
+    def _on_flow_of_sender(
+        self, session: AmqpSession, link: Incoming, said: Flow, now: int
+    ) -> None:
+        """Take note of the credit that a sender has not used."""
+        try:
+            link.credit.flow_came(said)
+        except AmqpError as fault:
+            self._end_link(session, link.handle, LinkFault(fault.condition, fault.text), now)
+            return
+        self.thirsty[link.number] = link
+        if said.echo:
+            credit = link.credit
+            session.say_flow(
+                handle=link.handle, delivery_count=credit.delivery_count,
+                link_credit=credit.link_credit,
+            )  # fmt: skip
+
+    def _on_disposition(self, session: AmqpSession, said: Disposition, now: int) -> None:
+        if said.role != RECEIVER:
+            return  # The broker has settled all deliveries of a sender.
+        if said.state is None and not said.settled:
+            return
+        self._settle(session, list(session.settled_range(said)), said, now)
+
+    def _settle(
+        self, session: AmqpSession, deliveries: list[int], said: Disposition, now: int
+    ) -> None:
+        """Settle deliveries, the first one first."""
+        handle = self.broker.handle
+        for place, delivery in enumerate(deliveries):
+            link = session.unsettled.get(delivery)
+            if not isinstance(link, Outgoing):
+                continue
+            ending = ending_of(said.state)
+            if ending is None:
+                if not said.settled:
+                    continue
+                ending = ending_of(link.default) or Ending(RELEASED)
+            message = link.unsettled[delivery]
+            transaction = None
+            if ending.txn_id is not None:
+                taken = self.transactions.get(ending.txn_id)
+                if taken is None:
+                    fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
+                    self._end_link(session, link.handle, fault, now)
+                    continue
+                transaction = ending.txn_id.hex()
+            answer = handle(
+                Settle(
+                    link.consumer, message, False, transaction, ending.outcome, ending.error,
+                    ending.condition, ending.not_here, ending.annotations,
+                ),
+                now,
+            )  # fmt: skip
+            if isinstance(answer, Refusal) and ending.annotations and answer.code in _TOO_MUCH:
+                # A disposition cannot be refused; the message comes again without them.
+                plain = Settle(
+                    link.consumer, message, False, transaction, ending.outcome, ending.error,
+                    ending.condition, ending.not_here,
+                )  # fmt: skip
+                answer = handle(plain, now)
+            if isinstance(answer, Refusal):
+                if answer.code is Code.UNFINISHED:
+                    rest = deliveries[place:]
+                    self.keep(partial(self._settle, session, rest, said))
+                    return
+                session.settle_sent(delivery, said.state)
+                link.forget(delivery)
+                continue
+            if ending.txn_id is not None:
+                self.transactions[ending.txn_id].append((link.consumer, message))
+            link.forget(delivery)
+            if not said.settled:
+                self.gate = max(self.gate, answer)
+                session.settle_sent(delivery, said.state)
+
+    def _on_end(self, session: AmqpSession, channel: int, now: int) -> None:
+        if session.is_ended:
+            del self._sessions[channel]
+            return
+
+        def left(now: int) -> None:
+            self._sessions.pop(channel, None)
+            self.say(session.channel, End())
+
+        self._leave(session, left, now)
+
+    def _leave(self, session: AmqpSession, left: Callable[[int], None], now: int) -> None:
+        """Detach the links of a session that ends, and give up what it owned."""
+        links = list(session.links.values())
+        session.links.clear()
+        session.forget()
+        end = EndOwner(self.connection, session=session.number)
+        self.work(chain(self._ends_of(links, now), (end,)), left, now)
+
+    def _ends_of(self, links: Sequence[Link], now: int) -> Iterator[Command]:
+        """Forget links, and yield the commands that end them in the broker."""
+        for link in links:
+            if isinstance(link, Incoming):
+                link.give_up(now)
+            elif isinstance(link, Outgoing):
+                link.drop()
+                yield DetachConsumer(link.consumer)
+            if link.owns:
+                yield EndOwner(self.connection, link=link.number)
+
+    def _push(self, link: Incoming, now: int) -> None:
+        try:
+            link.push(now)
+        except LinkFault as fault:
+            self._end_link(link.session, link.handle, fault, now)
+
+    def _end_link(self, session: AmqpSession, handle: int, fault: LinkFault, now: int) -> None:
+        """End a link on behalf of the broker."""
+        link = session.links.pop(handle, None)
+        session.leaving.add(handle)
+
+        def left(now: int) -> None:
+            if not session.is_ended:
+                problem = error(fault.condition, fault.text)
+                self.say(session.channel, Detach(handle, True, problem))
+
+        self.work(self._ends_of([link] if link is not None else [], now), left, now)
+
+    def _end_session(self, session: AmqpSession, fault: AmqpError, now: int) -> None:
+        """End a session on behalf of the broker."""
+        problem = error(fault.condition, fault.text)
+        self._leave(session, lambda now: self.say(session.channel, End(problem)), now)
+
+    # ---- for the hub
+
+    def is_sender_waiting(self, link: int) -> bool:
+        """Whether a link waits for room."""
+        return link in self.waiting
+
+    def resume_sender(self, link: int, now: int) -> None:
+        """Give the command of a link again."""
+        found = self.waiting.pop(link, None)
+        if isinstance(found, Incoming):
+            found.is_waiting = False
+            self._push(found, now)
+            self._flush(now)
+
+    def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
+        """Whether chunks of arriving bodies are far ahead of the disk."""
+        return any(
+            len(link.arriving_chunks) > chunk_count
+            and link.arriving_chunks[-chunk_count] > durable_lsn
+            for link in self.large.values()
+        )
+
+    def tick(self, now: int) -> None:
+        """Do what is due: an empty frame, or the end of a silent peer."""
+        if self.closing:
+            return
+        if self._state is not OPENED:
+            self._tick_before_open(now)
+            return
+        limit = self.options.idle_time_out_ms * _US_PER_MS
+        if self.is_unheard:
+            self._heard = now
+        if limit and now - self._heard >= limit:
+            self._fail(
+                RESOURCE_LIMIT_EXCEEDED,
+                f"nothing was heard for {(now - self._heard) // _US_PER_MS} ms", TIMEOUT, now,
+            )  # fmt: skip
+            return
+        if self._peer_idle_us and now - self._spoken >= self._peer_idle_us // 2:
+            if self.awaits_disk:
+                self.urgent = EMPTY_FRAME
+            else:
+                self.out.append(EMPTY_FRAME)
+            self._spoken = now
+        self._set_deadline(now)
+
+    def _set_deadline(self, now: int) -> None:
+        times = []
+        if self.options.idle_time_out_ms:
+            times.append(self._heard + self.options.idle_time_out_ms * _US_PER_MS)
+        if self._peer_idle_us:
+            times.append(self._spoken + self._peer_idle_us // 2)
+        self.next_deadline = max(min(times), now + 1) if times else 0
+
+    def _tick_before_open(self, now: int) -> None:
+        limit = self.options.connect_timeout_ms * _US_PER_MS
+        if not limit:
+            return
+        if self.is_unheard or not self._open_by:
+            self._open_by = now + limit
+        elif now >= self._open_by:
+            self._fail(
+                RESOURCE_LIMIT_EXCEEDED, f"not open within {limit // _US_PER_MS} ms", TIMEOUT, now
+            )
+            return
+        self.next_deadline = self._open_by
+
+    def clock_stepped(self, step: int, now: int) -> None:
+        """Times move along with the clock."""
+        self._heard = self._spoken = now
+        if self._open_by:
+            self._open_by = now + self.options.connect_timeout_ms * _US_PER_MS
+        if self.next_deadline:
+            self.next_deadline = now + 1
+
+    def listen_again(self, now: int) -> None:
+        """The peer is read again."""
+        self.is_unheard = False
+        self._heard = now
+
+    def is_taking(self, now: int) -> None:
+        """The peer reads the output, so it is alive."""
+        self._heard = max(self._heard, now)
+
+    # ---- the end
+
+    def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
+        """End the connection on behalf of the broker."""
+        if not self.closing:
+            self._fail(CONNECTION_FORCED, f"{what}; {advice}" if advice else what, reason, now)
+
+    def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
+        """The connection is gone."""
+        self._close(reason, text, now)
+        self._end(0)
+
+    def _fail(self, condition: str, text: str, reason: int, now: int) -> None:
+        """Close the connection with an error, in whatever state it is."""
+        self.error = text
+        if self._state is HEADER:
+            self.out.append(protocol_header(SASL))
+        elif self._state in (OPENING, OPENED):
+            if not self._is_open_said:
+                self._say_open()
+            self.say(0, Close(error(condition, text)))
+        elif self._reader_speaks_sasl():
+            self._say_outcome(AUTH)
+        if self.refusal is None and self._state is not OPENED:
+            self._refuse(reason, text)
+        self._close(reason, text, now)
+        self._end(self.options.die_delay_ms)
+
+    def _close(self, reason: int, text: str, now: int) -> None:
+        for session in self._sessions.values():
+            for link in session.links.values():
+                link.is_gone = True
+            session.forget()
+        self._sessions.clear()
+        for table in (self.waiting, self.unfinished, self.thirsty, self.large, self.dirty):
+            table.clear()
+        self.give_back.clear()
+        if self.connection:
+            self.broker.handle(CloseConnection(self.connection, reason, text), now)
+            self.connection = 0
+
+    def _end(self, delay_ms: int) -> None:
+        if not self.closing:
+            self.closing = True
+            self.close_delay_ms = delay_ms
+        self._state = CLOSING
+        self.has_more = False
+        self.next_deadline = 0
+        self.login_request = self.host_request = None

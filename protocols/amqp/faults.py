@@ -1,0 +1,70 @@
+"""What ends a session or a link alone, and how refusals of the broker are said in AMQP.
+
+A fault of the connection is an `AmqpError` (`wire.errors`). Must never know a frame.
+"""
+
+from typing import Final
+
+from daybook.engine.facts import reasons
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.amqp.wire.errors import (
+    DETACH_FORCED,
+    INTERNAL_ERROR,
+    INVALID_FIELD,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+    AmqpError,
+)
+from daybook.protocols.amqp.wire.performatives import Error
+
+TEXT_MAX: Final = 1000
+"""Characters of a description."""
+
+_CONDITIONS: Final = {
+    Code.NOT_FOUND: NOT_FOUND,
+    Code.ALREADY_EXISTS: PRECONDITION_FAILED,
+    Code.NOT_ALLOWED: NOT_ALLOWED,
+    Code.INVALID: INVALID_FIELD,
+    Code.LIMIT: RESOURCE_LIMIT_EXCEEDED,
+    Code.DUPLICATE: PRECONDITION_FAILED,
+}
+_DETACHED: Final = {reasons.QUEUE_REMOVED: RESOURCE_DELETED, reasons.UNUSED: RESOURCE_DELETED}
+
+
+class SessionFault(AmqpError):
+    """A fault that ends its session."""
+
+
+class LinkFault(AmqpError):
+    """A fault that ends its link."""
+
+
+def error(condition: str, text: str) -> Error:
+    """Return an error as a frame says it."""
+    return Error(condition, text[:TEXT_MAX] or None)
+
+
+def condition_of(refusal: Refusal) -> str:
+    """Return the condition for a refusal; the text says that a permission is missing."""
+    if refusal.code is Code.NOT_ALLOWED and "permission" in refusal.text:
+        return UNAUTHORIZED_ACCESS
+    return _CONDITIONS.get(refusal.code, INTERNAL_ERROR)
+
+
+def refused(refusal: Refusal) -> LinkFault:
+    """Return the fault of a link for a refusal."""
+    return LinkFault(condition_of(refusal), refusal.text)
+
+
+def error_of(refusal: Refusal) -> Error:
+    """Return a refusal as an error."""
+    return error(condition_of(refusal), refusal.text)
+
+
+def detached(reason: int, text: str) -> Error:
+    """Return the error of a link that the broker ends."""
+    return error(_DETACHED.get(reason, DETACH_FORCED), text)

@@ -1,0 +1,300 @@
+"""A link by which the peer sends. It alone waits when its address is full.
+
+Messages are given to the broker one after the other. Must never know how a link is attached.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
+from daybook.engine.messages.amqp.content_codec import stored
+from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.engine.refusals import Code, Refusal
+from daybook.protocols.amqp import arriving
+from daybook.protocols.amqp.addressing import Place, place_of
+from daybook.protocols.amqp.faults import LinkFault, error, error_of
+from daybook.protocols.amqp.sessions import AmqpSession, Link
+from daybook.protocols.amqp.wire.credit import ReceiverCredit
+from daybook.protocols.amqp.wire.errors import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    UNKNOWN_ID,
+    AmqpError,
+)
+from daybook.protocols.amqp.wire.performatives import Error, Transfer
+from daybook.protocols.amqp.wire.termini import Accepted, Rejected, TransactionalState
+
+LINK_BYTES: Final = 1 << 20
+"""About how many bytes of messages a link may send before the broker has looked at the first."""
+CREDIT_MIN: Final = 10
+CHUNK_BYTES: Final = 64 * 1024
+
+
+class Unsendable(Exception):
+    """A message that the broker does not take; the error says why."""
+
+    def __init__(self, problem: Error) -> None:
+        super().__init__(problem.description)
+        self.problem: Final = problem
+
+
+class Message:
+    """A message that arrives, in one frame or in several. `txn_id` is that of its transaction."""
+
+    __slots__ = (
+        "bytes", "chunks", "delivery", "held", "is_large", "is_refused", "is_settled", "is_whole",
+        "pieces", "send", "txn_id",
+    )  # fmt: skip
+
+    def __init__(self, delivery: int, txn_id: bytes | None) -> None:
+        self.delivery: Final = delivery
+        self.txn_id: Final = txn_id
+        self.pieces: list[bytes] = []
+        self.bytes = 0
+        # How many bytes of it are in memory.
+        self.held = 0
+        self.is_settled = False
+        self.is_whole = False
+        self.is_large = False
+        # What still arrives of it is not kept.
+        self.is_refused = False
+        self.send: Send | None = None
+        self.chunks: Final[list[int]] = []
+
+
+class Incoming(Link):
+    """The link. Without a `place` each message says where it goes (anonymous terminus).
+    `is_waiting` is set while its command waits for room."""
+
+    __slots__ = (
+        "_average", "_messages", "_target", "credit", "is_waiting", "place",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: AmqpSession,
+        handle: int,
+        name: str,
+        number: int,
+        place: Place | None,
+        initial_count: int = 0,
+    ) -> None:
+        super().__init__(session, handle, name, number)
+        self.place: Final = place
+        self.credit: Final = ReceiverCredit(initial_count)
+        self.is_waiting = False
+        self._messages: Final[deque[Message]] = deque()
+        self._average = 0
+        self._target = session.output.options.credit
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk of a message that is not sent yet; 0 if none."""
+        return min((each.chunks[0] for each in self._messages if each.chunks), default=0)
+
+    @property
+    def arriving_chunks(self) -> list[int]:
+        """The chunks of the message that arrives."""
+        return self._messages[-1].chunks if self._messages else []
+
+    # ---- from the session
+
+    def transfer(self, transfer: Transfer, payload: bytes, now: int) -> None:
+        """Take a frame of a message. Raises LinkFault."""
+        message = self._messages[-1] if self._messages else None
+        if message is None or message.is_whole:
+            message = self._begin(transfer)
+        if transfer.aborted:
+            self._forget(self._messages.pop())
+            self.session.output.thirsty[self.number] = self
+            return
+        message.pieces.append(payload)
+        message.bytes += len(payload)
+        message.held += len(payload)
+        self.session.output.input_bytes += len(payload)
+        if message.bytes > self.session.output.options.max_message_size:
+            raise LinkFault(MESSAGE_SIZE_EXCEEDED, "the message is larger than max-message-size")
+        message.is_settled = message.is_settled or bool(transfer.settled)
+        message.is_whole = not transfer.more
+        output = self.session.output
+        if not (self.is_waiting or self.number in output.unfinished):
+            self.push(now)
+
+    def _begin(self, transfer: Transfer) -> Message:
+        if transfer.delivery_id is None:
+            raise LinkFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
+        try:
+            self.credit.delivery_came()
+        except AmqpError as fault:
+            raise LinkFault(fault.condition, fault.text) from None
+        state = transfer.state
+        txn_id = state.txn_id if isinstance(state, TransactionalState) else None
+        message = Message(transfer.delivery_id, txn_id)
+        self._messages.append(message)
+        return message
+
+    def refill(self) -> None:
+        """Give the peer credit again, if it has used up half of it and nothing waits."""
+        if self.is_waiting or self.is_gone:
+            return
+        target = self._target
+        if self._average:
+            target = min(target, max(CREDIT_MIN, LINK_BYTES // self._average))
+        if self.credit.link_credit <= target >> 1:
+            self.credit.grant(target)
+            self.session.say_credit(self.handle, self.credit.delivery_count, target)
+
+    def push(self, now: int) -> None:
+        """Give the broker what has arrived."""
+        output = self.session.output
+        messages = self._messages
+        output.unfinished.pop(self.number, None)
+        while messages:
+            message = messages[0]
+            if message.is_refused:
+                self._forget(message)
+                if not message.is_whole:
+                    return
+                messages.popleft()
+                continue
+            try:
+                command = self._next(message, now)
+            except Unsendable as found:
+                self._reject(message, found.problem)
+                continue
+            if command is None:
+                return
+            answer = output.broker.handle(command, now)
+            if isinstance(answer, Refusal):
+                if answer.code is Code.BLOCKED:
+                    self.is_waiting = True
+                    output.waiting[self.number] = self
+                    return
+                if answer.code is Code.UNFINISHED:
+                    output.unfinished[self.number] = self
+                    output.has_unfinished = True
+                    return
+                self._reject(message, error_of(answer))
+            elif type(command) is Chunk:
+                message.chunks.append(answer)
+            else:
+                self._done(message, answer)
+        output.thirsty[self.number] = self
+
+    def give_up(self, now: int) -> None:
+        """Forget what was not accepted: the link ends."""
+        self.is_gone = True
+        output = self.session.output
+        while self._messages:
+            self._forget(self._messages.pop())
+        if output.connection:
+            output.broker.handle(GiveUpSend(output.connection, self.number), now)
+        for table in (output.waiting, output.unfinished, output.thirsty, output.large):
+            table.pop(self.number, None)
+
+    # ---- messages
+
+    def _take(self, message: Message) -> bytes:
+        """Return what has arrived of a message, and keep it no longer."""
+        pieces = message.pieces
+        self._forget(message)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _keep(self, message: Message, data: bytes) -> None:
+        message.pieces = [data]
+        message.held = len(data)
+        self.session.output.input_bytes += len(data)
+
+    def _forget(self, message: Message) -> None:
+        self.session.output.input_bytes -= message.held
+        message.held = 0
+        message.pieces = []
+        if message.is_large:
+            self.session.output.large.pop(self.number, None)
+
+    def _next(self, message: Message, now: int) -> Command | None:
+        """Return the next command for a message, None if more has to arrive. Raises Unsendable."""
+        if message.send is not None and not message.is_large:
+            return message.send
+        limit = self.session.output.options.min_large_message_size
+        try:
+            if message.is_large:
+                return self._next_of_large(message)
+            if message.bytes > limit:
+                return self._begin_large(message, now)
+            return self._whole(message, now) if message.is_whole else None
+        except Malformed as found:
+            raise Unsendable(error(DECODE_ERROR, str(found))) from None
+
+    def _whole(self, message: Message, now: int) -> Command:
+        data = self._take(message)
+        places, said = arriving.read(data, now)
+        headers, body = stored(data, places)
+        message.send = self._send(message, said, headers, body)
+        return message.send
+
+    def _send(self, message: Message, said: arriving.Said, headers: bytes, body: bytes) -> Send:
+        output = self.session.output
+        place = self.place
+        if place is None:
+            if not said.to:
+                raise Unsendable(error(INVALID_FIELD, "the message does not say where it goes: to"))
+            place = place_of(said.to, output.host, (), output.options)
+        return arriving.send_of(
+            said, place, headers, body,
+            connection=output.connection, link=self.number, transaction=self._transaction(message),
+        )  # fmt: skip
+
+    def _transaction(self, message: Message) -> str | None:
+        if message.txn_id is None:
+            return None
+        if message.txn_id not in self.session.output.transactions:
+            raise Unsendable(error(UNKNOWN_ID, "there is no such transaction"))
+        return message.txn_id.hex()
+
+    def _begin_large(self, message: Message, now: int) -> Command | None:
+        data = self._take(message)
+        begun = arriving.begin_large(data, now)
+        if begun is None:
+            if message.is_whole or len(data) > self.session.output.options.max_header_size:
+                raise Malformed("the message has no body, or too much in front of it")
+            self._keep(message, data)
+            return None
+        headers, body_at, said = begun
+        message.send = self._send(message, said, headers, b"")
+        message.is_large = True
+        self._keep(message, data[body_at:])
+        return self._next_of_large(message)
+
+    def _next_of_large(self, message: Message) -> Command | None:
+        send = message.send
+        assert send is not None
+        if message.held and (message.is_whole or message.held >= CHUNK_BYTES):
+            piece = self._take(message)
+            self.session.output.large[self.number] = self
+            send.body_bytes += len(piece)
+            return Chunk(send, piece, message.chunks[-1] if message.chunks else 0)
+        if not message.is_whole:
+            return None
+        send.chunks = tuple(message.chunks)
+        return send
+
+    def _done(self, message: Message, answer: int) -> None:
+        """A message was taken."""
+        self._forget(self._messages.popleft())
+        self._average = (self._average * 7 + message.bytes >> 3) if self._average else message.bytes
+        if message.is_settled:
+            return
+        output = self.session.output
+        if answer > output.gate:
+            output.gate = answer
+        if message.txn_id is None:
+            self.session.accept(message.delivery)
+        else:
+            self.session.settle(message.delivery, TransactionalState(message.txn_id, Accepted()))
+
+    def _reject(self, message: Message, problem: Any) -> None:
+        message.is_refused = True
+        if not message.is_settled:
+            self.session.settle(message.delivery, Rejected(problem))

@@ -1,0 +1,117 @@
+"""How a delivery leaves: the header of its transfer, and the message as it came; or, of another
+format, as the table of conversions says it.
+
+Must never know a link.
+"""
+
+from contextlib import suppress
+from typing import Any, Final
+
+from daybook.engine.effects import REDELIVERED
+from daybook.engine.facts.events import FORMAT, PERSISTENT
+from daybook.engine.facts.values import Symbol
+from daybook.engine.messages.amqp.content_codec import AMQP, annotated, leaving
+from daybook.engine.messages.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    COMPOSITES,
+    DATA,
+    MESSAGE_ANNOTATIONS,
+    VALUE,
+    Header,
+    Properties,
+)
+from daybook.engine.messages.amqp.writer import encoded, map_of_items, of_type, section_of
+from daybook.engine.messages.annotations import Annotations, unpacked
+from daybook.engine.messages.content import View, view_of
+from daybook.engine.messages.conversions import text_of
+from daybook.protocols.port import DeliveredMessage
+
+_US_PER_MS: Final = 1000
+_UINT_MAX: Final = 0xFFFF_FFFF
+_JMS_TYPE: Final = encoded(Symbol("x-opt-jms-msg-type"))
+_TEXT: Final = of_type("byte", 5)
+_BYTES: Final = of_type("byte", 3)
+_FRONTS_MAX: Final = 256
+
+_fronts: Final[dict[tuple[int, int, int, int], bytes]] = {}
+"""Headers of transfers without a time to live, encoded: by what they say."""
+
+
+def front_of(message: DeliveredMessage, count: int, marks: int, now: int) -> bytes:
+    """Return the header section of the count-th attempt to deliver a message."""
+    key = message.flags & PERSISTENT, message.priority, marks & REDELIVERED, count
+    if not message.expires:
+        known = _fronts.get(key)
+        if known is not None:
+            return known
+    ttl = min(max(message.expires - now // _US_PER_MS, 0), _UINT_MAX) if message.expires else None
+    header = Header(
+        durable=bool(key[0]), priority=message.priority, ttl=ttl,
+        first_acquirer=not marks & REDELIVERED, delivery_count=count - 1,
+    )  # fmt: skip
+    front = COMPOSITES.encoded(header)
+    if ttl is None and len(_fronts) < _FRONTS_MAX:
+        _fronts[key] = front
+    return front
+
+
+def parts_of(message: DeliveredMessage, front: bytes) -> list[bytes]:
+    """Return a message behind the header of its transfer; of a large one what is in front of its
+    body. Raises Malformed."""
+    if message.flags & FORMAT == AMQP:
+        if message.annotations:
+            headers = annotated(message.headers, unpacked(message.annotations))
+            return leaving(headers, message.body, front)
+        return leaving(message.headers, message.body, front)
+    view, noted = view_of(message), unpacked(message.annotations)
+    if message.chunks:
+        size = message.body_bytes
+        return [front, *_head_of(view, _BYTES, noted), b"\0\x53\x75\xb0" + size.to_bytes(4, "big")]
+    return [front, *_expressed(view, noted)]
+
+
+def _expressed(view: View, noted: Annotations) -> list[bytes]:
+    """Return the sections of a message of another format."""
+    body = view.body
+    if isinstance(body, bytes) and _is_text(view):
+        with suppress(UnicodeDecodeError):
+            body = body if b"\0" in body else body.decode()
+    if isinstance(body, bytes):
+        return [*_head_of(view, _BYTES, noted), section_of(DATA, encoded(body))]
+    jms_type = _TEXT if isinstance(body, str) else b""
+    return [*_head_of(view, jms_type, noted), section_of(VALUE, encoded(body))]
+
+
+def _is_text(view: View) -> bool:
+    """Whether the sender says that the body is text; without a type it is, if it can be:
+    UTF-8 without NUL."""
+    content_type = view.standard.content_type
+    return not content_type or content_type.startswith("text/")
+
+
+def _head_of(view: View, jms_type: bytes, noted: Annotations) -> list[bytes]:
+    """Return the sections in front of the body."""
+    found = view.standard
+    properties: dict[str, Any] = {
+        "message_id": found.message_id or view.message_id,
+        "user_id": found.user_id, "to": found.destination, "subject": found.type,
+        "reply_to": found.reply_to, "correlation_id": found.correlation_id,
+        "content_type": found.content_type, "content_encoding": found.content_encoding,
+        "creation_time": found.timestamp, "group_id": found.group_id,
+        "group_sequence": found.group_sequence, "reply_to_group_id": found.reply_to_group_id,
+    }  # fmt: skip
+    standard = Properties(**{name: said for name, said in properties.items() if said})
+    items = [
+        encoded(each)
+        for name, value in view.properties.items()
+        for each in (name, value if isinstance(value, bool | int | float) else text_of(value))
+    ]
+    annotations = [_JMS_TYPE, jms_type] if jms_type else []
+    annotations += [encoded(each) for pair in noted.items() for each in pair]
+    parts = []
+    if annotations:
+        parts.append(section_of(MESSAGE_ANNOTATIONS, map_of_items(annotations)))
+    parts.append(COMPOSITES.encoded(standard))
+    if items:
+        parts.append(section_of(APPLICATION_PROPERTIES, map_of_items(items)))
+    return parts

@@ -1,0 +1,125 @@
+"""AMQP's offer to the registry. Must never know where the values of options come from."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.options import ROOM_MAX, AmqpOptions
+from daybook.protocols.amqp.wire.frames import SASL, protocol_header
+from daybook.protocols.port import (
+    BrokerPort,
+    Caller,
+    Count,
+    Duration,
+    Offer,
+    ProtocolOption,
+    Size,
+    Texts,
+    Value,
+)
+
+_GIB: Final = 1 << 30
+
+_FIELDS: Final = {
+    "buffer-size": "room", "connect-timeout": "connect_timeout_ms",
+    "idle-time-out": "idle_time_out_ms", "die-delay": "die_delay_ms",
+    "max-frame-size": "max_frame_size", "max-message-size": "max_message_size",
+    "min-large-message-size": "min_large_message_size", "max-header-size": "max_header_size",
+    "max-sessions": "max_sessions", "max-links": "max_links", "credit": "credit",
+    "anycast-prefix": "anycast_prefix", "multicast-prefix": "multicast_prefix",
+}  # fmt: skip
+"""The fields of the options by their keys."""
+
+OPTIONS: Final = (
+    ProtocolOption(
+        "buffer-size",
+        Size(4 << 10, _GIB, may_be_auto=True),
+        "1MiB",
+        "Deliveries that may be on their way to one connection; a peer that does not read "
+        'holds at most this. "auto": from 640KiB down to 20KiB, the more connections there are.',
+    ),
+    ProtocolOption("connect-timeout", Duration(100), 10_000, "How long a peer may take to open."),
+    ProtocolOption(
+        "idle-time-out",
+        Duration(0),
+        60_000,
+        "How long a peer may be silent before its connection is closed; the broker announces half"
+        " of that. 0: no limit.",
+    ),
+    ProtocolOption(
+        "die-delay",
+        Duration(0),
+        250,
+        "How long a connection stays open after an error, so that the client can read it.",
+    ),
+    ProtocolOption(
+        "max-frame-size", Size(512, 64 << 20), "128KiB", "Length of a frame, both ways."
+    ),
+    ProtocolOption(
+        "max-message-size", Size(0, 4 * _GIB), "100MiB", "Length of a message; 4GiB is the most."
+    ),
+    ProtocolOption(
+        "min-large-message-size",
+        Size(1 << 10, 4 * _GIB),
+        "100KiB",
+        "A longer message is large: its body goes through the journal in chunks, and is never whole"
+        " in memory.",
+    ),
+    ProtocolOption(
+        "max-header-size",
+        Size(1 << 10, _GIB),
+        "1MiB",
+        "Length of the sections in front of the body of a large message.",
+    ),
+    ProtocolOption("max-sessions", Count(1, 65_536), 256, "Sessions of one connection."),
+    ProtocolOption("max-links", Count(1, 1_000_000), 10_000, "Links of one session."),
+    ProtocolOption(
+        "credit",
+        Count(1, 100_000),
+        1_000,
+        "Messages that a link may send before the broker has looked at the first; fewer where they"
+        " are long.",
+    ),
+    ProtocolOption(
+        "anycast-prefix", Texts(), ["queue://"], "Prefixes of addresses that are anycast."
+    ),
+    ProtocolOption(
+        "multicast-prefix", Texts(), ["topic://"], "Prefixes of addresses that are multicast."
+    ),
+)
+
+
+class Amqp:
+    """The sessions of an acceptor."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        """Raise ValueError if the values contradict each other."""
+        given: dict[str, Any] = {
+            field: values[key] for key, field in _FIELDS.items() if key in values
+        }
+        given["virtual_hosts"] = tuple(
+            (name, host)
+            for name, _, host in (
+                pair.partition(" ")
+                for pair in values.get("virtual-hosts", ())  # type: ignore[union-attr]
+            )
+        )
+        self.options: Final = AmqpOptions(**given)
+        self.room = self.options.room or ROOM_MAX
+        self.tunes_room = not self.options.room
+
+    def session(self, broker: BrokerPort, caller: Caller, server_name: str) -> AmqpConnection:
+        """Make the session of a connection."""
+        return AmqpConnection(broker, self.options, caller, server_name)
+
+
+OFFER: Final = Offer(
+    scheme="amqp",
+    name="AMQP 1.0",
+    listen="127.0.0.1:5672",
+    connections=10_000,
+    options=OPTIONS,
+    refusal=lambda why: protocol_header(SASL),
+    messaging=Amqp,
+    subprotocols=("amqp",),
+)

@@ -1,0 +1,53 @@
+"""What states of deliveries mean to the broker (part 3, section 3.4). Must never know a link."""
+
+from typing import Any, NamedTuple
+
+from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.facts.values import Symbol
+from daybook.engine.messages.amqp.content_codec import undescribed
+from daybook.engine.messages.annotations import Annotations
+from daybook.protocols.amqp.wire.performatives import Error
+from daybook.protocols.amqp.wire.termini import (
+    Accepted,
+    Modified,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+
+
+class Ending(NamedTuple):
+    """An outcome in the words of the engine (`Settle`), and the transaction that it waits for."""
+
+    outcome: int
+    error: str = ""
+    condition: str = ""
+    not_here: bool = False
+    txn_id: bytes | None = None
+    annotations: Annotations | None = None
+
+
+_PLAIN = {Accepted: Ending(ACCEPTED), Released: Ending(RELEASED)}
+
+
+def ending_of(state: Any) -> Ending | None:
+    """Return what a state means; None for one that ends no delivery."""
+    plain = _PLAIN.get(type(state))
+    if plain is not None:
+        return plain
+    if isinstance(state, Rejected):
+        problem = state.error
+        if isinstance(problem, Error):
+            return Ending(REJECTED, problem.description or "", problem.condition)
+        return Ending(REJECTED)
+    if isinstance(state, Modified):
+        outcome = FAILED if state.delivery_failed else RELEASED
+        noted: Annotations = {
+            Symbol(key): undescribed(each)
+            for key, each in (state.message_annotations or {}).items()
+        }
+        return Ending(outcome, not_here=state.undeliverable_here, annotations=noted or None)
+    if isinstance(state, TransactionalState):
+        found = ending_of(state.outcome) if state.outcome is not None else None
+        return found._replace(txn_id=state.txn_id) if found is not None else None
+    return None

@@ -1,0 +1,259 @@
+"""A link by which the peer receives: the receiver of its consumer, and the taker of large bodies.
+
+Must never know how a link is attached.
+"""
+
+from collections import deque
+from typing import Any, Final, TypeAlias
+
+from daybook.engine.commands import Credit, Detach
+from daybook.engine.messages.amqp.malformed import Malformed
+from daybook.protocols.amqp.faults import detached, error
+from daybook.protocols.amqp.leaving import front_of, parts_of
+from daybook.protocols.amqp.sessions import AmqpSession, Link
+from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
+from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.wire.hot import transfer_frames
+from daybook.protocols.amqp.wire.performatives import Detach as DetachFrame
+from daybook.protocols.amqp.wire.performatives import Flow, Transfer
+from daybook.protocols.port import DeliveredMessage, Pull
+
+_MASK: Final = 0xFFFF_FFFF
+_TAG_BYTES: Final = 4
+_HEAD_ROOM: Final = 64
+"""More than the head of a transfer behind the first one of a delivery takes."""
+_WAITING_BYTES: Final = 256
+"""Bytes of memory for a delivery behind a large one."""
+
+
+Behind: TypeAlias = tuple[DeliveredMessage, int, int, int] | tuple[int, int]
+"""A delivery, or the answer to a drain."""
+
+
+class Large:
+    """A large message on its way: `done` chunks have been pulled."""
+
+    __slots__ = ("chunks", "delivery", "done", "gate", "message", "tail")
+
+    def __init__(self, delivery: int, message: DeliveredMessage, gate: int, tail: bytes) -> None:
+        self.delivery: Final = delivery
+        self.message: Final = message.id
+        self.chunks: Final = message.chunks
+        self.gate: Final = gate
+        self.tail: Final = tail
+        self.done = 0
+
+
+class Outgoing(Link):
+    """The link. `consumer` is the id of its consumer once it is attached. `is_settled` says that
+    deliveries are settled when they are sent. `subscription` is the name of the durable
+    subscription that closing the link ends, or empty."""
+
+    __slots__ = (
+        "_behind", "_large", "_tags", "consumer", "default", "is_settled", "subscription",
+        "unsettled",
+    )  # fmt: skip
+
+    def __init__(
+        self, session: AmqpSession, handle: int, name: str, number: int, *, is_settled: bool
+    ) -> None:
+        super().__init__(session, handle, name, number)
+        self.is_settled: Final = is_settled
+        self.consumer = 0
+        self.default: Any = None
+        self.subscription = ""
+        # The ids of messages by their delivery numbers.
+        self.unsettled: Final[dict[int, int]] = {}
+        self._tags = 0
+        self._large: Large | None = None
+        # Deliveries behind a large one, and what is to be said behind them.
+        self._behind: Final[deque[tuple[DeliveredMessage, int, int, int] | tuple[int, int]]] = (
+            deque()
+        )
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk that was not pulled; 0 if none."""
+        large = self._large
+        if large is not None and large.done < len(large.chunks):
+            return large.chunks[large.done]
+        waiting = (each[0].chunks for each in self._behind if len(each) == 4)
+        return min((chunks[0] for chunks in waiting if chunks), default=0)
+
+    # ---- effects
+
+    def deliver(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
+        """Send a delivery, the count-th attempt; behind a large one if that is on its way."""
+        if self.is_gone:
+            return
+        if self._large is not None:
+            self._behind.append((message, count, marks, gate))
+            self._hold(message, 1)
+            return
+        session = self.session
+        delivery = session.number_delivery()
+        self._tags = self._tags + 1 & _MASK
+        tag = self._tags.to_bytes(_TAG_BYTES, "big")
+        front = front_of(message, count, marks, session.output.now)
+        try:
+            parts = parts_of(message, front)
+        except Malformed:
+            parts = [front, message.headers, message.body]
+        if not self.is_settled:
+            self.unsettled[delivery] = message.id
+            session.unsettled[delivery] = self
+        if message.chunks:
+            self._begin_large(delivery, tag, message, parts, gate)
+            return
+        session.send(
+            transfer_frames(
+                session.channel, self.handle, delivery, tag, self.is_settled, parts,
+                session.output.max_frame_size,
+            ),
+            gate,
+        )  # fmt: skip
+
+    def drained(self, unused: int, total: int) -> None:
+        """Answer a drain, behind what was delivered for it."""
+        if self._large is not None:
+            self._behind.append((unused, total))
+        else:
+            self.session.behind(lambda: self._say_drained(total))
+
+    def _say_drained(self, total: int) -> None:
+        if not self.is_gone:
+            self.session.say_flow(
+                handle=self.handle, delivery_count=total & _MASK, link_credit=0, drain=True
+            )
+
+    def browsed(self) -> None:
+        """Ignore the end of a browse: a drain tells it."""
+
+    def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
+        """Forget deliveries that the broker ended."""
+        ended = set(messages)
+        for delivery in [each for each, message in self.unsettled.items() if message in ended]:
+            self.forget(delivery)
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """End the link: its queue is gone."""
+        if self.is_gone:
+            return
+        session = self.session
+        self.drop()
+        session.links.pop(self.handle, None)
+        session.leaving.add(self.handle)
+        problem = detached(reason, text)
+        session.output.say(session.channel, DetachFrame(self.handle, True, problem), gate)
+
+    # ---- from the session
+
+    def flow(self, flow: Flow, now: int) -> None:
+        """Take credit: how many deliveries there may be in all."""
+        if flow.link_credit is None:
+            return
+        total = (flow.delivery_count or 0) + flow.link_credit
+        command = Credit(self.consumer, in_all=total, drains=flow.drain)
+        self.session.output.ask(command, lambda answer, now: None, now)
+
+    def state_of_flow(self) -> dict[str, Any]:
+        """Return its delivery-count; a receiver knows its credit itself."""
+        return {"delivery_count": self._tags}
+
+    def forget(self, delivery: int) -> None:
+        """Forget a delivery that is settled."""
+        self.unsettled.pop(delivery, None)
+        self.session.unsettled.pop(delivery, None)
+
+    def _hold(self, message: DeliveredMessage, times: int) -> None:
+        size = _WAITING_BYTES + len(message.headers) + len(message.body)
+        self.session.output.unsent_bytes += times * size
+
+    def drop(self) -> None:
+        """Send no more."""
+        self.is_gone = True
+        self._large = None
+        while self._behind:
+            self._pop_behind()
+        for delivery in list(self.unsettled):
+            self.forget(delivery)
+
+    # ---- large messages
+
+    def _begin_large(
+        self, delivery: int, tag: bytes, message: DeliveredMessage, parts: list[bytes], gate: int
+    ) -> None:
+        tail = parts[3] if len(parts) > 3 and not parts[2] else b""
+        head = b"".join(parts[:3] if tail else parts)
+        session = self.session
+        size = session.output.max_frame_size - _HEAD_ROOM
+        first = Transfer(self.handle, delivery, tag, 0, self.is_settled, more=True)
+        frames = [frame(session.channel, first, head[:size])]
+        frames += [
+            frame(session.channel, Transfer(self.handle, more=True), head[at : at + size])
+            for at in range(size, len(head), size)
+        ]
+        self._large = Large(delivery, message, gate, tail)
+        session.send(frames, gate)
+        session.behind(self._pull)
+
+    def _pull(self) -> None:
+        large = self._large
+        if large is None or self.is_gone:
+            return
+        before = large.chunks[large.done - 1] if large.done else 0
+        self.session.output.pulls.append(
+            Pull(self, large.chunks[large.done], before, large.gate, large.message, self.consumer)
+        )
+
+    def take(self, piece: bytes, now: int) -> None:
+        """Take a piece of the body."""
+        large = self._large
+        if large is None or self.is_gone:
+            return
+        large.done += 1
+        is_last = large.done == len(large.chunks)
+        if is_last:
+            piece += large.tail
+        session = self.session
+        size = session.output.max_frame_size - _HEAD_ROOM
+        cuts = range(0, max(len(piece), 1), size)
+        frames = [
+            frame(
+                session.channel,
+                Transfer(self.handle, more=not is_last or at + size < len(piece)),
+                piece[at : at + size],
+            )
+            for at in cuts
+        ]
+        session.send(frames, large.gate)
+        session.behind(self._end_large if is_last else self._pull)
+
+    def give_up(self, why: str, now: int) -> None:
+        """The body cannot be read: the delivery is aborted, and the link ends."""
+        session = self.session
+        if self.is_gone:
+            return
+        session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
+        session.output.broker.handle(Detach(self.consumer), now)
+        self.drop()
+        session.links.pop(self.handle, None)
+        session.leaving.add(self.handle)
+        session.output.say(
+            session.channel, DetachFrame(self.handle, True, error(INTERNAL_ERROR, why))
+        )
+
+    def _pop_behind(self) -> Behind:
+        each = self._behind.popleft()
+        if len(each) == 4:
+            self._hold(each[0], -1)
+        return each
+
+    def _end_large(self) -> None:
+        self._large = None
+        while self._behind and self._large is None:
+            each = self._pop_behind()
+            if len(each) == 4:
+                self.deliver(*each)
+            else:
+                self.drained(*each)

@@ -1,0 +1,241 @@
+"""A session: windows, links by their handles, deliveries by their numbers (part 2, section 2.5).
+
+Must never know an address or a queue.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from daybook.protocols.amqp.faults import SessionFault
+from daybook.protocols.amqp.output import Output
+from daybook.protocols.amqp.wire.errors import UNATTACHED_HANDLE, AmqpError
+from daybook.protocols.amqp.wire.hot import disposition_frame, flow_frame
+from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
+from daybook.protocols.amqp.wire.performatives import Begin, Disposition, Flow
+from daybook.protocols.amqp.wire.table import COMPOSITES
+from daybook.protocols.amqp.wire.termini import Accepted
+from daybook.protocols.amqp.wire.windows import SessionWindows
+
+INCOMING_WINDOW: Final = 2048
+"""How many frames of messages a peer may send before the broker has looked at the first."""
+OUTGOING_WINDOW: Final = (1 << 31) - 1
+FIRST_OUTGOING: Final = 0
+"""The number of the first frame that the broker sends."""
+_MASK: Final = 0xFFFF_FFFF
+_ACCEPTED: Final = COMPOSITES.encoded(Accepted())
+
+
+class Link:
+    """A link of a session. `number` is what the engine knows it by; `owns` says that a destination
+    ends with it, `is_gone` that it has ended."""
+
+    __slots__ = ("handle", "is_gone", "name", "number", "owns", "session")
+
+    def __init__(self, session: "AmqpSession", handle: int, name: str, number: int) -> None:
+        self.session: Final = session
+        self.handle: Final = handle
+        self.name: Final = name
+        self.number: Final = number
+        self.owns = False
+        self.is_gone = False
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk that it still needs; 0 if none."""
+        raise NotImplementedError
+
+
+class AmqpSession:
+    """One session of a connection.
+
+    `channel` is that of its output, `number` what the engine knows it by. `links` are by the
+    handles of the peer, which the broker uses as its own ones too; `leaving` are handles that the
+    broker detached, until the peer does. `is_ended` says that the broker has ended it.
+    """
+
+    __slots__ = (
+        "_accepted", "_frames", "_next_delivery", "_unsent", "channel", "handle_max", "is_ended",
+        "leaving", "links", "number", "output", "unsettled", "windows",
+    )  # fmt: skip
+
+    def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
+        self.output: Final = output
+        self.channel: Final = channel
+        self.number: Final = number
+        self.handle_max: Final = begin.handle_max
+        self.links: Final[dict[int, Link]] = {}
+        self.leaving: Final[set[int]] = set()
+        self.is_ended = False
+        # Deliveries that the peer has not settled: the link by their number.
+        self.unsettled: Final[dict[int, Link]] = {}
+        self.windows: Final = SessionWindows(begin, INCOMING_WINDOW, FIRST_OUTGOING)
+        self._next_delivery = 0
+        # Frames that wait for the window of the peer, with what is to be done behind them.
+        self._frames: Final[deque[tuple[bytes, int] | Callable[[], None]]] = deque()
+        self._unsent = 0
+        # Deliveries of the peer that were accepted since the last look.
+        self._accepted: list[int] = []
+
+    # ---- what arrives
+
+    def count_transfer(self) -> None:
+        """Count a frame of a message. Raises SessionFault."""
+        windows = self.windows
+        try:
+            windows.transfer_came()
+        except AmqpError as fault:
+            raise SessionFault(fault.condition, fault.text) from None
+        if windows.incoming_window < INCOMING_WINDOW >> 1:
+            self.output.dirty[self.channel] = self
+
+    def link(self, handle: int) -> "Link":
+        """Return a link. Raises SessionFault."""
+        found = self.links.get(handle)
+        if found is None:
+            raise SessionFault(UNATTACHED_HANDLE, f"no link is attached to handle {handle}")
+        return found
+
+    def flow(self, flow: Flow) -> None:
+        """Take the windows of the peer. Raises SessionFault."""
+        try:
+            self.windows.flow_came(flow, FIRST_OUTGOING)
+        except AmqpError as fault:
+            raise SessionFault(fault.condition, fault.text) from None
+        self.pump()
+
+    def settled_range(self, disposition: Disposition) -> Iterator[int]:
+        """Return the numbers of the deliveries that a disposition is about and that are
+        unsettled."""
+        first = disposition.first
+        last = disposition.last if disposition.last is not None else first
+        count = (last - first & _MASK) + 1
+        if count > len(self.unsettled):
+            return iter([each for each in self.unsettled if each - first & _MASK < count])
+        known = self.unsettled
+        return iter([each for at in range(count) if (each := first + at & _MASK) in known])
+
+    # ---- what leaves
+
+    def accept(self, delivery: int) -> None:
+        """Tell the peer, with the next look, that a message was accepted."""
+        self._accepted.append(delivery)
+        self.output.dirty[self.channel] = self
+
+    def settle(self, delivery: int, state: Any, *, role: bool = RECEIVER) -> None:
+        """Tell the peer the state of a delivery, which is settled."""
+        self.flush_accepted()
+        encoded = COMPOSITES.encoded(state)
+        self.output.out.append(
+            disposition_frame(self.channel, role, delivery, delivery, True, encoded)
+        )
+
+    def flush_accepted(self) -> None:
+        """Tell the peer what was accepted, in ranges."""
+        accepted = self._accepted
+        if not accepted:
+            return
+        self._accepted = []
+        out = self.output.out
+        first = last = accepted[0]
+        for each in accepted[1:]:
+            if each == last + 1 & _MASK:
+                last = each
+                continue
+            out.append(disposition_frame(self.channel, RECEIVER, first, last, True, _ACCEPTED))
+            first = last = each
+        out.append(disposition_frame(self.channel, RECEIVER, first, last, True, _ACCEPTED))
+
+    def flush(self) -> None:
+        """Tell the peer what it may know and send now."""
+        self.flush_accepted()
+        if self.windows.incoming_window < INCOMING_WINDOW >> 1 and not self.is_ended:
+            self.windows.widen()
+            self.say_flow()
+
+    def say_flow(self, **link: Any) -> None:
+        """Say the windows, and perhaps the state of a link."""
+        windows = self.windows
+        self.output.say(
+            self.channel,
+            Flow(
+                next_incoming_id=windows.next_incoming_id, incoming_window=windows.incoming_window,
+                next_outgoing_id=windows.next_outgoing_id, outgoing_window=OUTGOING_WINDOW, **link,
+            ),
+        )  # fmt: skip
+
+    def say_credit(self, handle: int, delivery_count: int, credit: int) -> None:
+        """Give a sender credit."""
+        windows = self.windows
+        self.output.out.append(
+            flow_frame(
+                self.channel, windows.next_incoming_id, windows.incoming_window,
+                windows.next_outgoing_id, OUTGOING_WINDOW, handle=handle,
+                delivery_count=delivery_count, link_credit=credit,
+            )
+        )  # fmt: skip
+
+    def number_delivery(self) -> int:
+        """Return the number of a new delivery."""
+        number = self._next_delivery
+        self._next_delivery = number + 1 & _MASK
+        return number
+
+    def send(self, frames: list[bytes], gate: int) -> None:
+        """Send frames of a message as the window of the peer allows."""
+        output = self.output
+        windows = self.windows
+        if not self._frames and len(frames) <= windows.outgoing_room:
+            for _ in frames:
+                windows.transfer_left()
+            output.out += frames
+            if gate > output.gate:
+                output.gate = gate
+            return
+        for each in frames:
+            self._frames.append((each, gate))
+            self._hold(len(each))
+        self.pump()
+
+    def behind(self, action: Callable[[], None]) -> None:
+        """Do something when all frames before have been sent."""
+        if self._frames:
+            self._frames.append(action)
+        else:
+            action()
+
+    def pump(self) -> None:
+        """Send what waited for the window of the peer."""
+        waiting = self._frames
+        output = self.output
+        windows = self.windows
+        while waiting:
+            first = waiting[0]
+            if not isinstance(first, tuple):
+                waiting.popleft()
+                first()
+                continue
+            if not windows.outgoing_room:
+                return
+            waiting.popleft()
+            data, gate = first
+            self._hold(-len(data))
+            windows.transfer_left()
+            output.out.append(data)
+            output.gate = max(output.gate, gate)
+
+    def _hold(self, size: int) -> None:
+        self._unsent += size
+        self.output.unsent_bytes += size
+
+    def forget(self) -> None:
+        """Send and settle no more."""
+        self.is_ended = True
+        self._frames.clear()
+        self._hold(-self._unsent)
+        self._accepted.clear()
+        self.unsettled.clear()
+
+    def settle_sent(self, delivery: int, state: Any) -> None:
+        """Tell a receiver that the broker settled a delivery too."""
+        self.settle(delivery, state, role=SENDER)

@@ -1,0 +1,499 @@
+"""Links of AMQP 1.0: attaching, credit, transfers, dispositions, transactions, and their ends."""
+
+from typing import Any
+
+import pytest
+
+from daybook.engine import commands as c
+from daybook.engine.facts.definitions import ANYCAST
+from daybook.engine.facts.values import Symbol
+from daybook.engine.filters.compiling import compile_filter
+from daybook.engine.messages.amqp.described import Described
+from daybook.engine.messages.amqp.places import header_of, places_of
+from daybook.engine.messages.amqp.writer import section_of
+from daybook.protocols.amqp.wire.errors import (
+    DECODE_ERROR,
+    HANDLE_IN_USE,
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_FOUND,
+    RESOURCE_DELETED,
+    TRANSFER_LIMIT_EXCEEDED,
+    UNATTACHED_HANDLE,
+    UNKNOWN_ID,
+    WINDOW_VIOLATION,
+)
+from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER, SETTLED
+from daybook.protocols.amqp.wire.performatives import (
+    Attach,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Transfer,
+)
+from daybook.protocols.amqp.wire.table import COMPOSITES
+from daybook.protocols.amqp.wire.termini import (
+    Accepted,
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    Modified,
+    Rejected,
+    Released,
+    Source,
+    Target,
+    TransactionalState,
+)
+from tests.support.amqp.peer import Peer, message
+from tests.support.world import World
+
+SELECTOR = Symbol("apache.org:selector-filter:string")
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer(World()).open()
+
+
+def _accept(peer: Peer, first: int, last: int | None = None, state: Any = Accepted()) -> None:  # noqa: B008
+    peer.say(Disposition(RECEIVER, first, last, True, state))
+
+
+# ---- sending
+
+
+def test_a_sender_gets_credit_and_its_messages_are_accepted_in_ranges(peer: Peer) -> None:
+    peer.sender(0, "a")
+    attached = peer.hear(Attach)
+    assert (attached.role, attached.target.address) == (RECEIVER, "a")
+    assert peer.hear(Flow).link_credit == 1000
+    data = b"".join(_transfer(number, message(b"%d" % number, durable=True)) for number in range(3))
+    peer.feed(data)
+    assert peer.hear(Disposition) == Disposition(RECEIVER, 0, 2, True, Accepted())
+    assert peer.world.ready("a") == [b"0", b"1", b"2"]
+
+
+def _transfer(number: int, data: bytes) -> bytes:
+    return frame(0, Transfer(0, number, b"t", 0), data)
+
+
+def test_a_settled_message_is_taken_in_silence(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x"), settled=True)
+    assert peer.heard(Disposition) == []
+    assert peer.world.ready("a") == [b"x"]
+
+
+def test_a_message_may_come_in_several_frames_and_may_be_aborted(peer: Peer) -> None:
+    peer.sender(0, "a")
+    data = message(b"x" * 100)
+    peer.say(Transfer(0, 0, b"t", 0, more=True), data[:30])
+    peer.say(Transfer(0, more=True), data[30:60])
+    peer.say(Transfer(0, aborted=True))
+    assert peer.world.broker.state.address_by_name == {}
+    assert peer.connection.input_bytes == 0
+    peer.say(Transfer(0, 1, b"u", 0, more=True), data[:30])
+    peer.say(Transfer(0), data[30:])
+    assert peer.world.ready("a") == [b"x" * 100]
+
+
+def test_a_large_message_comes_in_chunks_and_leaves_as_it_came() -> None:
+    peer = Peer(World(), min_large_message_size=1024).open()
+    peer.sender(0, "a")
+    body = bytes(range(256)) * 1000
+    data = message(body, durable=True)
+    step = 50_000
+    for at in range(0, len(data), step):
+        more = at + step < len(data)
+        first = {"delivery_id": 0, "delivery_tag": b"t", "message_format": 0} if not at else {}
+        peer.say(Transfer(0, more=more, **first), data[at : at + step])
+    assert len(peer.world.events_named("ChunkReceived")) >= 3
+    assert peer.hear(Disposition).state == Accepted()
+    peer.receiver(1, "a", 1)
+    while peer.connection.pulls:
+        pull = peer.connection.pulls.pop(0)
+        chunk = next(each for each in peer.world.journal if each.lsn == pull.chunk)
+        pull.taker.take(chunk.body, peer.world.now)
+        peer.settle()
+    [(transfer, found)] = peer.deliveries()
+    assert transfer.more
+    assert found.endswith(body)
+
+
+def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
+    peer = Peer(World(), credit=2, max_message_size=100).open()
+    peer.sender(0, "a")
+    peer.sender(1, "b")
+    peer.send(0, 0, message(b"x" * 200))
+    assert peer.hear(Detach).error.condition == MESSAGE_SIZE_EXCEEDED
+    for number in (1, 2):
+        peer.say(Transfer(1, number, b"t", 0, more=True), b"\0")
+        peer.say(Transfer(1, aborted=True))
+    assert peer.heard(Detach) == []
+    assert not peer.connection.closing
+
+
+def test_more_messages_than_credit_end_the_link() -> None:
+    world = World()
+    world.settings(**{"#": {"max-size-messages": 1, "address-full-policy": "BLOCK"}})
+    peer = Peer(world, credit=3).open()
+    peer.sender(0, "a")
+    for number in range(9):
+        peer.send(0, number, message(b"x"))
+    assert peer.hear(Detach).error.condition == TRANSFER_LIMIT_EXCEEDED
+
+
+def test_a_full_address_stops_one_link_and_no_other() -> None:
+    world = World()
+    world.settings(**{"full": {"max-size-messages": 1, "address-full-policy": "BLOCK"}})
+    peer = Peer(world).open()
+    peer.sender(0, "full")
+    peer.sender(1, "other")
+    peer.heard(Flow)
+    for number in range(3):
+        peer.send(0, number, message(b"f"))
+    peer.send(1, 3, message(b"o"))
+    accepted = [(each.first, each.last or each.first) for each in peer.heard(Disposition)]
+    assert accepted == [(0, 0), (3, 3)]
+    waiting = [link for link in range(9) if peer.connection.is_sender_waiting(link)]
+    assert len(waiting) == 1
+    world.ok(c.PurgeQueue("full"))
+    peer.connection.resume_sender(waiting[0], world.now)
+    peer.settle()
+    assert [each.first for each in peer.heard(Disposition)] == [1]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\0\x53\x75\xa0\xff"])
+def test_a_malformed_message_is_rejected(peer: Peer, data: bytes) -> None:
+    peer.sender(0, "a")
+    peer.send(0, 0, data)
+    if data:
+        assert peer.hear(Disposition).state.error.condition == DECODE_ERROR
+    peer.send(0, 1, message(b"x"))
+    assert peer.heard(Disposition)[-1].state == Accepted()
+
+
+def test_an_anonymous_sender_says_where_each_message_goes(peer: Peer) -> None:
+    peer.sender(0, None)
+    peer.send(0, 0, message(b"x"))
+    assert peer.hear(Disposition).state.error.condition == INVALID_FIELD
+
+
+def test_faults_of_a_session_end_it_alone(peer: Peer) -> None:
+    peer.begin(1)
+    peer.sender(0, "a")
+    peer.send(9, 0, message(b"x"))
+    assert peer.hear(End).error.condition == UNATTACHED_HANDLE
+    peer.send(0, 1, message(b"ignored"))
+    peer.say(End())
+    assert not peer.connection.closing
+    peer.say(Attach("again", 5, SENDER, source=Source(), target=Target("a")), channel=1)
+    assert peer.heard(Attach)[-1].name == "again"
+
+
+def test_a_handle_is_used_once(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.sender(0, "b")
+    assert peer.hear(End).error.condition == HANDLE_IN_USE
+
+
+def test_a_window_that_is_ignored_ends_the_session(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.feed(_transfer(0, message(b"x")))
+    peer.feed(_begin_of_large() + _more(b"") * 3000)
+    assert peer.hear(End).error.condition == WINDOW_VIOLATION
+
+
+def _begin_of_large() -> bytes:
+    return frame(0, Transfer(0, 1, b"t", 0, more=True), b"\0")
+
+
+def _more(data: bytes) -> bytes:
+    return frame(0, Transfer(0, more=True), data)
+
+
+# ---- receiving
+
+
+def test_a_delivery_says_how_often_and_whether_it_is_the_first(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x", durable=True, priority=7))
+    peer.receiver(1, "a", 9)
+    for count in range(3):
+        [(transfer, data)] = peer.deliveries()
+        header = _header(data)
+        assert (header.durable, header.priority) == (True, 7)
+        assert (header.delivery_count, header.first_acquirer) == (count, not count)
+        assert transfer.delivery_id == count
+        assert data.endswith(b"\xa0\x01x")
+        _accept(peer, count, state=Modified(delivery_failed=True))
+
+
+def _header(data: bytes) -> Any:
+    return header_of(data, places_of(data)[0])
+
+
+def test_outcomes_mean_what_they_say(peer: Peer) -> None:
+    world = peer.world
+    world.settings(**{"#": {"dead-letter-address": "dead"}})
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 9)
+    for number, (state, counts) in enumerate(
+        [(Released(), 0), (Modified(), 0), (Modified(delivery_failed=True), 1)]
+    ):
+        peer.send(0, number, message(b"x"))
+        [(transfer, _)] = peer.deliveries()
+        peer.say(Disposition(RECEIVER, transfer.delivery_id, None, True, state))
+        [(again, data)] = peer.deliveries()
+        assert _header(data).delivery_count == counts
+        _accept(peer, again.delivery_id)
+    peer.send(0, 9, message(b"bad"))
+    [(transfer, _)] = peer.deliveries()
+    _accept(peer, transfer.delivery_id, state=Rejected())
+    assert world.bodies("dead") == [b"bad"]
+
+
+def test_what_modified_notes_is_in_the_next_delivery(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 9)
+    peer.send(0, 0, message(b"x"))
+    [(transfer, _)] = peer.deliveries()
+    _accept(peer, transfer.delivery_id, state=Modified(message_annotations={"why": "later"}))
+    [(_, data)] = peer.deliveries()
+    assert b"why" in data
+    assert b"later" in data
+
+
+def test_a_range_settles_all_of_it(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 100)
+    for number in range(20):
+        peer.send(0, number, message(b"x"))
+    assert len(peer.deliveries()) == 20
+    _accept(peer, 0, 14)
+    assert len(peer.world.in_flight("a")) == 5
+    _accept(peer, 0, 0xFFFF_FFF0)
+    assert peer.world.in_flight("a") == []
+
+
+def test_a_receiver_that_waits_for_the_broker_hears_that_it_settled(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 9)
+    peer.send(0, 0, message(b"x"))
+    peer.heard(Disposition)
+    peer.say(Disposition(RECEIVER, 0, None, False, Accepted()))
+    settled = peer.hear(Disposition)
+    assert (settled.role, settled.settled, settled.state) == (SENDER, True, Accepted())
+
+
+def test_deliveries_of_a_settled_link_are_settled(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 9, settled=SETTLED)
+    peer.send(0, 0, message(b"x"))
+    [(transfer, _)] = peer.deliveries()
+    assert transfer.settled
+    assert peer.world.in_flight("a") == []
+
+
+def test_credit_is_counted_and_a_drain_is_answered(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 2)
+    for number in range(5):
+        peer.send(0, number, message(b"x"))
+    assert len(peer.deliveries()) == 2
+    peer.flow(1, 2, count=2)
+    assert len(peer.deliveries()) == 2
+    peer.heard(Flow)
+    peer.flow(1, 10, count=4, drain=True)
+    assert len(peer.deliveries()) == 1
+    drained = peer.hear(Flow)
+    assert (drained.handle, drained.delivery_count, drained.link_credit) == (1, 14, 0)
+
+
+def test_deliveries_wait_for_the_window_of_the_session() -> None:
+    peer = Peer(World())
+    peer.open()
+    peer.begin(1, window=3)
+    peer.say(Attach("r", 0, RECEIVER, source=Source("a"), target=Target()), channel=1)
+    peer.say(
+        Flow(
+            next_incoming_id=0, incoming_window=3, next_outgoing_id=0, outgoing_window=9, handle=0,
+            delivery_count=0, link_credit=100,
+        ),
+        channel=1,
+    )  # fmt: skip
+    peer.sender(0, "a")
+    for number in range(5):
+        peer.send(0, number, message(b"x"))
+    assert len(peer.deliveries()) == 3
+    assert peer.connection.unsent_bytes > 0
+    peer.say(
+        Flow(next_incoming_id=3, incoming_window=9, next_outgoing_id=0, outgoing_window=9),
+        channel=1,
+    )
+    assert len(peer.deliveries()) == 2
+    assert peer.connection.unsent_bytes == 0
+
+
+def test_a_selector_and_a_browser() -> None:
+    peer = Peer(World(compile_filter=compile_filter)).open()
+    peer.sender(0, "a")
+    for number, priority in enumerate((1, 9)):
+        peer.send(0, number, message(b"%d" % number, priority=priority))
+    wanted = {"s": Described(SELECTOR, "JMSPriority = 1")}
+    peer.receiver(1, "a", 9, filter=wanted, distribution_mode="copy")
+    attached = peer.heard(Attach)[-1]
+    assert attached.source.filter == wanted
+    [(transfer, data)] = peer.deliveries()
+    assert data.endswith(b"0")
+    _accept(peer, transfer.delivery_id)
+    assert len(peer.world.ready("a")) == 2
+
+
+def test_a_source_that_cannot_be_is_refused(peer: Peer) -> None:
+    peer.receiver(
+        1, "a", filter={"s": Described(Symbol("apache.org:selector-filter:string"), "((")}
+    )
+    attached, detached = peer.hear(Attach), peer.hear(Detach)
+    assert attached.source is None
+    assert (detached.closed, detached.error.condition) == (True, INVALID_FIELD)
+    peer.say(Detach(1, True))
+    peer.receiver(1, "a")
+    assert peer.hear(Attach).source.address == "a"
+
+
+def test_a_deleted_queue_ends_its_link_alone(peer: Peer) -> None:
+    peer.receiver(1, "a", 9)
+    peer.world.settings(**{"#": {"config-delete-addresses": "FORCE"}})
+    peer.world.ok(c.CreateAddress("a", (ANYCAST,), adopts=True, configured=True))
+    peer.world.handle(c.DropUnlisted(frozenset(), frozenset(), frozenset()))
+    peer.settle()
+    assert peer.hear(Detach).error.condition == RESOURCE_DELETED
+    assert not peer.connection.closing
+    peer.say(Detach(1, True))
+    peer.receiver(1, "a")
+    assert peer.heard(Attach)[-1].source.address == "a"
+
+
+def test_the_owner_of_a_dynamic_node_is_its_link(peer: Peer) -> None:
+    peer.say(
+        Attach(
+            "d", 0, SENDER, source=Source(), target=Target(dynamic=True), initial_delivery_count=0
+        )
+    )
+    address = peer.hear(Attach).target.address
+    peer.receiver(1, address, 9)
+    peer.send(0, 0, message(b"x"))
+    assert len(peer.deliveries()) == 1
+    peer.say(Detach(0, True))
+    ended = {each.handle: each.error for each in peer.heard(Detach)}
+    assert ended[0] is None
+    assert ended[1].condition == RESOURCE_DELETED
+    assert address not in peer.world.state.address_by_name
+
+
+def test_a_durable_subscription_outlives_its_link_and_is_closed(peer: Peer) -> None:
+    def attach(handle: int) -> None:
+        peer.receiver(handle, "topic://news", 9, name="sub", durable=2, expiry_policy="never")
+
+    attach(1)
+    peer.say(Detach(1))
+    peer.sender(0, "topic://news")
+    peer.send(0, 0, message(b"x"))
+    attach(2)
+    assert len(peer.deliveries()) == 1
+    peer.say(Detach(2, True))
+    assert "dsub.c.sub" not in peer.world.state.queue_by_name
+    peer.heard(Attach)
+    peer.say(Attach("sub", 3, RECEIVER, source=None, target=Target()))
+    assert peer.hear(Attach).source is None
+    assert peer.heard(Detach)[-1].error.condition == NOT_FOUND
+
+
+def test_a_shared_subscription_is_one_queue_of_several_connections() -> None:
+    world = World()
+    peers = [Peer(world).open(f"c{number}") for number in range(2)]
+    for number, peer in enumerate(peers):
+        peer.receiver(
+            1, "topic://news", 9, name=f"s|global{number}", capabilities=("shared", "global")
+        )
+    peers[0].sender(0, "topic://news")
+    for number in range(4):
+        peers[0].send(0, number, message(b"x"))
+    peers[1].settle()
+    assert len(peers[0].deliveries()) + len(peers[1].deliveries()) == 4
+    for peer in peers:
+        peer.say(Detach(1, True))
+    assert not world.state.queue_by_name
+
+
+# ---- transactions
+
+
+def _control_by(peer: Peer, target: Any) -> None:
+    peer.say(Attach("tx", 5, SENDER, source=Source(), target=target, initial_delivery_count=0))
+
+
+def _control(peer: Peer, number: int, said: Any) -> Any:
+    peer.send(5, number, section_of(0x77, COMPOSITES.encoded(said)))
+    return peer.heard(Disposition)[-1].state
+
+
+def test_a_transaction_is_committed_or_rolled_back(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    for number, fails in enumerate((True, False)):
+        declared = _control(peer, 10 * number, Declare())
+        assert isinstance(declared, Declared)
+        peer.send(
+            0, 10 * number + 1, message(b"%d" % number),
+            state=TransactionalState(declared.txn_id),
+        )  # fmt: skip
+        assert peer.heard(Disposition)[-1].state == TransactionalState(declared.txn_id, Accepted())
+        assert peer.world.broker.state.address_by_name.get("a") is None or not peer.world.ready("a")
+        assert _control(peer, 10 * number + 2, Discharge(declared.txn_id, fails)) == Accepted()
+    assert peer.world.ready("a") == [b"1"]
+
+
+def test_what_a_rolled_back_transaction_had_settled_comes_again(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x"))
+    peer.receiver(1, "a", 9)
+    [(transfer, _)] = peer.deliveries()
+    declared = _control(peer, 1, Declare())
+    state = TransactionalState(declared.txn_id, Accepted())
+    _accept(peer, transfer.delivery_id, state=state)
+    _control(peer, 2, Discharge(declared.txn_id, fail=True))
+    [(_, data)] = peer.deliveries()
+    assert _header(data).delivery_count == 1
+
+
+def test_an_unknown_transaction_is_refused(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x"), state=TransactionalState(b"none"))
+    assert peer.heard(Disposition)[-1].state.error.condition == UNKNOWN_ID
+    assert _control(peer, 1, Discharge(b"none")).error.condition == UNKNOWN_ID
+
+
+def test_the_end_of_the_controlling_link_rolls_back(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    declared = _control(peer, 0, Declare())
+    peer.send(0, 1, message(b"x"), state=TransactionalState(declared.txn_id))
+    peer.say(Detach(5, True))
+    assert not peer.connection.transactions
+    peer.world.check()
+    assert "a" not in peer.world.state.address_by_name or not peer.world.ready("a")
