@@ -23,7 +23,7 @@ from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, NE
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
-from daybook.engine.names.names import temporary_name
+from daybook.engine.names.names import NAME_BYTES_MAX, temporary_name
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp.addressing import Place, place_of
@@ -33,10 +33,12 @@ from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
+    FRAMING_ERROR,
     HANDLE_IN_USE,
     INVALID_FIELD,
     NOT_FOUND,
     RESOURCE_LIMIT_EXCEEDED,
+    AmqpError,
 )
 from daybook.protocols.amqp.wire.kinds import (
     COPY,
@@ -61,12 +63,16 @@ _TOPIC: Final = ("topic", "temporary-topic")
 
 
 def attach(session: AmqpSession, asked: Attach, now: int) -> None:
-    """Attach a link, or refuse it. Raises SessionFault."""
+    """Attach a link, or refuse it. Raises SessionFault, and AmqpError."""
     if asked.handle in session.links or asked.handle in session.leaving:
         raise SessionFault(HANDLE_IN_USE, f"handle {asked.handle} is in use")
+    if asked.handle >= session.output.options.max_links:
+        raise AmqpError(FRAMING_ERROR, f"handle {asked.handle} is above handle-max")
     try:
-        if asked.handle >= session.output.options.max_links:
+        if session.output.attached >= session.output.options.max_links:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "there are too many links: see max-links")
+        if len(asked.name) > NAME_BYTES_MAX:
+            raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "the name of the link is too long")
         if asked.role == RECEIVER:
             _attach_receiver(session, asked, now)
         else:
@@ -119,7 +125,7 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
 def _begin_receiving(
     session: AmqpSession, asked: Attach, link: Incoming, target: Any = None, gate: int = 0
 ) -> None:
-    session.links[asked.handle] = link
+    session.attach(link)
     session.output.say(
         session.channel,
         Attach(
@@ -226,7 +232,7 @@ def _consume(
 def _begin_sending(
     session: AmqpSession, asked: Attach, link: Outgoing, granted: Source, gate: int
 ) -> None:
-    session.links[asked.handle] = link
+    session.attach(link)
     session.output.say(
         session.channel,
         Attach(
@@ -375,7 +381,7 @@ def _end_owned(session: AmqpSession, asked: Detach, number: int, now: int, *, ow
 
 
 def _say_detached(session: AmqpSession, asked: Detach, answer: int | Refusal) -> None:
-    session.links.pop(asked.handle, None)
+    session.detach(asked.handle)
     problem, gate = None, 0
     if isinstance(answer, Refusal):
         problem = error_of(answer)

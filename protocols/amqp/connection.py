@@ -21,12 +21,12 @@ from daybook.engine.facts.reasons import (
     TIMEOUT,
 )
 from daybook.engine.facts.settlements import FAILED, RELEASED
-from daybook.engine.names.names import UNKNOWN_HOST
+from daybook.engine.names.names import NAME_BYTES_MAX, UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
-from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
+from daybook.protocols.amqp.options import FIRST_ROOM, FRAME_SIZE_MIN, AmqpOptions
 from daybook.protocols.amqp.outcomes import Ending, ending_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
@@ -70,6 +70,8 @@ from daybook.protocols.amqp.wire.performatives import (
 from daybook.protocols.port import BrokerPort, Caller, SaslStep
 
 _US_PER_MS: Final = 1000
+LOOK_SHIFT: Final = 6
+"""Looking at unsettled deliveries costs a unit of the budget for 2 to this power."""
 ANONYMOUS: Final = "ANONYMOUS"
 _OFFERED: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
 _TOO_MUCH: Final = (Code.LIMIT, Code.INVALID)
@@ -124,7 +126,7 @@ class AmqpConnection(Output):
     @property
     def buffered_bytes(self) -> int:
         """Bytes of memory that hold input."""
-        return self._reader.buffered_bytes + self.input_bytes
+        return self._reader.buffered_bytes + self.input_bytes + self.links_bytes
 
     @property
     def first_chunk(self) -> int:
@@ -172,6 +174,9 @@ class AmqpConnection(Output):
     def _give_back(self, now: int) -> bool:
         """Give back what transactions that were rolled back had settled."""
         while self.give_back and self.connection:
+            if self.broker.budget.is_spent:
+                self.has_more = True
+                return False
             consumer, message = self.give_back[-1]
             answer = self.broker.handle(Settle(consumer, message, outcome=FAILED), now)
             if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
@@ -191,6 +196,8 @@ class AmqpConnection(Output):
             found = reader.next()
             if found is None:
                 return
+            # Frames of messages cost what their commands do.
+            budget.spent += 1
             if isinstance(found, Header):
                 self._on_header(found, now)
             elif self._state is OPENED:
@@ -300,8 +307,10 @@ class AmqpConnection(Output):
         self.refusal = (reason, "AMQP 1.0", "", text)
 
     def _on_open(self, said: Open) -> None:
-        if said.max_frame_size < 512:
-            raise AmqpError(NOT_ALLOWED, "max-frame-size is below 512")
+        if said.max_frame_size < FRAME_SIZE_MIN:
+            raise AmqpError(NOT_ALLOWED, f"max-frame-size is below {FRAME_SIZE_MIN}")
+        if len(said.container_id) > NAME_BYTES_MAX:
+            raise AmqpError(RESOURCE_LIMIT_EXCEEDED, "the container id is too long")
         self._open = said
         host = self.options.host_of(said.hostname)
         self.host_request = UNKNOWN_HOST if host is None else host
@@ -454,14 +463,20 @@ class AmqpConnection(Output):
             return  # The broker has settled all deliveries of a sender.
         if said.state is None and not said.settled:
             return
-        self._settle(session, list(session.settled_range(said)), said, now)
+        found = list(session.settled_range(said))
+        self.broker.budget.spent += len(session.unsettled) >> LOOK_SHIFT
+        self._settle(session, found, said, now)
 
     def _settle(
         self, session: AmqpSession, deliveries: list[int], said: Disposition, now: int
     ) -> None:
         """Settle deliveries, the first one first."""
         handle = self.broker.handle
+        budget = self.broker.budget
         for place, delivery in enumerate(deliveries):
+            if budget.is_spent:
+                self.keep(partial(self._settle, session, deliveries[place:], said))
+                return
             link = session.unsettled.get(delivery)
             if not isinstance(link, Outgoing):
                 continue
@@ -521,8 +536,7 @@ class AmqpConnection(Output):
 
     def _leave(self, session: AmqpSession, left: Callable[[int], None], now: int) -> None:
         """Detach the links of a session that ends, and give up what it owned."""
-        links = list(session.links.values())
-        session.links.clear()
+        links = session.detach_all()
         session.forget()
         end = EndOwner(self.connection, session=session.number)
         self.work(chain(self._ends_of(links, now), (end,)), left, now)
@@ -546,7 +560,8 @@ class AmqpConnection(Output):
 
     def _end_link(self, session: AmqpSession, handle: int, fault: LinkFault, now: int) -> None:
         """End a link on behalf of the broker."""
-        link = session.links.pop(handle, None)
+        link = session.links.get(handle)
+        session.detach(handle)
         session.leaving.add(handle)
 
         def left(now: int) -> None:
@@ -675,7 +690,7 @@ class AmqpConnection(Output):
 
     def _close(self, reason: int, text: str, now: int) -> None:
         for session in self._sessions.values():
-            for link in session.links.values():
+            for link in session.detach_all():
                 link.is_gone = True
             session.forget()
         self._sessions.clear()

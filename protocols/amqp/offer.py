@@ -72,7 +72,9 @@ OPTIONS: Final = (
         "Length of the sections in front of the body of a large message.",
     ),
     ProtocolOption("max-sessions", Count(1, 65_536), 256, "Sessions of one connection."),
-    ProtocolOption("max-links", Count(1, 1_000_000), 10_000, "Links of one session."),
+    ProtocolOption(
+        "max-links", Count(1, 1_000_000), 10_000, "Links of one connection, in all its sessions."
+    ),
     ProtocolOption(
         "credit",
         Count(1, 100_000),

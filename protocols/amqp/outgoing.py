@@ -141,7 +141,7 @@ class Outgoing(Link):
             return
         session = self.session
         self.drop()
-        session.links.pop(self.handle, None)
+        session.detach(self.handle)
         session.leaving.add(self.handle)
         problem = detached(reason, text)
         session.output.say(session.channel, DetachFrame(self.handle, True, problem), gate)
@@ -237,7 +237,7 @@ class Outgoing(Link):
         session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
         session.output.broker.handle(Detach(self.consumer), now)
         self.drop()
-        session.links.pop(self.handle, None)
+        session.detach(self.handle)
         session.leaving.add(self.handle)
         session.output.say(
             session.channel, DetachFrame(self.handle, True, error(INTERNAL_ERROR, why))

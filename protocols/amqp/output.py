@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from daybook.engine.commands import Command
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.amqp.options import FRAME_SIZE_MIN, AmqpOptions
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.port import Body, BrokerPort, Caller, Pull
 
@@ -68,9 +68,12 @@ class Output:
         # Bytes of messages that arrive, and of deliveries that wait for windows.
         self.input_bytes = 0
         self.unsent_bytes = 0
+        # Links that are attached, and the memory that they take.
+        self.attached = 0
+        self.links_bytes = 0
         self.has_more = False
         self.has_unfinished = False
-        self.max_frame_size = 512
+        self.max_frame_size = FRAME_SIZE_MIN
         # Links by their numbers: those that wait for room, whose command is unfinished, and that
         # may need credit.
         self.waiting: Final[dict[int, Sending]] = {}

@@ -17,6 +17,8 @@ from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted
 from daybook.protocols.amqp.wire.windows import SessionWindows
 
+LINK_BYTES: Final = 1000
+"""Bytes of memory for a link, besides its name."""
 INCOMING_WINDOW: Final = 2048
 """How many frames of messages a peer may send before the broker has looked at the first."""
 OUTGOING_WINDOW: Final = (1 << 31) - 1
@@ -55,15 +57,14 @@ class AmqpSession:
     """
 
     __slots__ = (
-        "_accepted", "_frames", "_next_delivery", "_unsent", "channel", "handle_max", "is_ended",
-        "leaving", "links", "number", "output", "unsettled", "windows",
+        "_accepted", "_frames", "_next_delivery", "_unsent", "channel", "is_ended", "leaving",
+        "links", "number", "output", "unsettled", "windows",
     )  # fmt: skip
 
     def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
         self.output: Final = output
         self.channel: Final = channel
         self.number: Final = number
-        self.handle_max: Final = begin.handle_max
         self.links: Final[dict[int, Link]] = {}
         self.leaving: Final[set[int]] = set()
         self.is_ended = False
@@ -174,6 +175,28 @@ class AmqpSession:
                 delivery_count=delivery_count, link_credit=credit,
             )
         )  # fmt: skip
+
+    def attach(self, link: Link) -> None:
+        """Add a link, and charge its memory to the connection."""
+        self.links[link.handle] = link
+        self._charge(link, 1)
+
+    def detach(self, handle: int) -> None:
+        """Remove a link, if it is there."""
+        link = self.links.pop(handle, None)
+        if link is not None:
+            self._charge(link, -1)
+
+    def detach_all(self) -> list[Link]:
+        """Remove all links; return them."""
+        links = list(self.links.values())
+        for link in links:
+            self.detach(link.handle)
+        return links
+
+    def _charge(self, link: Link, times: int) -> None:
+        self.output.attached += times
+        self.output.links_bytes += times * (LINK_BYTES + len(link.name))
 
     def number_delivery(self) -> int:
         """Return the number of a new delivery."""

@@ -23,10 +23,12 @@ from daybook.protocols.amqp.wire.frames import (
     frame,
     protocol_header,
 )
-from daybook.protocols.amqp.wire.kinds import AUTH, OK
+from daybook.protocols.amqp.wire.kinds import AUTH, OK, SENDER
 from daybook.protocols.amqp.wire.performatives import (
+    Attach,
     Begin,
     Close,
+    Detach,
     End,
     Flow,
     Open,
@@ -36,6 +38,7 @@ from daybook.protocols.amqp.wire.performatives import (
     SaslOutcome,
     SaslResponse,
 )
+from daybook.protocols.amqp.wire.termini import Source, Target
 from daybook.protocols.port import SaslStep
 from tests.support.amqp.peer import Peer
 from tests.support.world import SECOND, World
@@ -245,3 +248,53 @@ def test_an_echo_is_answered() -> None:
         )
     )
     assert peer.hear(Flow).incoming_window == 2048
+
+
+def test_many_small_frames_take_several_turns() -> None:
+    peer = Peer(World()).open()
+    peer.world.broker.budget.allow(10)
+    peer.connection.receive(EMPTY_FRAME * 100, peer.world.now)
+    assert peer.connection.has_more
+    turns = 0
+    while peer.connection.has_more:
+        turns += 1
+        peer.world.broker.budget.allow(10)
+        peer.connection.proceed(peer.world.now)
+    assert turns >= 9
+
+
+def test_links_are_charged_and_limited() -> None:
+    peer = Peer(World(), max_links=3).open()
+    for number in range(3):
+        peer.sender(number, "a", name="n" * 500)
+    assert 4500 <= peer.connection.buffered_bytes < 5000
+    peer.begin(1)
+    peer.say(Attach("one more", 0, SENDER, source=Source(), target=Target("a")), channel=1)
+    assert peer.hear(Detach).error.condition == RESOURCE_LIMIT_EXCEEDED
+    peer.say(Detach(0, True), channel=1)
+    for number in range(3):
+        peer.say(Detach(number, True))
+    assert peer.connection.buffered_bytes == 0
+    peer.sender(0, "a", name="n" * 5000)
+    assert peer.heard(Detach)[-1].error.condition == RESOURCE_LIMIT_EXCEEDED
+    peer.say(Attach("l", 3, SENDER, source=Source(), target=Target("a")))
+    assert peer.hear(Close).error.condition == FRAMING_ERROR
+
+
+def test_a_container_has_a_name_of_bounded_length() -> None:
+    peer = Peer(World()).log_in()
+    peer.say(Open("c" * 5000))
+    assert peer.hear(Close).error.condition == RESOURCE_LIMIT_EXCEEDED
+
+
+def test_a_session_with_many_links_ends_in_slices() -> None:
+    peer = Peer(World()).open()
+    for number in range(50):
+        peer.receiver(number, f"q{number}")
+    peer.world.broker.budget.allow(40)
+    peer.connection.receive(frame(0, End()), peer.world.now)
+    assert peer.connection.has_more
+    assert 30 < len(peer.world.state.consumers) < 50
+    peer.settle()
+    assert peer.hear(End).error is None
+    assert not peer.world.state.consumers

@@ -279,6 +279,21 @@ def test_a_range_settles_all_of_it(peer: Peer) -> None:
     assert peer.world.in_flight("a") == []
 
 
+def test_a_long_range_is_settled_in_several_turns(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 100)
+    for number in range(60):
+        peer.send(0, number, message(b"x"))
+    peer.deliveries()
+    peer.world.broker.budget.allow(20)
+    said = frame(0, Disposition(RECEIVER, 0, 59, True, Accepted()))
+    peer.connection.receive(said, peer.world.now)
+    assert peer.connection.has_more
+    assert 0 < len(peer.world.in_flight("a")) < 60
+    peer.settle()
+    assert peer.world.in_flight("a") == []
+
+
 def test_a_receiver_that_waits_for_the_broker_hears_that_it_settled(peer: Peer) -> None:
     peer.sender(0, "a")
     peer.receiver(1, "a", 9)
