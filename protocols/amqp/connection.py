@@ -681,7 +681,7 @@ class AmqpConnection(Output):
             if not self._is_open_said:
                 self._say_open()
             self.say(0, Close(error(condition, text)))
-        elif self._reader_speaks_sasl():
+        elif self._state is LOGGING_IN and self._reader_speaks_sasl():
             self._say_outcome(AUTH)
         if self.refusal is None and self._state is not OPENED:
             self._refuse(reason, text)
@@ -697,6 +697,7 @@ class AmqpConnection(Output):
         for table in (self.waiting, self.unfinished, self.thirsty, self.large, self.dirty):
             table.clear()
         self.give_back.clear()
+        self.forget_kept()
         if self.connection:
             self.broker.handle(CloseConnection(self.connection, reason, text), now)
             self.connection = 0

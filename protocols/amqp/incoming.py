@@ -7,7 +7,8 @@ from collections import deque
 from typing import Any, Final
 
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
-from daybook.engine.messages.amqp.content_codec import stored
+from daybook.engine.facts.own_headers import OWN_HEADERS
+from daybook.engine.messages.amqp.content_codec import stored, without
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving
@@ -28,6 +29,8 @@ from daybook.protocols.amqp.wire.termini import Accepted, Rejected, Transactiona
 LINK_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
+_OWN_MARKS: Final = (b"_AMQ_", b"_DAYBOOK_", b"JMSX")
+"""Parts of the names of properties that only the broker sets."""
 CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -241,6 +244,8 @@ class Incoming(Link):
             if not said.to:
                 raise Unsendable(error(INVALID_FIELD, "the message does not say where it goes: to"))
             place = place_of(said.to, output.host, (), output.options)
+        if any(mark in headers for mark in _OWN_MARKS):
+            headers = without(headers, OWN_HEADERS)
         return arriving.send_of(
             said, place, headers, body,
             connection=output.connection, link=self.number, transaction=self._transaction(message),

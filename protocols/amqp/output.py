@@ -146,6 +146,10 @@ class Output:
         self._kept.append(rest)
         self.has_more = True
 
+    def forget_kept(self) -> None:
+        """Do not do what was kept: the connection ends."""
+        self._kept.clear()
+
     def resume(self, now: int) -> bool:
         """Do what was kept; return whether nothing is left of it."""
         while self._kept:

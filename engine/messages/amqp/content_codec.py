@@ -16,7 +16,7 @@ be malformed inside of a section: its reader then finds nothing there. Must neve
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
@@ -165,6 +165,12 @@ def annotated(headers: bytes, noted: Mapping[Any, Value]) -> bytes:
 
 def _tail_bytes(headers: bytes) -> int:
     return headers[1] << 24 | headers[2] << 16 | headers[3] << 8 | headers[4]
+
+
+def without(headers: bytes, names: Container[str]) -> bytes:
+    """Return headers without application properties of these names; without any, the same."""
+    found = {pair.name for pair in _pairs(headers) if pair.name is not None and pair.name in names}
+    return _with_properties(headers, found, []) if found else headers
 
 
 class SectionsCodec:

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from daybook.engine.messages.amqp.sections import APPLICATION_PROPERTIES, DATA, VALUE, Header
 from daybook.engine.messages.amqp.sections import COMPOSITES as SECTIONS
-from daybook.engine.messages.amqp.sections import DATA, VALUE, Header
 from daybook.engine.messages.amqp.writer import encoded, section_of
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.options import AmqpOptions
@@ -28,9 +28,17 @@ FRAME_SIZE: Final = 1 << 20
 WINDOW: Final = 1 << 20
 
 
-def message(body: Any = b"x", *, durable: bool = False, **sections: Any) -> bytes:
-    """Return the sections of a message; other sections are encoded already."""
-    head = SECTIONS.encoded(Header(durable=durable, **sections))
+def message(
+    body: Any = b"x",
+    *,
+    durable: bool = False,
+    properties: dict[str, Any] | None = None,
+    **header: Any,
+) -> bytes:
+    """Return the sections of a message: the header, application properties, and a body."""
+    head = SECTIONS.encoded(Header(durable=durable, **header))
+    if properties:
+        head += section_of(APPLICATION_PROPERTIES, encoded(properties))
     section = section_of(DATA if isinstance(body, bytes) else VALUE, encoded(body))
     return head + section
 

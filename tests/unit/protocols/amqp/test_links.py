@@ -6,11 +6,14 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import ANYCAST
+from daybook.engine.facts.own_headers import OWN_HEADERS
 from daybook.engine.facts.values import Symbol
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import header_of, places_of
 from daybook.engine.messages.amqp.writer import section_of
+from daybook.engine.messages.content import view_of
+from daybook.protocols.amqp import incoming
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
     HANDLE_IN_USE,
@@ -174,6 +177,16 @@ def test_a_malformed_message_is_rejected(peer: Peer, data: bytes) -> None:
         assert peer.hear(Disposition).state.error.condition == DECODE_ERROR
     peer.send(0, 1, message(b"x"))
     assert peer.heard(Disposition)[-1].state == Accepted()
+
+
+def test_properties_that_only_the_broker_sets_are_removed(peer: Peer) -> None:
+    peer.sender(0, "a")
+    named = {each: "forged" for each in OWN_HEADERS}
+    data = message(b"x", properties={**named, "mine": "kept"})
+    peer.send(0, 0, data)
+    (entry,) = peer.world.entries("a")
+    assert view_of(entry.message).properties == {"mine": "kept"}
+    assert all(any(mark in each.encode() for mark in incoming._OWN_MARKS) for each in OWN_HEADERS)
 
 
 def test_an_anonymous_sender_says_where_each_message_goes(peer: Peer) -> None:
