@@ -116,7 +116,7 @@ def wrong_copies(context: AuditContext, row: Row, address: Address, takers: Take
     left = [_arrival(context, created, event) for event in arrived]
     for divert in takers.must:
         for target in divert.definition.forwarding_addresses:
-            found = _find(left, target, plain(divert.name))
+            found = _find(context, left, target, plain(divert.name))
             if found is None:
                 why = f"divert '{divert.name}' takes it, and '{target}' has no copy"
                 return rules.DIVERTS, why, tuple(event[0] for event in arrived)
@@ -144,12 +144,20 @@ def _copies(context: AuditContext) -> Iterator[Folded]:
         before = event
 
 
-def _find(left: list[tuple[str, str]], target: str, name: str) -> tuple[str, str] | None:
-    """Return what arrived for a divert: what says so itself comes first."""
+def _find(
+    context: AuditContext, left: list[tuple[str, str]], target: str, name: str
+) -> tuple[str, str] | None:
+    """Return the arrival for a divert: one that names the divert comes first.
+
+    A copy that a full wildcard address does not take is dropped there.
+    """
     for wanted in ((target, name), (target, "")):
         if wanted in left:
             return wanted
-    return None
+    address = context.state.address_by_name.get(target)
+    others = context.core.wildcards.of(address) if address is not None else ()
+    wild = {(each.name, "") for each in others}
+    return next((each for each in left if each in wild), None)
 
 
 def _created(context: AuditContext) -> dict[int, str]:

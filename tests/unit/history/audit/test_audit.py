@@ -9,7 +9,9 @@ import msgspec
 import pytest
 import zstandard
 
+from daybook.engine import commands as c
 from daybook.engine.facts import events
+from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.facts.events import Row
 from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
 from daybook.history.audit import re_execution
@@ -23,7 +25,7 @@ from tests.support.forging.faults import PLANTERS, appended, changed, of_kind
 from tests.support.forging.faults import Planter as FaultPlanter
 from tests.support.histories import write_history
 from tests.support.world import Event
-from tests.support.worlds.auditing import OPTIONS, door_history, judged
+from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history, judged
 
 SECOND = 1_000_000
 MESSAGES = 120
@@ -127,3 +129,25 @@ def test_events_that_do_not_fit_are_breaches_however_long_the_journal_is(tmp_pat
 def _never_delivered(history: list[Event]) -> Row:
     routed = of_kind(history, events.ROUTED)[0]
     return changed(routed.row, kind=events.ACKNOWLEDGED, reason=BY_CONSUMER, message=1)
+
+
+def test_a_copy_that_a_full_wildcard_address_does_not_take_is_a_copy() -> None:
+    world = DoorWorld()
+    full = {
+        "max-size-messages": 1, "address-full-policy": "PAGE", "page-limit-messages": 1,
+        "page-full-policy": "DROP",
+    }  # fmt: skip
+    world.settings("full", **{"k.*": full})
+    connection = world.connect()
+    world.attach(connection, "k.*", routing_type=MULTICAST, credit_messages=1)
+    divert = DivertDefinition(
+        name="d", address="in", forwarding_addresses=("k.dead",), routing_type="pass"
+    )
+    world.ok(c.CreateDivert(divert))
+    for number in range(6):
+        world.send("in", b"%d" % number, connection, routing_type=MULTICAST)
+    dropped = [each for each in world.events_named("Dropped") if each.row[events.RELATED]]
+    assert dropped
+    names = {each.name: each.id for each in world.state.addresses.values()}
+    assert dropped[-1].row[events.ADDRESS] == names["k.*"]
+    assert judged(world.journal, world.ends) == []
