@@ -39,7 +39,9 @@ class Said:
 
     __slots__ = ("due", "duplicate_id", "expires", "group", "persistent", "priority", "to")
 
-    def __init__(self, data: bytes, places: list[SectionPlace], now: int) -> None:
+    def __init__(
+        self, data: bytes, places: list[SectionPlace], now: int, properties_max: int
+    ) -> None:
         """Read the sections; raises Malformed."""
         self.persistent = False
         self.priority = DEFAULT_PRIORITY
@@ -59,7 +61,11 @@ class Said:
                 self._take_annotations(Reader(data, place.value, place.end).value(), now)
             elif place.code == PROPERTIES:
                 self._take_properties(properties_of(data, place))
-            elif place.code == APPLICATION_PROPERTIES and _DUPLICATE_BYTES in data:
+            elif place.code == APPLICATION_PROPERTIES:
+                if Reader(data, place.value, place.end).begin_map()[0] >> 1 > properties_max:
+                    raise Malformed(f"there are more than {properties_max:,} properties")
+                if _DUPLICATE_BYTES not in data:
+                    continue
                 self._take_duplicate(Reader(data, place.value, place.end).value())
         if ttl:
             self.expires = now // _US_PER_MS + ttl
@@ -108,13 +114,13 @@ def send_of(
     )  # fmt: skip
 
 
-def read(data: bytes, now: int) -> tuple[list[SectionPlace], Said]:
+def read(data: bytes, now: int, properties_max: int) -> tuple[list[SectionPlace], Said]:
     """Return where the sections of a whole message are, and what they say. Raises Malformed."""
     places = places_of(data)
-    return places, Said(data, places, now)
+    return places, Said(data, places, now, properties_max)
 
 
-def begin_large(data: bytes, now: int) -> tuple[bytes, int, Said] | None:
+def begin_large(data: bytes, now: int, properties_max: int) -> tuple[bytes, int, Said] | None:
     """Return the headers of a message of which this is the beginning, where its body begins, and
     what its sections say; None if its body has not begun. Raises Malformed."""
     places: list[SectionPlace] = []
@@ -133,4 +139,4 @@ def begin_large(data: bytes, now: int) -> tuple[bytes, int, Said] | None:
     if found is None:
         return None
     headers, body_at = found
-    return headers, body_at, Said(data, places, now)
+    return headers, body_at, Said(data, places, now, properties_max)

@@ -33,6 +33,7 @@ from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
+    FRAME_SIZE_TOO_SMALL,
     FRAMING_ERROR,
     HANDLE_IN_USE,
     INVALID_FIELD,
@@ -50,6 +51,7 @@ from daybook.protocols.amqp.wire.kinds import (
     UNSETTLED,
 )
 from daybook.protocols.amqp.wire.performatives import Attach, Detach, Error
+from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Coordinator as CoordinatorTarget
 from daybook.protocols.amqp.wire.termini import Modified, Source, Target
 
@@ -59,6 +61,8 @@ _NO_LOCAL: Final = (Symbol("apache.org:no-local-filter:list"), 0x0000_468C_0000_
 _OUTCOMES: Final = (
     "amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list",
 )  # fmt: skip
+ANSWER_BYTES: Final = 200
+"""More than the answer to an attach has besides its contents, with the head of the frame."""
 _TOPIC: Final = ("topic", "temporary-topic")
 
 
@@ -71,6 +75,8 @@ def attach(session: AmqpSession, asked: Attach, now: int) -> None:
     try:
         if session.output.attached >= session.output.options.max_links:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "there are too many links: see max-links")
+        if len(COMPOSITES.encoded(asked)) + ANSWER_BYTES > session.output.max_frame_size:
+            raise LinkFault(FRAME_SIZE_TOO_SMALL, "the answer would be longer than max-frame-size")
         if len(asked.name) > NAME_BYTES_MAX:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "the name of the link is too long")
         if asked.role == RECEIVER:
@@ -84,16 +90,11 @@ def attach(session: AmqpSession, asked: Attach, now: int) -> None:
 def _refuse(session: AmqpSession, asked: Attach, problem: Error) -> None:
     """Answer an attach whose terminus does not exist (2.6.3)."""
     output = session.output
-    is_receiver = asked.role == RECEIVER
-    output.say(
-        session.channel,
-        Attach(
-            asked.name, asked.handle, not asked.role,
-            source=None if is_receiver else asked.source,
-            target=asked.target if is_receiver else None,
-            initial_delivery_count=0 if is_receiver else None,
-        ),
-    )  # fmt: skip
+    first = 0 if asked.role == RECEIVER else None
+    answer = Attach(asked.name, asked.handle, not asked.role, initial_delivery_count=first)
+    if len(COMPOSITES.encoded(answer)) + ANSWER_BYTES > output.max_frame_size:
+        raise SessionFault(FRAME_SIZE_TOO_SMALL, "the name of the link is too long for a frame")
+    output.say(session.channel, answer)
     output.say(session.channel, Detach(asked.handle, True, problem))
     session.leaving.add(asked.handle)
 
@@ -268,9 +269,6 @@ def _command_of(
         policy = source.expiry_policy
         if not command.durable and policy != NEVER and "shared" in source.capabilities:
             policy = LINK_DETACH
-        elif command.durable:
-            # A durable subscription of JMS stays until it is closed, as with other brokers.
-            policy = NEVER if not source.timeout else policy
         command.expiry_policy = policy
         command.expiry_ms = 0 if policy == NEVER else min(source.timeout * _MS_PER_S, DELAY_MAX)
     granted = msgspec.structs.replace(

@@ -27,7 +27,7 @@ from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, FRAME_SIZE_MIN, AmqpOptions
-from daybook.protocols.amqp.outcomes import Ending, ending_of
+from daybook.protocols.amqp.outcomes import Ending, echoed, ending_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
@@ -216,6 +216,8 @@ class AmqpConnection(Output):
                 if not link.session.is_ended:
                     link.refill()
             self.thirsty.clear()
+        if self.partial and not self.next_deadline:
+            self._set_deadline(now)
         if self.dirty:
             for session in self.dirty.values():
                 session.flush()
@@ -513,7 +515,7 @@ class AmqpConnection(Output):
                     rest = deliveries[place:]
                     self.keep(partial(self._settle, session, rest, said))
                     return
-                session.settle_sent(delivery, said.state)
+                session.settle_sent(delivery, echoed(said.state))
                 link.forget(delivery)
                 continue
             if ending.txn_id is not None:
@@ -521,7 +523,7 @@ class AmqpConnection(Output):
             link.forget(delivery)
             if not said.settled:
                 self.gate = max(self.gate, answer)
-                session.settle_sent(delivery, said.state)
+                session.settle_sent(delivery, echoed(said.state))
 
     def _on_end(self, session: AmqpSession, channel: int, now: int) -> None:
         if session.is_ended:
@@ -614,6 +616,7 @@ class AmqpConnection(Output):
                 f"nothing was heard for {(now - self._heard) // _US_PER_MS} ms", TIMEOUT, now,
             )  # fmt: skip
             return
+        self._end_unfinished(now)
         if self._peer_idle_us and now - self._spoken >= self._peer_idle_us // 2:
             if self.awaits_disk:
                 self.urgent = EMPTY_FRAME
@@ -622,8 +625,22 @@ class AmqpConnection(Output):
             self._spoken = now
         self._set_deadline(now)
 
+    def _end_unfinished(self, now: int) -> None:
+        """End the links whose deliveries did not go on in time."""
+        limit = self.options.body_timeout_ms * _US_PER_MS
+        for link in list(self.partial.values()):
+            assert isinstance(link, Incoming)
+            if self.is_unheard or link.is_waiting:
+                link.last_piece = now
+            elif limit and now - link.last_piece >= limit:
+                text = f"a delivery did not go on within {self.options.body_timeout_ms} ms"
+                fault = LinkFault(RESOURCE_LIMIT_EXCEEDED, text)
+                self._end_link(link.session, link.handle, fault, now)
+
     def _set_deadline(self, now: int) -> None:
         times = []
+        if self.partial and self.options.body_timeout_ms:
+            times.append(now + self.options.body_timeout_ms * _US_PER_MS)
         if self.options.idle_time_out_ms:
             times.append(self._heard + self.options.idle_time_out_ms * _US_PER_MS)
         if self._peer_idle_us:
@@ -694,7 +711,14 @@ class AmqpConnection(Output):
                 link.is_gone = True
             session.forget()
         self._sessions.clear()
-        for table in (self.waiting, self.unfinished, self.thirsty, self.large, self.dirty):
+        for table in (
+            self.waiting,
+            self.unfinished,
+            self.thirsty,
+            self.large,
+            self.dirty,
+            self.partial,
+        ):
             table.clear()
         self.give_back.clear()
         self.forget_kept()

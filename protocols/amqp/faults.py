@@ -21,8 +21,8 @@ from daybook.protocols.amqp.wire.errors import (
 )
 from daybook.protocols.amqp.wire.performatives import Error
 
-TEXT_MAX: Final = 1000
-"""Characters of a description."""
+TEXT_BYTES_MAX: Final = 300
+"""Length of a description, so that every peer can take the frame."""
 
 _CONDITIONS: Final = {
     Code.NOT_FOUND: NOT_FOUND,
@@ -45,7 +45,8 @@ class LinkFault(AmqpError):
 
 def error(condition: str, text: str) -> Error:
     """Return an error as a frame says it."""
-    return Error(condition, text[:TEXT_MAX] or None)
+    cut = text.encode()[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
+    return Error(condition, cut or None)
 
 
 def condition_of(refusal: Refusal) -> str:

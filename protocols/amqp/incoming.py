@@ -71,7 +71,8 @@ class Incoming(Link):
     `is_waiting` is set while its command waits for room."""
 
     __slots__ = (
-        "_average", "_messages", "_target", "credit", "is_waiting", "place",
+        "_average", "_messages", "_target", "credit", "is_waiting", "last_piece",
+        "place",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +88,8 @@ class Incoming(Link):
         self.place: Final = place
         self.credit: Final = ReceiverCredit(initial_count)
         self.is_waiting = False
+        # When the last frame of a message came that is not whole.
+        self.last_piece = 0
         self._messages: Final[deque[Message]] = deque()
         self._average = 0
         self._target = session.output.options.credit
@@ -111,16 +114,22 @@ class Incoming(Link):
         if transfer.aborted:
             self._forget(self._messages.pop())
             self.session.output.thirsty[self.number] = self
+            self.session.output.partial.pop(self.number, None)
             return
+        output = self.session.output
         message.pieces.append(payload)
         message.bytes += len(payload)
         message.held += len(payload)
-        self.session.output.input_bytes += len(payload)
-        if message.bytes > self.session.output.options.max_message_size:
+        output.input_bytes += len(payload)
+        if message.bytes > output.options.max_message_size:
             raise LinkFault(MESSAGE_SIZE_EXCEEDED, "the message is larger than max-message-size")
         message.is_settled = message.is_settled or bool(transfer.settled)
         message.is_whole = not transfer.more
-        output = self.session.output
+        if transfer.more:
+            self.last_piece = now
+            output.partial[self.number] = self
+        elif output.partial:
+            output.partial.pop(self.number, None)
         if not (self.is_waiting or self.number in output.unfinished):
             self.push(now)
 
@@ -193,7 +202,13 @@ class Incoming(Link):
             self._forget(self._messages.pop())
         if output.connection:
             output.broker.handle(GiveUpSend(output.connection, self.number), now)
-        for table in (output.waiting, output.unfinished, output.thirsty, output.large):
+        for table in (
+            output.waiting,
+            output.unfinished,
+            output.thirsty,
+            output.large,
+            output.partial,
+        ):
             table.pop(self.number, None)
 
     # ---- messages
@@ -232,7 +247,7 @@ class Incoming(Link):
 
     def _whole(self, message: Message, now: int) -> Command:
         data = self._take(message)
-        places, said = arriving.read(data, now)
+        places, said = arriving.read(data, now, self.session.output.options.max_headers)
         headers, body = stored(data, places)
         message.send = self._send(message, said, headers, body)
         return message.send
@@ -260,7 +275,7 @@ class Incoming(Link):
 
     def _begin_large(self, message: Message, now: int) -> Command | None:
         data = self._take(message)
-        begun = arriving.begin_large(data, now)
+        begun = arriving.begin_large(data, now, self.session.output.options.max_headers)
         if begun is None:
             if message.is_whole or len(data) > self.session.output.options.max_header_size:
                 raise Malformed("the message has no body, or too much in front of it")

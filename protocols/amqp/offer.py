@@ -26,6 +26,7 @@ _FIELDS: Final = {
     "max-frame-size": "max_frame_size", "max-message-size": "max_message_size",
     "min-large-message-size": "min_large_message_size", "max-header-size": "max_header_size",
     "max-sessions": "max_sessions", "max-links": "max_links", "credit": "credit",
+    "max-headers": "max_headers", "body-timeout": "body_timeout_ms",
     "anycast-prefix": "anycast_prefix", "multicast-prefix": "multicast_prefix",
 }  # fmt: skip
 """The fields of the options by their keys."""
@@ -70,6 +71,16 @@ OPTIONS: Final = (
         Size(1 << 10, _GIB),
         "1MiB",
         "Length of the sections in front of the body of a large message.",
+    ),
+    ProtocolOption(
+        "max-headers", Count(1, 1_000_000), 1_000, "Application properties of a message."
+    ),
+    ProtocolOption(
+        "body-timeout",
+        Duration(0),
+        60_000,
+        "How long a peer may take for the next frame of a message that it has begun to send, before"
+        " its link is ended; 0: for any time.",
     ),
     ProtocolOption("max-sessions", Count(1, 65_536), 256, "Sessions of one connection."),
     ProtocolOption(

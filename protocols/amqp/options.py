@@ -29,6 +29,8 @@ class AmqpOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_message_size: int = 100 << 20
     min_large_message_size: int = 100 * 1024
     max_header_size: int = 1 << 20
+    max_headers: int = 1000
+    body_timeout_ms: int = 60_000
     max_sessions: int = 256
     max_links: int = 10_000
     credit: int = 1000

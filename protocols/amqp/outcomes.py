@@ -51,3 +51,14 @@ def ending_of(state: Any) -> Ending | None:
         found = ending_of(state.outcome) if state.outcome is not None else None
         return found._replace(txn_id=state.txn_id) if found is not None else None
     return None
+
+
+def echoed(state: Any) -> Any:
+    """Return a state as the broker repeats it: without what the peer has said with it."""
+    if isinstance(state, TransactionalState):
+        return TransactionalState(state.txn_id, echoed(state.outcome))
+    if isinstance(state, Rejected):
+        return Rejected()
+    if isinstance(state, Modified):
+        return Modified(state.delivery_failed, state.undeliverable_here)
+    return state

@@ -81,6 +81,8 @@ class Output:
         self.thirsty: Final[dict[int, Sending]] = {}
         # Links whose large message arrives, and sessions that have something to say.
         self.large: Final[dict[int, Sending]] = {}
+        # Links on which a message has begun and is not whole.
+        self.partial: Final[dict[int, Sending]] = {}
         self.dirty: Final[dict[int, Sayer]] = {}
         # Open transactions, with the deliveries that they settled.
         self.transactions: Final[dict[bytes, list[tuple[int, int]]]] = {}

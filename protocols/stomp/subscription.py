@@ -13,7 +13,13 @@ from daybook.engine.facts.reasons import ADMINISTRATION
 from daybook.engine.facts.settlements import AUTO, BY_GRANT, UNMETERED
 from daybook.engine.messages.content import view_of
 from daybook.engine.messages.conversions import text_of
-from daybook.engine.messages.headers import build, unescape, without
+from daybook.engine.messages.headers import (
+    build,
+    is_of_applications,
+    standard_pairs,
+    unescape,
+    without,
+)
 from daybook.protocols.port import DeliveredMessage
 from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.sending import NOT_STORED, REPLY_TO
@@ -33,6 +39,8 @@ _IN_LINES: Final = frozenset(
 """Flags of messages whose headers are lines."""
 _DESTINATIONS: Final = (b"destination", REPLY_TO.encode())
 """Headers with destinations."""
+_OF_FRAMES: Final = frozenset(("receipt-id", "message", "version", "session", "server"))
+"""Headers of other frames of the broker, which no property of another format becomes."""
 _NONE: Final[frozenset[int]] = frozenset()
 
 OWED_MAX: Final = 65_536
@@ -254,9 +262,15 @@ def _translated(message: DeliveredMessage) -> bytes:
     """Return header lines for a message of another format, with what the broker knows of it first.
 
     Headers that have another meaning in MESSAGE are left out, and lines with a NUL, which would end
-    the frame.
+    the frame. Its destination is that of the subscription: the sender may have named any.
     """
     view = view_of(message)
+    standard = view.standard._replace(destination="")
+    said = [
+        (name, text_of(value))
+        for name, value in view.properties.items()
+        if name and is_of_applications(name) and name not in _OF_FRAMES
+    ]
     known = [
         ("content-length", text_of(view.body_bytes if message.chunks else len(view.plain_body))),
         ("priority", text_of(view.priority)),
@@ -264,7 +278,7 @@ def _translated(message: DeliveredMessage) -> bytes:
     ]
     if view.expires:
         known.append(("expires", text_of(view.expires)))
-    lines = build(known) + without(view.lines(), NOT_STORED)
+    lines = build(known) + without(build([*standard_pairs(standard), *said]), NOT_STORED)
     if b"\0" not in lines:
         return lines
     return b"".join(line for line in lines.splitlines(keepends=True) if b"\0" not in line)

@@ -268,8 +268,20 @@ def _uint(number: int) -> bytes:
 
 
 def _head(size: int, channel: int, code: int, fields: bytes, count: int) -> bytes:
+    if len(fields) >= _SHORT_MAX:
+        more = _LONG_HEAD_BYTES - _HEAD_BYTES
+        return (
+            _LONG_FRAME.pack(
+                size + more, 2, 0, channel, 0, 0x53, code, 0xD0, len(fields) + 4, count
+            )
+            + fields
+        )
     return _FRAME.pack(size, 2, 0, channel, 0, 0x53, code, 0xC0, len(fields) + 1, count) + fields
 
 
 _FRAME: Final = struct.Struct(">IBBHBBBBBB")
 _HEAD_BYTES: Final = _FRAME.size
+_LONG_FRAME: Final = struct.Struct(">IBBHBBBBII")
+"""With a list of more than 255 bytes."""
+_LONG_HEAD_BYTES: Final = _LONG_FRAME.size
+_SHORT_MAX: Final = 255

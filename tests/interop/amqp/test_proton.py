@@ -121,10 +121,14 @@ def test_stomp_and_amqp_read_each_other(shared: BrokerProcess) -> None:
     assert bytes(_take(receiver).body) == b"\0\1"
     wire.send("SUBSCRIBE", id="1", destination="/queue/to.stomp")
     connection.create_sender("to.stomp").send(
-        Message(body="back", properties={"n": 5}, correlation_id="k")
-    )
+        Message(
+            body="back", correlation_id="k", address="elsewhere",
+            properties={"n": 5, "destination": "/queue/forged", "content-length": "1"},
+        )
+    )  # fmt: skip
     frame = wire.expect("MESSAGE")
     assert frame.body == b"back"
+    assert frame.headers["destination"] == "/queue/to.stomp"
     assert (frame.headers["n"], frame.headers["correlation-id"]) == ("5", "k")
     connection.close()
     wire.close()

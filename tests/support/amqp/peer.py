@@ -2,7 +2,13 @@
 
 from typing import Any, Final
 
-from daybook.engine.messages.amqp.sections import APPLICATION_PROPERTIES, DATA, VALUE, Header
+from daybook.engine.messages.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    DATA,
+    VALUE,
+    Header,
+    Properties,
+)
 from daybook.engine.messages.amqp.sections import COMPOSITES as SECTIONS
 from daybook.engine.messages.amqp.writer import encoded, section_of
 from daybook.protocols.amqp.connection import AmqpConnection
@@ -33,10 +39,13 @@ def message(
     *,
     durable: bool = False,
     properties: dict[str, Any] | None = None,
+    to: str | None = None,
     **header: Any,
 ) -> bytes:
     """Return the sections of a message: the header, application properties, and a body."""
     head = SECTIONS.encoded(Header(durable=durable, **header))
+    if to is not None:
+        head += SECTIONS.encoded(Properties(to=to))
     if properties:
         head += section_of(APPLICATION_PROPERTIES, encoded(properties))
     section = section_of(DATA if isinstance(body, bytes) else VALUE, encoded(body))

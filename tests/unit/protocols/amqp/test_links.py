@@ -16,11 +16,13 @@ from daybook.engine.messages.content import view_of
 from daybook.protocols.amqp import incoming
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
+    FRAME_SIZE_TOO_SMALL,
     HANDLE_IN_USE,
     INVALID_FIELD,
     MESSAGE_SIZE_EXCEEDED,
     NOT_FOUND,
     RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
     TRANSFER_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
     UNKNOWN_ID,
@@ -33,7 +35,9 @@ from daybook.protocols.amqp.wire.performatives import (
     Detach,
     Disposition,
     End,
+    Error,
     Flow,
+    Open,
     Transfer,
 )
 from daybook.protocols.amqp.wire.table import COMPOSITES
@@ -51,7 +55,7 @@ from daybook.protocols.amqp.wire.termini import (
     TransactionalState,
 )
 from tests.support.amqp.peer import Peer, message
-from tests.support.world import World
+from tests.support.world import SECOND, World
 
 SELECTOR = Symbol("apache.org:selector-filter:string")
 
@@ -228,6 +232,46 @@ def _more(data: bytes) -> bytes:
     return frame(0, Transfer(0, more=True), data)
 
 
+def test_a_long_reason_is_cut_and_stops_nobody(peer: Peer) -> None:
+    peer.sender(0, None)
+    for number, size in enumerate((100, 250, 300, 2000, 5000)):
+        peer.send(0, number, message(b"x", to="{" + "n" * size))
+        problem = peer.hear(Disposition).state.error
+        assert problem.condition == INVALID_FIELD
+        assert len(problem.description) <= 300
+
+
+def test_a_delivery_that_does_not_go_on_ends_its_link_alone() -> None:
+    peer = Peer(World(), body_timeout_ms=5000, idle_time_out_ms=0).open()
+    peer.sender(0, "a")
+    peer.sender(1, "a")
+    peer.say(Transfer(0, 0, b"t", 0, more=True), b"\0")
+    assert peer.connection.next_deadline == peer.world.now + 5 * SECOND
+    peer.world.sleep(3)
+    peer.say(Transfer(0, more=True), b"\x53")
+    peer.world.sleep(3)
+    peer.connection.tick(peer.world.now)
+    peer.settle()
+    assert peer.heard(Detach) == []
+    peer.world.sleep(2)
+    peer.connection.tick(peer.world.now)
+    peer.settle()
+    detached = peer.hear(Detach)
+    assert (detached.handle, detached.error.condition) == (0, RESOURCE_LIMIT_EXCEEDED)
+    peer.send(1, 1, message(b"x"))
+    assert peer.hear(Disposition).state == Accepted()
+    assert peer.connection.buffered_bytes < 2000
+
+
+def test_a_message_has_a_limited_number_of_properties() -> None:
+    peer = Peer(World(), max_headers=10).open()
+    peer.sender(0, "a")
+    for count, accepted in ((10, True), (11, False)):
+        named = {f"n{number}": number for number in range(count)}
+        peer.send(0, count, message(b"x", properties=named))
+        assert (peer.hear(Disposition).state == Accepted()) == accepted
+
+
 # ---- receiving
 
 
@@ -315,6 +359,35 @@ def test_a_receiver_that_waits_for_the_broker_hears_that_it_settled(peer: Peer) 
     peer.say(Disposition(RECEIVER, 0, None, False, Accepted()))
     settled = peer.hear(Disposition)
     assert (settled.role, settled.settled, settled.state) == (SENDER, True, Accepted())
+
+
+def test_what_a_peer_says_with_a_state_is_not_repeated(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 9)
+    states = (
+        Rejected(Error("x", "why" * 300)), Modified(True, message_annotations={"k": "v" * 600}),
+    )  # fmt: skip
+    for number, state in enumerate(states):
+        peer.send(0, number, message(b"x"))
+        peer.heard(Disposition)
+        [(transfer, _)] = peer.deliveries()
+        peer.say(Disposition(RECEIVER, transfer.delivery_id, None, False, state))
+        assert peer.hear(Disposition).state == (Rejected(), Modified(True))[number]
+
+
+def test_an_answer_fits_into_the_frames_of_its_peer() -> None:
+    peer = Peer(World())
+    peer.log_in()
+    peer.say(Open("c", max_frame_size=512))
+    peer.connection.admitted("", peer.world.now)
+    peer.settle()
+    peer.begin()
+    peer.receiver(0, "a", name="n" * 100)
+    assert peer.hear(Attach).source.address == "a"
+    peer.receiver(1, "a", name="m" * 250, filter={"s": Described(SELECTOR, "a = 'b'" * 10)})
+    assert peer.hear(Detach).error.condition == FRAME_SIZE_TOO_SMALL
+    peer.receiver(2, "a", name="l" * 1000)
+    assert peer.hear(End).error.condition == FRAME_SIZE_TOO_SMALL
 
 
 def test_deliveries_of_a_settled_link_are_settled(peer: Peer) -> None:

@@ -146,7 +146,7 @@ def test_nothing_is_delivered_after_the_loss_of_the_connection() -> None:
 
 
 TRANSLATED = (
-    b"content-length:4\npriority:4\npersistent:true\ndestination:d\ntimestamp:12\n"
+    b"destination:/queue/a\ncontent-length:4\npriority:4\npersistent:true\ntimestamp:12\n"
     b"on:true\nn:7\ntext:a\\cb\n"
 )
 
