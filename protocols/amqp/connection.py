@@ -626,14 +626,14 @@ class AmqpConnection(Output):
         self._set_deadline(now)
 
     def _end_unfinished(self, now: int) -> None:
-        """End the links whose deliveries did not go on in time."""
+        """End the links whose deliveries did not continue in time."""
         limit = self.options.body_timeout_ms * _US_PER_MS
         for link in list(self.partial.values()):
             assert isinstance(link, Incoming)
             if self.is_unheard or link.is_waiting:
                 link.last_piece = now
             elif limit and now - link.last_piece >= limit:
-                text = f"a delivery did not go on within {self.options.body_timeout_ms} ms"
+                text = f"a delivery did not continue within {self.options.body_timeout_ms} ms"
                 fault = LinkFault(RESOURCE_LIMIT_EXCEEDED, text)
                 self._end_link(link.session, link.handle, fault, now)
 
