@@ -142,7 +142,7 @@ def unknown_module(name: str, root: Path = tree.ROOT) -> str:
 def unknown_path(name: str, page: Path, root: Path = tree.ROOT) -> str:
     """Return what is wrong with a path into the repository, "" if nothing is."""
     plain = name.partition(":")[0]
-    if plain.startswith((".", "dist/")):  # a folder of the reader's, and what is built
+    if plain.startswith((".", "dist/", "share/")):  # a folder of the reader's, and what is built
         return ""
     places = (root, page.parent, root / "src", root / "docs")
     if not any((place / plain.split("/")[0]).is_dir() for place in places):
