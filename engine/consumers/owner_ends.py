@@ -26,8 +26,7 @@ def end_owner(core: Core, command: EndOwner) -> int | Refusal:
     """End what a link or session owned, as far as the budget allows."""
     if not (command.session or command.link):
         return Refusal(Code.INVALID, "neither a session nor a link has ended; name one of them")
-    session = 0 if command.link else command.session
-    owner = Owner(command.connection, session, command.link)
+    owner = Owner.of(command.connection, command.session, command.link)
     return core.next_lsn - 1 if _end(core, owner) else UNFINISHED
 
 

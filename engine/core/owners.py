@@ -18,6 +18,11 @@ class Owner(NamedTuple):
     session: int = 0
     link: int = 0
 
+    @classmethod
+    def of(cls, connection: int, session: int, link: int) -> "Owner":
+        """Return the owner that a command names: the link, if it names both."""
+        return cls(connection, 0 if link else session, link)
+
 
 class Owners:
     """The owners, and the things that each owns. A thing has one owner at most.

@@ -5,6 +5,7 @@ never know what a name stands for. Begin with `names`, then `patterns`.
 
 Modules:
 
+- `host_names`: Which virtual host a client gets by the name that it connects to (ADR 58).
 - `matches`: Which matches cover an address, the most specific first: of address settings and
   permissions.
 - `names`: The rule for names of addresses and queues, the same for every way to create them.

@@ -44,8 +44,7 @@ def create_temporary(core: Core, command: CreateTemporary) -> int | Refusal:
             return found
         address = found
     if command.link or command.session:
-        session = 0 if command.link else command.session
-        core.owners.own(Owner(connection, session, command.link), -address.id)
+        core.owners.own(Owner.of(connection, command.session, command.link), -address.id)
     return core.next_lsn - 1
 
 

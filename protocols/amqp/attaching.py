@@ -4,6 +4,7 @@ An attach that is refused is answered as the specification says: an attach witho
 a detach with the error. Must never know how messages are transferred.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, NE
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
-from daybook.engine.names.names import NAME_BYTES_MAX, temporary_name
+from daybook.engine.names.names import DURABLE, NAME_BYTES_MAX, temporary_name
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp.addressing import Place, place_of
@@ -49,6 +50,7 @@ from daybook.protocols.amqp.wire.kinds import (
     SENDER,
     SETTLED,
     UNSETTLED,
+    UNSETTLED_STATE,
 )
 from daybook.protocols.amqp.wire.performatives import Attach, Detach, Error
 from daybook.protocols.amqp.wire.table import COMPOSITES
@@ -95,8 +97,7 @@ def _refuse(session: AmqpSession, asked: Attach, problem: Error) -> None:
     if len(COMPOSITES.encoded(answer)) + ANSWER_BYTES > output.max_frame_size:
         raise SessionFault(FRAME_SIZE_TOO_SMALL, "the name of the link is too long for a frame")
     output.say(session.channel, answer)
-    output.say(session.channel, Detach(asked.handle, True, problem))
-    session.leaving.add(asked.handle)
+    session.end_link(asked.handle, problem)
 
 
 # ---- the peer sends
@@ -142,22 +143,39 @@ def _begin_receiving(
 
 def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int, now: int) -> None:
     """Attach a sender to a temporary destination that is made for the link."""
+
+    def made(place: Place, gate: int, now: int) -> None:
+        first = asked.initial_delivery_count or 0
+        link = Incoming(session, asked.handle, asked.name, number, place, first)
+        link.owns = True
+        named = msgspec.structs.replace(target, address=place.address)
+        _begin_receiving(session, asked, link, named, gate)
+
+    _make(session, asked, target.capabilities, number, made, now)
+
+
+def _make(
+    session: AmqpSession,
+    asked: Attach,
+    capabilities: tuple[str, ...],
+    number: int,
+    made: Callable[[Place, int, int], None],
+    now: int,
+) -> None:
+    """Make a temporary destination that ends with a link; `made` gets its place, the event to wait
+    for, and the time."""
     output = session.output
     address = temporary_name(output.connection, f"amqp-{number}")
-    routing_type = _routing_type_of(target.capabilities)
+    routing_type = _routing_type_of(capabilities)
 
-    def made(answer: int | Refusal, now: int) -> None:
+    def answered(answer: int | Refusal, now: int) -> None:
         if isinstance(answer, Refusal):
             _refuse(session, asked, error_of(answer))
-            return
-        link = Incoming(
-            session, asked.handle, asked.name, number, Place(address, None, routing_type)
-        )
-        link.owns = True
-        named = msgspec.structs.replace(target, address=address)
-        _begin_receiving(session, asked, link, named, answer)
+        else:
+            made(Place(address, None, routing_type), answer, now)
 
-    output.ask(CreateTemporary(output.connection, address, routing_type, link=number), made, now)
+    command = CreateTemporary(output.connection, address, routing_type, link=number)
+    output.ask(command, answered, now)
 
 
 def _routing_type_of(capabilities: tuple[str, ...]) -> str:
@@ -189,19 +207,12 @@ def _make_source(
     session: AmqpSession, asked: Attach, source: Source, number: int, now: int
 ) -> None:
     """Attach a receiver to a temporary destination that is made for the link."""
-    output = session.output
-    address = temporary_name(output.connection, f"amqp-{number}")
-    routing_type = _routing_type_of(source.capabilities)
 
-    def made(answer: int | Refusal, now: int) -> None:
-        if isinstance(answer, Refusal):
-            _refuse(session, asked, error_of(answer))
-            return
-        named = msgspec.structs.replace(source, address=address)
-        place = Place(address, None, routing_type)
+    def made(place: Place, gate: int, now: int) -> None:
+        named = msgspec.structs.replace(source, address=place.address)
         _consume(session, asked, named, place, number, now, owns=True)
 
-    output.ask(CreateTemporary(output.connection, address, routing_type, link=number), made, now)
+    _make(session, asked, source.capabilities, number, made, now)
 
 
 def _consume(
@@ -287,9 +298,13 @@ def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place:
         return ""
     # Clients of JMS number the links of a shared subscription: NAME|2.
     name = asked.name.partition("|")[0]
-    is_global = "global" in source.capabilities
     kind = "" if source.durable != NOT_DURABLE or not is_shared else ":volatile"
-    return f"{name}:global{kind}" if is_global else f"{session.output.container}.{name}{kind}"
+    return _full_name(session, name, is_global="global" in source.capabilities) + kind
+
+
+def _full_name(session: AmqpSession, name: str, *, is_global: bool) -> str:
+    """Return the name of a subscription: that of its container, or one for all of them."""
+    return f"{name}:global" if is_global else f"{session.output.container}.{name}"
 
 
 def _filters_of(source: Source) -> tuple[str, bool, dict[str, Any]]:
@@ -317,7 +332,7 @@ def _find_subscription(session: AmqpSession, asked: Attach, number: int, now: in
     output = session.output
     name, _, suffix = asked.name.partition("|")
     is_global = suffix.partition("|")[0] == "global"
-    subscription = f"{name}:global" if is_global else f"{output.container}.{name}"
+    subscription = _full_name(session, name, is_global=is_global)
     link = Outgoing(session, asked.handle, asked.name, number, is_settled=True)
     link.subscription = subscription
     command = AttachConsumer(
@@ -332,7 +347,7 @@ def _find_subscription(session: AmqpSession, asked: Attach, number: int, now: in
             _refuse(session, asked, problem)
             return
         link.consumer = answer
-        source = Source(address=f"dsub.{subscription}", durable=2, expiry_policy=NEVER)
+        source = Source(f"{DURABLE}{subscription}", durable=UNSETTLED_STATE, expiry_policy=NEVER)
         _begin_sending(session, asked, link, source, answer)
 
     output.ask(command, attached, now)

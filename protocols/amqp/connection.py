@@ -21,12 +21,13 @@ from daybook.engine.facts.reasons import (
     TIMEOUT,
 )
 from daybook.engine.facts.settlements import FAILED, RELEASED
-from daybook.engine.names.names import NAME_BYTES_MAX, UNKNOWN_HOST
+from daybook.engine.names.host_names import host_of
+from daybook.engine.names.names import NAME_BYTES_MAX
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
-from daybook.protocols.amqp.options import FIRST_ROOM, FRAME_SIZE_MIN, AmqpOptions
+from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
 from daybook.protocols.amqp.outcomes import Ending, echoed, ending_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
@@ -44,6 +45,7 @@ from daybook.protocols.amqp.wire.errors import (
 from daybook.protocols.amqp.wire.frames import (
     AMQP,
     EMPTY_FRAME,
+    FRAME_SIZE_MIN,
     SASL,
     Frame,
     FrameReader,
@@ -285,22 +287,19 @@ class AmqpConnection(Output):
             return
         if user is None:
             self._refuse(AUTHENTICATION, text)
-            if self._reader_speaks_sasl():
+            if self._reader.is_in_sasl:
                 self._say_outcome(AUTH)
                 self._end(self.options.die_delay_ms)
             else:
                 self._fail(UNAUTHORIZED_ACCESS, text, AUTHENTICATION, now)
             return
         self._user = user
-        if self._reader_speaks_sasl():
+        if self._reader.is_in_sasl:
             self._say_outcome(OK)
             self._state = LOGGED_IN
         else:
             self._state = OPENING
         self._go_on(now)
-
-    def _reader_speaks_sasl(self) -> bool:
-        return self._reader.is_in_sasl
 
     def _say_outcome(self, code: int) -> None:
         self.say(0, SaslOutcome(code, self._proof if code == OK else None))
@@ -314,8 +313,7 @@ class AmqpConnection(Output):
         if len(said.container_id) > NAME_BYTES_MAX:
             raise AmqpError(RESOURCE_LIMIT_EXCEEDED, "the container id is too long")
         self._open = said
-        host = self.options.host_of(said.hostname)
-        self.host_request = UNKNOWN_HOST if host is None else host
+        self.host_request = host_of(said.hostname, self.options.virtual_hosts)
 
     def admitted(self, text: str, now: int) -> None:
         """The virtual host was checked: the connection is opened."""
@@ -465,7 +463,7 @@ class AmqpConnection(Output):
             return  # The broker has settled all deliveries of a sender.
         if said.state is None and not said.settled:
             return
-        found = list(session.settled_range(said))
+        found = session.settled_range(said)
         self.broker.budget.spent += len(session.unsettled) >> LOOK_SHIFT
         self._settle(session, found, said, now)
 
@@ -496,20 +494,15 @@ class AmqpConnection(Output):
                     self._end_link(session, link.handle, fault, now)
                     continue
                 transaction = ending.txn_id.hex()
-            answer = handle(
-                Settle(
-                    link.consumer, message, False, transaction, ending.outcome, ending.error,
-                    ending.condition, ending.not_here, ending.annotations,
-                ),
-                now,
+            command = Settle(
+                link.consumer, message, False, transaction, ending.outcome, ending.error,
+                ending.condition, ending.not_here, ending.annotations,
             )  # fmt: skip
+            answer = handle(command, now)
             if isinstance(answer, Refusal) and ending.annotations and answer.code in _TOO_MUCH:
                 # A disposition cannot be refused; the message comes again without them.
-                plain = Settle(
-                    link.consumer, message, False, transaction, ending.outcome, ending.error,
-                    ending.condition, ending.not_here,
-                )  # fmt: skip
-                answer = handle(plain, now)
+                command.annotations = None
+                answer = handle(command, now)
             if isinstance(answer, Refusal):
                 if answer.code is Code.UNFINISHED:
                     rest = deliveries[place:]
@@ -563,13 +556,10 @@ class AmqpConnection(Output):
     def _end_link(self, session: AmqpSession, handle: int, fault: LinkFault, now: int) -> None:
         """End a link on behalf of the broker."""
         link = session.links.get(handle)
-        session.detach(handle)
-        session.leaving.add(handle)
 
         def left(now: int) -> None:
             if not session.is_ended:
-                problem = error(fault.condition, fault.text)
-                self.say(session.channel, Detach(handle, True, problem))
+                session.end_link(handle, error(fault.condition, fault.text))
 
         self.work(self._ends_of([link] if link is not None else [], now), left, now)
 
@@ -698,7 +688,7 @@ class AmqpConnection(Output):
             if not self._is_open_said:
                 self._say_open()
             self.say(0, Close(error(condition, text)))
-        elif self._state is LOGGING_IN and self._reader_speaks_sasl():
+        elif self._state is LOGGING_IN and self._reader.is_in_sasl:
             self._say_outcome(AUTH)
         if self.refusal is None and self._state is not OPENED:
             self._refuse(reason, text)
@@ -711,17 +701,7 @@ class AmqpConnection(Output):
                 link.is_gone = True
             session.forget()
         self._sessions.clear()
-        for table in (
-            self.waiting,
-            self.unfinished,
-            self.thirsty,
-            self.large,
-            self.dirty,
-            self.partial,
-        ):
-            table.clear()
-        self.give_back.clear()
-        self.forget_kept()
+        self.forget_all()
         if self.connection:
             self.broker.handle(CloseConnection(self.connection, reason, text), now)
             self.connection = 0

@@ -26,7 +26,7 @@ from daybook.protocols.amqp.wire.errors import (
 from daybook.protocols.amqp.wire.performatives import Error, Transfer
 from daybook.protocols.amqp.wire.termini import Accepted, Rejected, TransactionalState
 
-LINK_BYTES: Final = 1 << 20
+AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
 _OWN_MARKS: Final = (b"_AMQ_", b"_DAYBOOK_", b"JMSX")
@@ -152,7 +152,7 @@ class Incoming(Link):
             return
         target = self._target
         if self._average:
-            target = min(target, max(CREDIT_MIN, LINK_BYTES // self._average))
+            target = min(target, max(CREDIT_MIN, AHEAD_BYTES // self._average))
         if self.credit.link_credit <= target >> 1:
             self.credit.grant(target)
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
@@ -202,14 +202,7 @@ class Incoming(Link):
             self._forget(self._messages.pop())
         if output.connection:
             output.broker.handle(GiveUpSend(output.connection, self.number), now)
-        for table in (
-            output.waiting,
-            output.unfinished,
-            output.thirsty,
-            output.large,
-            output.partial,
-        ):
-            table.pop(self.number, None)
+        output.forget_link(self.number)
 
     # ---- messages
 

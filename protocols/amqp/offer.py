@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from daybook.engine.names.host_names import known_of
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.options import ROOM_MAX, AmqpOptions
 from daybook.protocols.amqp.wire.frames import SASL, protocol_header
@@ -28,6 +29,7 @@ _FIELDS: Final = {
     "max-sessions": "max_sessions", "max-links": "max_links", "credit": "credit",
     "max-headers": "max_headers", "body-timeout": "body_timeout_ms",
     "anycast-prefix": "anycast_prefix", "multicast-prefix": "multicast_prefix",
+    "virtual-hosts": "virtual_hosts",
 }  # fmt: skip
 """The fields of the options by their keys."""
 
@@ -110,13 +112,7 @@ class Amqp:
         given: dict[str, Any] = {
             field: values[key] for key, field in _FIELDS.items() if key in values
         }
-        given["virtual_hosts"] = tuple(
-            (name, host)
-            for name, _, host in (
-                pair.partition(" ")
-                for pair in values.get("virtual-hosts", ())  # type: ignore[union-attr]
-            )
-        )
+        given["virtual_hosts"] = known_of(given.get("virtual_hosts", ()))
         self.options: Final = AmqpOptions(**given)
         self.room = self.options.room or ROOM_MAX
         self.tunes_room = not self.options.room

@@ -5,9 +5,7 @@ from typing import Final
 import msgspec
 
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
-from daybook.engine.names.names import HOST
 
-FRAME_SIZE_MIN: Final = 512
 ROOM_MAX: Final = 640 * 1024
 """The most that may be on its way to one connection, if the server tunes it."""
 FIRST_ROOM: Final = 64 * 1024
@@ -54,12 +52,3 @@ class AmqpOptions(msgspec.Struct, frozen=True, kw_only=True):
         anycast = dict.fromkeys(self.anycast_prefix, ANYCAST)
         multicast = dict.fromkeys(self.multicast_prefix, MULTICAST)
         return tuple(sorted((*anycast.items(), *multicast.items()), key=lambda pair: -len(pair[0])))
-
-    def host_of(self, given: str | None) -> str | None:
-        """Return the virtual host for a name that a peer connects to; None if there is none."""
-        if not self.virtual_hosts:
-            return HOST
-        if not given:
-            return self.virtual_hosts[0][1]
-        wanted = given.lower()
-        return next((host for name, host in self.virtual_hosts if name == wanted), None)

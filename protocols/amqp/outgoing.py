@@ -14,7 +14,6 @@ from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.hot import transfer_frames
-from daybook.protocols.amqp.wire.performatives import Detach as DetachFrame
 from daybook.protocols.amqp.wire.performatives import Flow, Transfer
 from daybook.protocols.port import DeliveredMessage, Pull
 
@@ -33,10 +32,9 @@ Behind: TypeAlias = tuple[DeliveredMessage, int, int, int] | tuple[int, int]
 class Large:
     """A large message on its way: `done` chunks have been pulled."""
 
-    __slots__ = ("chunks", "delivery", "done", "gate", "message", "tail")
+    __slots__ = ("chunks", "done", "gate", "message", "tail")
 
-    def __init__(self, delivery: int, message: DeliveredMessage, gate: int, tail: bytes) -> None:
-        self.delivery: Final = delivery
+    def __init__(self, message: DeliveredMessage, gate: int, tail: bytes) -> None:
         self.message: Final = message.id
         self.chunks: Final = message.chunks
         self.gate: Final = gate
@@ -67,9 +65,7 @@ class Outgoing(Link):
         self._tags = 0
         self._large: Large | None = None
         # Deliveries behind a large one, and what is to be said behind them.
-        self._behind: Final[deque[tuple[DeliveredMessage, int, int, int] | tuple[int, int]]] = (
-            deque()
-        )
+        self._behind: Final[deque[Behind]] = deque()
 
     @property
     def first_chunk(self) -> int:
@@ -139,12 +135,8 @@ class Outgoing(Link):
         """End the link: its queue is gone."""
         if self.is_gone:
             return
-        session = self.session
         self.drop()
-        session.detach(self.handle)
-        session.leaving.add(self.handle)
-        problem = detached(reason, text)
-        session.output.say(session.channel, DetachFrame(self.handle, True, problem), gate)
+        self.session.end_link(self.handle, detached(reason, text), gate)
 
     # ---- from the session
 
@@ -189,11 +181,9 @@ class Outgoing(Link):
         size = session.output.max_frame_size - _HEAD_ROOM
         first = Transfer(self.handle, delivery, tag, 0, self.is_settled, more=True)
         frames = [frame(session.channel, first, head[:size])]
-        frames += [
-            frame(session.channel, Transfer(self.handle, more=True), head[at : at + size])
-            for at in range(size, len(head), size)
-        ]
-        self._large = Large(delivery, message, gate, tail)
+        if len(head) > size:
+            frames += self._frames_of(head[size:], is_last=False)
+        self._large = Large(message, gate, tail)
         session.send(frames, gate)
         session.behind(self._pull)
 
@@ -206,6 +196,19 @@ class Outgoing(Link):
             Pull(self, large.chunks[large.done], before, large.gate, large.message, self.consumer)
         )
 
+    def _frames_of(self, piece: bytes, *, is_last: bool) -> list[bytes]:
+        """Return further frames of a delivery; its end is in the last one of the last piece."""
+        session = self.session
+        size = session.output.max_frame_size - _HEAD_ROOM
+        return [
+            frame(
+                session.channel,
+                Transfer(self.handle, more=not is_last or at + size < len(piece)),
+                piece[at : at + size],
+            )
+            for at in range(0, max(len(piece), 1), size)
+        ]
+
     def take(self, piece: bytes, now: int) -> None:
         """Take a piece of the body."""
         large = self._large
@@ -216,17 +219,7 @@ class Outgoing(Link):
         if is_last:
             piece += large.tail
         session = self.session
-        size = session.output.max_frame_size - _HEAD_ROOM
-        cuts = range(0, max(len(piece), 1), size)
-        frames = [
-            frame(
-                session.channel,
-                Transfer(self.handle, more=not is_last or at + size < len(piece)),
-                piece[at : at + size],
-            )
-            for at in cuts
-        ]
-        session.send(frames, large.gate)
+        session.send(self._frames_of(piece, is_last=is_last), large.gate)
         session.behind(self._end_large if is_last else self._pull)
 
     def give_up(self, why: str, now: int) -> None:
@@ -237,11 +230,7 @@ class Outgoing(Link):
         session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
         session.output.broker.handle(Detach(self.consumer), now)
         self.drop()
-        session.detach(self.handle)
-        session.leaving.add(self.handle)
-        session.output.say(
-            session.channel, DetachFrame(self.handle, True, error(INTERNAL_ERROR, why))
-        )
+        session.end_link(self.handle, error(INTERNAL_ERROR, why))
 
     def _pop_behind(self) -> Behind:
         each = self._behind.popleft()

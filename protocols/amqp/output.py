@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from daybook.engine.commands import Command
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.amqp.options import FRAME_SIZE_MIN, AmqpOptions
-from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.amqp.wire.frames import FRAME_SIZE_MIN, frame
 from daybook.protocols.port import Body, BrokerPort, Caller, Pull
 
 Answered: TypeAlias = Callable[[int | Refusal, int], None]
@@ -83,6 +83,9 @@ class Output:
         self.large: Final[dict[int, Sending]] = {}
         # Links on which a message has begun and is not whole.
         self.partial: Final[dict[int, Sending]] = {}
+        self._tables: Final = (
+            self.waiting, self.unfinished, self.thirsty, self.large, self.partial,
+        )  # fmt: skip
         self.dirty: Final[dict[int, Sayer]] = {}
         # Open transactions, with the deliveries that they settled.
         self.transactions: Final[dict[bytes, list[tuple[int, int]]]] = {}
@@ -91,6 +94,19 @@ class Output:
         self.txn_count = 0
         self.link_count = 0
         self._kept: Final[deque[Callable[[int], None]]] = deque()
+
+    def forget_link(self, number: int) -> None:
+        """Forget a link that has ended."""
+        for table in self._tables:
+            table.pop(number, None)
+
+    def forget_all(self) -> None:
+        """Forget all links and sessions, and what was kept: the connection ends."""
+        for table in self._tables:
+            table.clear()
+        self.dirty.clear()
+        self.give_back.clear()
+        self._kept.clear()
 
     @property
     def now(self) -> int:
@@ -147,10 +163,6 @@ class Output:
         """Keep the rest of what is to be done for the next turn."""
         self._kept.append(rest)
         self.has_more = True
-
-    def forget_kept(self) -> None:
-        """Do not do what was kept: the connection ends."""
-        self._kept.clear()
 
     def resume(self, now: int) -> bool:
         """Do what was kept; return whether nothing is left of it."""

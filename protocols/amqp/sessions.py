@@ -4,7 +4,7 @@ Must never know an address or a queue.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from daybook.protocols.amqp.faults import SessionFault
@@ -12,7 +12,7 @@ from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.wire.errors import UNATTACHED_HANDLE, AmqpError
 from daybook.protocols.amqp.wire.hot import disposition_frame, flow_frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
-from daybook.protocols.amqp.wire.performatives import Begin, Disposition, Flow
+from daybook.protocols.amqp.wire.performatives import Begin, Detach, Disposition, Error, Flow
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted
 from daybook.protocols.amqp.wire.windows import SessionWindows
@@ -105,16 +105,16 @@ class AmqpSession:
             raise SessionFault(fault.condition, fault.text) from None
         self.pump()
 
-    def settled_range(self, disposition: Disposition) -> Iterator[int]:
+    def settled_range(self, disposition: Disposition) -> list[int]:
         """Return the numbers of the deliveries that a disposition is about and that are
         unsettled."""
         first = disposition.first
         last = disposition.last if disposition.last is not None else first
         count = (last - first & _MASK) + 1
         if count > len(self.unsettled):
-            return iter([each for each in self.unsettled if each - first & _MASK < count])
+            return [each for each in self.unsettled if each - first & _MASK < count]
         known = self.unsettled
-        return iter([each for at in range(count) if (each := first + at & _MASK) in known])
+        return [each for at in range(count) if (each := first + at & _MASK) in known]
 
     # ---- what leaves
 
@@ -186,6 +186,12 @@ class AmqpSession:
         link = self.links.pop(handle, None)
         if link is not None:
             self._charge(link, -1)
+
+    def end_link(self, handle: int, problem: Error, gate: int = 0) -> None:
+        """Detach a link on behalf of the broker; its handle is in use until the peer does too."""
+        self.detach(handle)
+        self.leaving.add(handle)
+        self.output.say(self.channel, Detach(handle, True, problem), gate)
 
     def detach_all(self) -> list[Link]:
         """Remove all links; return them."""

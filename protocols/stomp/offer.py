@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daybook.engine.names.host_names import known_of
 from daybook.engine.names.syntax import syntax_of
 from daybook.protocols.port import (
     BrokerPort,
@@ -209,10 +210,7 @@ class Stomp:
             field: values[key(field)] for field in fields if key(field) in values
         }
         given["syntax"] = syntax_of(given.get("syntax", ""))
-        given["virtual_hosts"] = tuple(
-            (name, host)
-            for name, _, host in (pair.partition(" ") for pair in given.get("virtual_hosts", ()))
-        )
+        given["virtual_hosts"] = known_of(given.get("virtual_hosts", ()))
         self.options: Final = StompOptions(**given)
         self.room = self.options.room or ROOM_MAX
         self.tunes_room = not self.options.room

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Final, TypeAlias
 
+from daybook.engine.facts.definitions import EXPIRY_POLICIES
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.kinds import ANY, Kind
 
@@ -18,11 +19,6 @@ SECOND: Final = 1
 NOT_DURABLE: Final = 0
 CONFIGURATION: Final = 1
 UNSETTLED_STATE: Final = 2
-
-LINK_DETACH: Final = "link-detach"
-SESSION_END: Final = "session-end"
-CONNECTION_CLOSE: Final = "connection-close"
-NEVER: Final = "never"
 
 MOVE: Final = "move"
 COPY: Final = "copy"
@@ -67,7 +63,7 @@ ExpiryPolicy: TypeAlias = Annotated[
     str,
     Kind(
         "terminus-expiry-policy", "symbol",
-        (LINK_DETACH, SESSION_END, CONNECTION_CLOSE, NEVER), wraps=Symbol,
+        EXPIRY_POLICIES, wraps=Symbol,
     ),
 ]  # fmt: skip
 DistributionMode: TypeAlias = Annotated[

@@ -6,6 +6,7 @@ Must never know what an address is to the broker.
 
 import msgspec
 
+from daybook.engine.facts.definitions import SESSION_END
 from daybook.engine.messages.amqp.kinds import (
     Address,
     Anything,
@@ -18,7 +19,6 @@ from daybook.engine.messages.amqp.kinds import (
 )
 from daybook.protocols.amqp.wire.kinds import (
     NOT_DURABLE,
-    SESSION_END,
     DistributionMode,
     Durability,
     ExpiryPolicy,

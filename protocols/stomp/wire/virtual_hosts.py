@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from daybook.engine.names.names import HOST, UNKNOWN_HOST
+from daybook.engine.names.host_names import host_of
 from daybook.protocols.stomp.wire.errors import StompError, shortened
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.protocols.stomp.wire.versions import TEXTS, V10
@@ -25,16 +25,7 @@ def chosen(given: str | None, version: int, options: StompOptions) -> str:
     exist.
     """
     _check_acceptor(given, version, options)
-    known = options.virtual_hosts
-    if not known:
-        return HOST
-    if not given:
-        return known[0][1]
-    wanted = given.lower()
-    for name, host in known:
-        if name == wanted:
-            return host
-    return UNKNOWN_HOST
+    return host_of(given, options.virtual_hosts)
 
 
 @lru_cache(maxsize=REMEMBERED)
