@@ -60,3 +60,14 @@ OWN_HEADERS: Final[dict[str, str]] = {
     "JMSXState": "of JMS: the state of the message; not set",
 }
 """Their meanings, by name."""
+
+
+def _annotation_of(name: str) -> str:
+    return "x-opt-" + name.removeprefix("_").removeprefix("AMQ_").replace("_", "-")
+
+
+ANNOTATIONS: Final = {
+    name: _annotation_of(name) for name in OWN_HEADERS if not name.startswith("JMSX")
+}
+"""Message annotations of AMQP 1.0 that show the same, by the name of the header; those of Artemis
+have its names (`x-opt-ORIG-ADDRESS`)."""

@@ -44,7 +44,6 @@ from daybook.protocols.amqp.wire.errors import (
 )
 from daybook.protocols.amqp.wire.kinds import (
     COPY,
-    FIRST,
     NOT_DURABLE,
     RECEIVER,
     SENDER,
@@ -127,12 +126,13 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
 def _begin_receiving(
     session: AmqpSession, asked: Attach, link: Incoming, target: Any = None, gate: int = 0
 ) -> None:
+    link.mode = asked.rcv_settle_mode
     session.attach(link)
     session.output.say(
         session.channel,
         Attach(
             asked.name, asked.handle, RECEIVER,
-            snd_settle_mode=asked.snd_settle_mode, rcv_settle_mode=FIRST,
+            snd_settle_mode=asked.snd_settle_mode, rcv_settle_mode=link.mode,
             source=asked.source, target=target if target is not None else asked.target,
             max_message_size=session.output.options.max_message_size,
         ),
@@ -249,7 +249,8 @@ def _begin_sending(
         session.channel,
         Attach(
             asked.name, asked.handle, SENDER,
-            snd_settle_mode=SETTLED if link.is_settled else UNSETTLED, rcv_settle_mode=FIRST,
+            snd_settle_mode=SETTLED if link.is_settled else UNSETTLED,
+            rcv_settle_mode=asked.rcv_settle_mode,
             source=granted, target=asked.target, initial_delivery_count=0,
             max_message_size=session.output.options.max_message_size,
         ),

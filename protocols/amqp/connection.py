@@ -110,7 +110,6 @@ class AmqpConnection(Output):
         self._server_name: Final = server_name
         self._reader: Final = FrameReader(options.max_frame_size)
         self._state = HEADER
-        self._user = ""
         self._mechanism = ""
         self._proof: bytes | None = None
         self._open: Open | None = None
@@ -293,7 +292,7 @@ class AmqpConnection(Output):
             else:
                 self._fail(UNAUTHORIZED_ACCESS, text, AUTHENTICATION, now)
             return
-        self._user = user
+        self.user = user
         if self._reader.is_in_sasl:
             self._say_outcome(OK)
             self._state = LOGGED_IN
@@ -328,7 +327,7 @@ class AmqpConnection(Output):
         room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
         answer = self.broker.handle(
             OpenConnection(
-                "AMQP 1.0", self.caller.name, self._user, said.container_id, room, host=host
+                "AMQP 1.0", self.caller.name, self.user, said.container_id, room, host=host
             ),
             now,
         )
@@ -460,12 +459,26 @@ class AmqpConnection(Output):
 
     def _on_disposition(self, session: AmqpSession, said: Disposition, now: int) -> None:
         if said.role != RECEIVER:
-            return  # The broker has settled all deliveries of a sender.
+            self._on_settled_by_sender(session, said)
+            return
         if said.state is None and not said.settled:
             return
-        found = session.settled_range(said)
+        found = session.settled_range(said, session.unsettled)
         self.broker.budget.spent += len(session.unsettled) >> LOOK_SHIFT
         self._settle(session, found, said, now)
+
+    def _on_settled_by_sender(self, session: AmqpSession, said: Disposition) -> None:
+        """Forget deliveries of settle mode second, which their sender settles; all others are
+        settled already."""
+        waiting = session.unsettled_by_peer
+        if not said.settled or not waiting:
+            return
+        self.broker.budget.spent += len(waiting) >> LOOK_SHIFT
+        for delivery in session.settled_range(said, waiting):
+            link = waiting.pop(delivery)
+            assert isinstance(link, Incoming)
+            link.unsettled -= 1
+            self.thirsty[link.number] = link
 
     def _settle(
         self, session: AmqpSession, deliveries: list[int], said: Disposition, now: int

@@ -104,7 +104,7 @@ class Coordinator(Incoming):
             state = Declared(txn_id)
         else:
             self._end(txn_id, give_back=asked.fail)
-        self.session.settle(message.delivery, state)
+        self._tell(message, state)
 
     def _reject(self, message: Message, problem: Error) -> None:
         known = self._declared

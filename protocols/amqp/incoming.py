@@ -7,8 +7,8 @@ from collections import deque
 from typing import Any, Final
 
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
-from daybook.engine.facts.own_headers import OWN_HEADERS
-from daybook.engine.messages.amqp.content_codec import stored, without
+from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
+from daybook.engine.messages.amqp.content_codec import stored, with_own, without
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving
@@ -23,14 +23,18 @@ from daybook.protocols.amqp.wire.errors import (
     UNKNOWN_ID,
     AmqpError,
 )
+from daybook.protocols.amqp.wire.kinds import FIRST
 from daybook.protocols.amqp.wire.performatives import Error, Transfer
 from daybook.protocols.amqp.wire.termini import Accepted, Rejected, TransactionalState
 
 AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
-_OWN_MARKS: Final = (b"_AMQ_", b"_DAYBOOK_", b"JMSX")
-"""Parts of the names of properties that only the broker sets."""
+_OWN_MARKS: Final = (
+    b"_AMQ_", b"_DAYBOOK_", b"JMSX",
+    b"x-opt-ORIG", b"x-opt-ACTUAL", b"x-opt-VALIDATED", b"x-opt-DAYBOOK",
+)  # fmt: skip
+"""Parts of the names of properties and annotations that only the broker sets."""
 CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -43,15 +47,17 @@ class Unsendable(Exception):
 
 
 class Message:
-    """A message that arrives, in one frame or in several. `txn_id` is that of its transaction."""
+    """A message that arrives, in one frame or in several. `txn_id` is that of its transaction,
+    `mode` says who settles it first."""
 
     __slots__ = (
         "bytes", "chunks", "delivery", "held", "is_large", "is_refused", "is_settled", "is_whole",
-        "pieces", "send", "txn_id",
+        "mode", "pieces", "send", "txn_id",
     )  # fmt: skip
 
-    def __init__(self, delivery: int, txn_id: bytes | None) -> None:
+    def __init__(self, delivery: int, txn_id: bytes | None, mode: int) -> None:
         self.delivery: Final = delivery
+        self.mode: Final = mode
         self.txn_id: Final = txn_id
         self.pieces: list[bytes] = []
         self.bytes = 0
@@ -68,11 +74,13 @@ class Message:
 
 class Incoming(Link):
     """The link. Without a `place` each message says where it goes (anonymous terminus).
-    `is_waiting` is set while its command waits for room."""
+    `is_waiting` is set while its command waits for room. `mode` is its receiver settle mode;
+    `unsettled` counts the deliveries of mode second that the peer has not settled: they use up
+    credit until it does."""
 
     __slots__ = (
-        "_average", "_messages", "_target", "credit", "is_waiting", "last_piece",
-        "place",
+        "_average", "_messages", "_target", "credit", "is_waiting", "last_piece", "mode", "place",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +96,8 @@ class Incoming(Link):
         self.place: Final = place
         self.credit: Final = ReceiverCredit(initial_count)
         self.is_waiting = False
+        self.mode = FIRST
+        self.unsettled = 0
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
         self._messages: Final[deque[Message]] = deque()
@@ -142,7 +152,15 @@ class Incoming(Link):
             raise LinkFault(fault.condition, fault.text) from None
         state = transfer.state
         txn_id = state.txn_id if isinstance(state, TransactionalState) else None
-        message = Message(transfer.delivery_id, txn_id)
+        mode = self.mode
+        if transfer.rcv_settle_mode is not None and transfer.rcv_settle_mode != mode:
+            if mode == FIRST:
+                raise LinkFault(
+                    INVALID_FIELD, "the link has the receiver settle mode first, and so have all of"
+                    " its transfers",
+                )  # fmt: skip
+            mode = FIRST
+        message = Message(transfer.delivery_id, txn_id, mode)
         self._messages.append(message)
         return message
 
@@ -153,7 +171,9 @@ class Incoming(Link):
         target = self._target
         if self._average:
             target = min(target, max(CREDIT_MIN, AHEAD_BYTES // self._average))
-        if self.credit.link_credit <= target >> 1:
+        if self.unsettled:
+            target = max(target - self.unsettled, 0)
+        if self.credit.link_credit <= target >> 1 and target:
             self.credit.grant(target)
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
 
@@ -198,6 +218,10 @@ class Incoming(Link):
         """Forget what was not accepted: the link ends."""
         self.is_gone = True
         output = self.session.output
+        if self.unsettled:
+            waiting = self.session.unsettled_by_peer
+            for delivery in [each for each, link in waiting.items() if link is self]:
+                del waiting[delivery]
         while self._messages:
             self._forget(self._messages.pop())
         if output.connection:
@@ -254,6 +278,8 @@ class Incoming(Link):
             place = place_of(said.to, output.host, (), output.options)
         if any(mark in headers for mark in _OWN_MARKS):
             headers = without(headers, OWN_HEADERS)
+        if output.options.populate_validated_user and output.user:
+            headers = with_own(headers, {VALIDATED_USER: output.user})
         return arriving.send_of(
             said, place, headers, body,
             connection=output.connection, link=self.number, transaction=self._transaction(message),
@@ -302,12 +328,22 @@ class Incoming(Link):
         output = self.session.output
         if answer > output.gate:
             output.gate = answer
-        if message.txn_id is None:
+        if message.txn_id is None and message.mode == FIRST:
             self.session.accept(message.delivery)
-        else:
-            self.session.settle(message.delivery, TransactionalState(message.txn_id, Accepted()))
+            return
+        accepted = Accepted()
+        txn_id = message.txn_id
+        self._tell(message, accepted if txn_id is None else TransactionalState(txn_id, accepted))
 
     def _reject(self, message: Message, problem: Any) -> None:
         message.is_refused = True
         if not message.is_settled:
-            self.session.settle(message.delivery, Rejected(problem))
+            self._tell(message, Rejected(problem))
+
+    def _tell(self, message: Message, state: Any) -> None:
+        """Tell the sender an outcome; in the mode second it settles the delivery itself."""
+        settled = message.mode == FIRST
+        if not settled:
+            self.unsettled += 1
+            self.session.unsettled_by_peer[message.delivery] = self
+        self.session.settle(message.delivery, state, settled=settled)

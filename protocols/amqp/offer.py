@@ -29,7 +29,7 @@ _FIELDS: Final = {
     "max-sessions": "max_sessions", "max-links": "max_links", "credit": "credit",
     "max-headers": "max_headers", "body-timeout": "body_timeout_ms",
     "anycast-prefix": "anycast_prefix", "multicast-prefix": "multicast_prefix",
-    "virtual-hosts": "virtual_hosts",
+    "virtual-hosts": "virtual_hosts", "populate-validated-user": "populate_validated_user",
 }  # fmt: skip
 """The fields of the options by their keys."""
 

@@ -1,7 +1,8 @@
 """What states of deliveries mean to the broker (part 3, section 3.4). Must never know a link."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.content_codec import undescribed
@@ -27,7 +28,8 @@ class Ending(NamedTuple):
     annotations: Annotations | None = None
 
 
-_PLAIN = {Accepted: Ending(ACCEPTED), Released: Ending(RELEASED)}
+_OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
+_PLAIN: Final = {Accepted: Ending(ACCEPTED), Released: Ending(RELEASED)}
 
 
 def ending_of(state: Any) -> Ending | None:
@@ -45,6 +47,7 @@ def ending_of(state: Any) -> Ending | None:
         noted: Annotations = {
             Symbol(key): undescribed(each)
             for key, each in (state.message_annotations or {}).items()
+            if key not in _OF_THE_BROKER
         }
         return Ending(outcome, not_here=state.undeliverable_here, annotations=noted or None)
     if isinstance(state, TransactionalState):

@@ -15,10 +15,12 @@ from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.hot import transfer_frames
 from daybook.protocols.amqp.wire.performatives import Flow, Transfer
+from daybook.protocols.amqp.wire.serial import distance
 from daybook.protocols.port import DeliveredMessage, Pull
 
 _MASK: Final = 0xFFFF_FFFF
-_TAG_BYTES: Final = 4
+_TAG_BYTES: Final = 8
+"""The tag of a delivery is the id of its message, so that it means the same after a restart."""
 _HEAD_ROOM: Final = 64
 """More than the head of a transfer behind the first one of a delivery takes."""
 _WAITING_BYTES: Final = 256
@@ -48,8 +50,8 @@ class Outgoing(Link):
     subscription that closing the link ends, or empty."""
 
     __slots__ = (
-        "_behind", "_large", "_tags", "consumer", "default", "is_settled", "subscription",
-        "unsettled",
+        "_behind", "_count", "_in_all", "_large", "consumer", "default", "is_settled",
+        "subscription", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +64,10 @@ class Outgoing(Link):
         self.subscription = ""
         # The ids of messages by their delivery numbers.
         self.unsettled: Final[dict[int, int]] = {}
-        self._tags = 0
+        # The delivery-count: deliveries, and credit that drains took back; and that which would
+        # use up the credit of the peer.
+        self._count = 0
+        self._in_all = 0
         self._large: Large | None = None
         # Deliveries behind a large one, and what is to be said behind them.
         self._behind: Final[deque[Behind]] = deque()
@@ -88,8 +93,8 @@ class Outgoing(Link):
             return
         session = self.session
         delivery = session.number_delivery()
-        self._tags = self._tags + 1 & _MASK
-        tag = self._tags.to_bytes(_TAG_BYTES, "big")
+        self._count += 1
+        tag = message.id.to_bytes(_TAG_BYTES, "big")
         front = front_of(message, count, marks, session.output.now)
         try:
             parts = parts_of(message, front)
@@ -118,9 +123,8 @@ class Outgoing(Link):
 
     def _say_drained(self, total: int) -> None:
         if not self.is_gone:
-            self.session.say_flow(
-                handle=self.handle, delivery_count=total & _MASK, link_credit=0, drain=True
-            )
+            self._count = total
+            self.session.say_flow(handle=self.handle, drain=True, **self.state_of_flow())
 
     def browsed(self) -> None:
         """Ignore the end of a browse: a drain tells it."""
@@ -144,13 +148,16 @@ class Outgoing(Link):
         """Take credit: how many deliveries there may be in all."""
         if flow.link_credit is None:
             return
-        total = (flow.delivery_count or 0) + flow.link_credit
-        command = Credit(self.consumer, in_all=total, drains=flow.drain)
+        # The count of the peer is as wide as its field; the engine counts on.
+        behind = distance(self._count & _MASK, flow.delivery_count or 0)
+        self._in_all = max(self._count + behind, 0) + flow.link_credit
+        command = Credit(self.consumer, in_all=self._in_all, drains=flow.drain)
         self.session.output.ask(command, lambda answer, now: None, now)
 
     def state_of_flow(self) -> dict[str, Any]:
-        """Return its delivery-count; a receiver knows its credit itself."""
-        return {"delivery_count": self._tags}
+        """Return its delivery-count and what is left of the credit."""
+        credit = max(self._in_all - self._count, 0)
+        return {"delivery_count": self._count & _MASK, "link_credit": credit}
 
     def forget(self, delivery: int) -> None:
         """Forget a delivery that is settled."""

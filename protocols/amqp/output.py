@@ -51,7 +51,8 @@ class Sending(Protocol):
 class Output:
     """Frames to send once the LSN `gate` is durable, and commands that take several turns.
 
-    `max_frame_size` is that of the peer; `container` is its id, `host` its virtual host.
+    `max_frame_size` is that of the peer; `container` is its id, `host` its virtual host, and `user`
+    its login.
     """
 
     def __init__(self, broker: BrokerPort, options: AmqpOptions, caller: Caller) -> None:
@@ -60,6 +61,7 @@ class Output:
         self.caller: Final = caller
         self.connection = 0
         self.container = ""
+        self.user = ""
         self.host = ""
         self.out: list[bytes] = []
         self.bodies: list[Body] = []

@@ -4,7 +4,7 @@ Must never know an address or a queue.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from daybook.protocols.amqp.faults import SessionFault
@@ -58,7 +58,7 @@ class AmqpSession:
 
     __slots__ = (
         "_accepted", "_frames", "_next_delivery", "_unsent", "channel", "is_ended", "leaving",
-        "links", "number", "output", "unsettled", "windows",
+        "links", "number", "output", "unsettled", "unsettled_by_peer", "windows",
     )  # fmt: skip
 
     def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
@@ -68,8 +68,10 @@ class AmqpSession:
         self.links: Final[dict[int, Link]] = {}
         self.leaving: Final[set[int]] = set()
         self.is_ended = False
-        # Deliveries that the peer has not settled: the link by their number.
+        # Deliveries to the peer that it has not settled: the link by their number. And deliveries
+        # of the peer whose outcome it knows and has to settle itself (settle mode second).
         self.unsettled: Final[dict[int, Link]] = {}
+        self.unsettled_by_peer: Final[dict[int, Link]] = {}
         self.windows: Final = SessionWindows(begin, INCOMING_WINDOW, FIRST_OUTGOING)
         self._next_delivery = 0
         # Frames that wait for the window of the peer, with what is to be done behind them.
@@ -105,15 +107,14 @@ class AmqpSession:
             raise SessionFault(fault.condition, fault.text) from None
         self.pump()
 
-    def settled_range(self, disposition: Disposition) -> list[int]:
-        """Return the numbers of the deliveries that a disposition is about and that are
-        unsettled."""
+    def settled_range(self, disposition: Disposition, known: Mapping[int, "Link"]) -> list[int]:
+        """Return the numbers of the deliveries that a disposition is about, among those that are
+        unsettled in one direction."""
         first = disposition.first
         last = disposition.last if disposition.last is not None else first
         count = (last - first & _MASK) + 1
-        if count > len(self.unsettled):
-            return [each for each in self.unsettled if each - first & _MASK < count]
-        known = self.unsettled
+        if count > len(known):
+            return [each for each in known if each - first & _MASK < count]
         return [each for at in range(count) if (each := first + at & _MASK) in known]
 
     # ---- what leaves
@@ -123,12 +124,14 @@ class AmqpSession:
         self._accepted.append(delivery)
         self.output.dirty[self.channel] = self
 
-    def settle(self, delivery: int, state: Any, *, role: bool = RECEIVER) -> None:
-        """Tell the peer the state of a delivery, which is settled."""
+    def settle(
+        self, delivery: int, state: Any, *, role: bool = RECEIVER, settled: bool = True
+    ) -> None:
+        """Tell the peer the state of a delivery, which is settled, unless the peer does that."""
         self.flush_accepted()
         encoded = COMPOSITES.encoded(state)
         self.output.out.append(
-            disposition_frame(self.channel, role, delivery, delivery, True, encoded)
+            disposition_frame(self.channel, role, delivery, delivery, settled, encoded)
         )
 
     def flush_accepted(self) -> None:
@@ -264,6 +267,7 @@ class AmqpSession:
         self._hold(-self._unsent)
         self._accepted.clear()
         self.unsettled.clear()
+        self.unsettled_by_peer.clear()
 
     def settle_sent(self, delivery: int, state: Any) -> None:
         """Tell a receiver that the broker settled a delivery too."""

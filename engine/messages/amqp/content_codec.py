@@ -12,15 +12,19 @@ the same bytes in every format, and large ones are in chunks:
 
 The body of the framing `SECTIONS_THEMSELVES` is whole sections. Of every other one it is as many
 bytes as the framing says; if there are more, these are further sections. A message that came in may
-be malformed inside of a section: its reader then finds nothing there. Must never know a link.
+be malformed inside of a section: its reader then finds nothing there.
+
+Headers that only the broker sets (`engine.facts.own_headers`) are message annotations, because
+nobody may change the bare message; all readers see them as properties. Must never know a link.
 """
 
 import struct
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
-from daybook.engine.facts.values import Id, Value
+from daybook.engine.facts.own_headers import ANNOTATIONS
+from daybook.engine.facts.values import Id, Symbol, Value
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place, begin_of, places_of, properties_of
@@ -168,9 +172,14 @@ def _tail_bytes(headers: bytes) -> int:
 
 
 def without(headers: bytes, names: Container[str]) -> bytes:
-    """Return headers without application properties of these names; without any, the same."""
-    found = {pair.name for pair in _pairs(headers) if pair.name is not None and pair.name in names}
-    return _with_properties(headers, found, []) if found else headers
+    """Return headers without the properties of these names, and the annotations that mean the same;
+    without any, the same headers."""
+    return _changed(_changed(headers, APPLICATION_PROPERTIES, names), MESSAGE_ANNOTATIONS, names)
+
+
+def with_own(headers: bytes, added: Mapping[str, Value]) -> bytes:
+    """Return headers that show these headers of the broker, instead of others of their names."""
+    return _changed(headers, MESSAGE_ANNOTATIONS, added, added)
 
 
 class SectionsCodec:
@@ -208,12 +217,18 @@ class SectionsCodec:
         return found
 
     def properties(self, headers: bytes) -> dict[str, Value]:
-        """Return the application properties."""
-        return {pair.name: pair.read(headers) for pair in _pairs(headers) if pair.name is not None}
+        """Return the application properties, and behind them those of the broker."""
+        sections = APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS
+        pairs = [pair for section in sections for pair in _pairs(headers, section)]
+        return {pair.name: pair.read(headers) for pair in pairs if pair.name is not None}
 
     def first(self, headers: bytes, name: str) -> Value | None:
-        """Return one application property, None if there is none."""
-        for pair in _pairs(headers):
+        """Return one property, None if there is none."""
+        if name in _OWN:
+            for pair in _pairs(headers, MESSAGE_ANNOTATIONS):
+                if pair.name == name:
+                    return pair.read(headers)
+        for pair in _pairs(headers, APPLICATION_PROPERTIES):
             if pair.name == name:
                 return pair.read(headers)
         return None
@@ -235,17 +250,38 @@ class SectionsCodec:
     def copied(self, headers: bytes, left_out: Iterable[str], added: Mapping[str, Value]) -> bytes:
         """Return the headers of a copy that never expires, without some properties and with
         others."""
-        items = [encoded(each) for pair in added.items() for each in pair]
-        return _without_expiry(_with_properties(headers, {*left_out, *added}, items))
+        own = {name: value for name, value in added.items() if name in _OWN}
+        others = {name: value for name, value in added.items() if name not in _OWN}
+        names = {*left_out, *added}
+        headers = _changed(headers, MESSAGE_ANNOTATIONS, names, own)
+        return _without_expiry(_changed(headers, APPLICATION_PROPERTIES, names, others))
 
     def marked(self, headers: bytes, name: str) -> bytes:
         """Return the headers with a property that is true, instead of others of its name."""
-        return _with_properties(headers, {name}, [encoded(name), encoded(True)])
+        return _changed(headers, APPLICATION_PROPERTIES, {name}, {name: True})
+
+
+_OWN: Final = {name: Symbol(annotation) for name, annotation in ANNOTATIONS.items()}
+_NAMES: Final = {annotation: name for name, annotation in _OWN.items()}
+
+
+def _name_of_property(key: Any) -> str | None:
+    return key if isinstance(key, str) else None
+
+
+def _name_of_annotation(key: Any) -> str | None:
+    return _NAMES.get(key) if isinstance(key, Symbol) else None
+
+
+_NAMING: Final[dict[int, Callable[[Any], str | None]]] = {
+    APPLICATION_PROPERTIES: _name_of_property, MESSAGE_ANNOTATIONS: _name_of_annotation,
+}  # fmt: skip
+"""How keys of a section name properties."""
 
 
 class _Pair(NamedTuple):
-    """An application property: its name, None if the key is not a text, and where it, its value
-    and its end are."""
+    """A property in one of two sections: its name, None if its key names none, and where it, its
+    value and its end are."""
 
     name: str | None
     at: int
@@ -277,11 +313,12 @@ def _find(headers: bytes, wanted: int) -> Place:
     return Place(0, at, at, at)
 
 
-def _pairs(headers: bytes) -> Iterator[_Pair]:
-    """Find the application properties up to the first one that is malformed."""
-    place = _find(headers, APPLICATION_PROPERTIES)
+def _pairs(headers: bytes, section: int) -> Iterator[_Pair]:
+    """Find the properties in a section up to the first one that is malformed."""
+    place = _find(headers, section)
     if not place.code:
         return
+    name_of = _NAMING[section]
     reader = Reader(headers, place.value, place.end)
     try:
         count, stop = reader.begin_map()
@@ -290,22 +327,31 @@ def _pairs(headers: bytes) -> Iterator[_Pair]:
             name = reader.value()
             value = reader.at
             reader.at = end_of(headers, value, stop)
-            yield _Pair(name if isinstance(name, str) else None, at, value, reader.at)
+            yield _Pair(name_of(name), at, value, reader.at)
     except Malformed:
         return
 
 
-def _with_properties(headers: bytes, left_out: set[str], added: list[bytes]) -> bytes:
-    """Return headers without some application properties, and with others that are encoded."""
-    kept = [
+def _changed(
+    headers: bytes, section: int, left_out: Container[str], added: Mapping[str, Value] | None = None
+) -> bytes:
+    """Return headers without some properties of a section, and with others; the same headers if
+    none is left out and none is added. A section that becomes empty is removed."""
+    pairs = list(_pairs(headers, section))
+    kept = [pair for pair in pairs if pair.name is None or pair.name not in left_out]
+    if not added and len(kept) == len(pairs):
+        return headers
+    items = [
         item
-        for pair in _pairs(headers)
-        if pair.name not in left_out
+        for pair in kept
         for item in (headers[pair.at : pair.value], headers[pair.value : pair.end])
     ]
-    section = section_of(APPLICATION_PROPERTIES, map_of_items([*kept, *added]))
-    place = _find(headers, APPLICATION_PROPERTIES)
-    return headers[: place.at] + section + headers[place.end :]
+    for name, value in (added or {}).items():
+        key = name if section == APPLICATION_PROPERTIES else _OWN[name]
+        items += (encoded(key), encoded(value))
+    place = _find(headers, section)
+    found = section_of(section, map_of_items(items)) if items else b""
+    return headers[: place.at] + found + headers[place.end :]
 
 
 def _without_expiry(headers: bytes) -> bytes:

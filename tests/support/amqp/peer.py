@@ -24,7 +24,7 @@ from daybook.protocols.amqp.wire.frames import (
 from daybook.protocols.amqp.wire.frames import (
     Header as ProtocolHeader,
 )
-from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
+from daybook.protocols.amqp.wire.kinds import FIRST, RECEIVER, SENDER
 from daybook.protocols.amqp.wire.performatives import Attach, Begin, Flow, Open, SaslInit, Transfer
 from daybook.protocols.amqp.wire.termini import Source, Target
 from daybook.protocols.port import Caller, SaslStep
@@ -165,7 +165,15 @@ class Peer:
             channel=channel,
         )
 
-    def sender(self, handle: int, address: str | None, *, name: str = "", **values: Any) -> None:
+    def sender(
+        self,
+        handle: int,
+        address: str | None,
+        *,
+        name: str = "",
+        mode: int = FIRST,
+        **values: Any,
+    ) -> None:
         """Attach a link to send by."""
         target = Target(address, **values)
         self.say(
@@ -173,6 +181,7 @@ class Peer:
                 name or f"s{handle}",
                 handle,
                 SENDER,
+                rcv_settle_mode=mode,
                 source=Source(),
                 target=target,
                 initial_delivery_count=0,
@@ -187,6 +196,8 @@ class Peer:
         *,
         name: str = "",
         settled: int = 2,
+        mode: int = FIRST,
+        unsettled: dict[bytes, Any] | None = None,
         **values: Any,
     ) -> None:
         """Attach a link to receive by, and give it credit."""
@@ -197,8 +208,10 @@ class Peer:
                 handle,
                 RECEIVER,
                 snd_settle_mode=settled,
+                rcv_settle_mode=mode,
                 source=source,
                 target=Target(),
+                unsettled=unsettled,
             )
         )
         if credit:

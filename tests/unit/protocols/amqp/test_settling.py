@@ -1,0 +1,113 @@
+"""Settle modes of both directions, and the tags of deliveries (part 2, 2.6.12)."""
+
+import pytest
+
+from daybook.protocols.amqp.wire.errors import INVALID_FIELD
+from daybook.protocols.amqp.wire.kinds import FIRST, RECEIVER, SECOND, SENDER
+from daybook.protocols.amqp.wire.performatives import Attach, Detach, Disposition, Flow
+from daybook.protocols.amqp.wire.termini import Accepted, Rejected, Released
+from tests.support.amqp.peer import Peer, message
+from tests.support.world import World
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer(World(), credit=4).open()
+
+
+def test_a_sender_of_mode_second_settles_what_was_accepted(peer: Peer) -> None:
+    peer.sender(0, "a", mode=SECOND)
+    assert peer.hear(Attach).rcv_settle_mode == SECOND
+    peer.send(0, 0, message(durable=True))
+    accepted = peer.hear(Disposition)
+    assert (accepted.role, accepted.settled, accepted.state) == (RECEIVER, False, Accepted())
+    peer.say(Disposition(SENDER, 0, settled=True, state=Accepted()))
+    assert not peer.heard(Disposition)
+
+
+def test_what_the_sender_did_not_settle_uses_up_its_credit(peer: Peer) -> None:
+    peer.sender(0, "a", mode=SECOND)
+    (granted,) = peer.heard(Flow)
+    assert granted.link_credit == 4
+    for each in range(4):
+        peer.send(0, each, message())
+    assert not [each for each in peer.heard(Flow) if each.link_credit]
+    peer.say(Disposition(SENDER, 0, 2, settled=True))
+    assert peer.heard(Flow)[-1].link_credit == 3
+
+
+def test_a_rejection_waits_for_its_sender_too(peer: Peer) -> None:
+    peer.sender(0, None, mode=SECOND)
+    peer.send(0, 0, message())
+    refused = peer.hear(Disposition)
+    assert isinstance(refused.state, Rejected)
+    assert not refused.settled
+
+
+def test_a_transfer_may_ask_for_mode_first_and_never_for_second(peer: Peer) -> None:
+    peer.sender(0, "a", mode=SECOND)
+    peer.send(0, 0, message(), rcv_settle_mode=FIRST)
+    assert peer.hear(Disposition).settled
+    peer.sender(1, "a")
+    peer.send(1, 1, message(), rcv_settle_mode=SECOND)
+    assert peer.hear(Detach).error.condition == INVALID_FIELD
+
+
+def test_a_link_that_ends_leaves_nothing_unsettled(peer: Peer) -> None:
+    peer.sender(0, "a", mode=SECOND)
+    peer.send(0, 0, message())
+    peer.say(Detach(0, closed=True))
+    peer.hear(Detach)
+    session = peer.connection._sessions[0]
+    assert not session.unsettled_by_peer
+    peer.say(Disposition(SENDER, 0, settled=True))
+    assert not peer.connection.closing
+
+
+def test_a_receiver_of_mode_second_is_told_that_its_delivery_is_settled(peer: Peer) -> None:
+    peer.world.send("a", b"m")
+    peer.receiver(0, "a", credit=1, mode=SECOND)
+    assert peer.hear(Attach).rcv_settle_mode == SECOND
+    ((transfer, _),) = peer.deliveries()
+    peer.say(Disposition(RECEIVER, transfer.delivery_id, state=Accepted()))
+    settled = peer.hear(Disposition)
+    assert (settled.role, settled.settled, settled.state) == (SENDER, True, Accepted())
+    assert not peer.world.entries("a")
+
+
+def test_an_echo_says_what_is_left_of_the_credit(peer: Peer) -> None:
+    peer.world.send("a", b"m")
+    peer.receiver(0, "a", credit=3)
+    assert len(peer.deliveries()) == 1
+    peer.flow(0, 3, drain=True)
+    drained = peer.heard(Flow)[-1]
+    assert (drained.delivery_count, drained.link_credit, drained.drain) == (3, 0, True)
+    peer.flow(0, 2, count=3, echo=True)
+    echoed = peer.heard(Flow)[-1]
+    assert (echoed.delivery_count, echoed.link_credit) == (3, 2)
+
+
+def test_a_link_continues_when_its_delivery_count_begins_again(peer: Peer) -> None:
+    last = 0xFFFF_FFFF
+    peer.receiver(0, "a", credit=1)
+    link = peer.connection._sessions[0].links[0]
+    consumer = peer.world.broker.state.consumers[link.consumer]
+    link._count = consumer.handed = last
+    peer.flow(0, 2, count=last)
+    peer.sender(1, "a")
+    for each in range(2):
+        peer.send(1, each, message())
+    assert len(peer.deliveries()) == 2
+    peer.flow(0, 1, count=1)
+    peer.send(1, 2, message())
+    assert len(peer.deliveries()) == 1
+
+
+def test_the_tag_of_a_delivery_is_the_id_of_its_message(peer: Peer) -> None:
+    first = peer.world.send("a", b"m")
+    peer.receiver(0, "a", credit=2)
+    ((transfer, _),) = peer.deliveries()
+    assert transfer.delivery_tag == first.to_bytes(8, "big")
+    peer.say(Disposition(RECEIVER, transfer.delivery_id, settled=True, state=Released()))
+    ((again, _),) = peer.deliveries()
+    assert again.delivery_tag == transfer.delivery_tag
