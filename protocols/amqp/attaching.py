@@ -24,7 +24,13 @@ from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, NE
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
-from daybook.engine.names.names import DURABLE, NAME_BYTES_MAX, temporary_name
+from daybook.engine.names.names import (
+    DURABLE,
+    NAME_BYTES_MAX,
+    plain,
+    qualified,
+    temporary_name,
+)
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp.addressing import Place, place_of
@@ -148,7 +154,7 @@ def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int,
         first = asked.initial_delivery_count or 0
         link = Incoming(session, asked.handle, asked.name, number, place, first)
         link.owns = True
-        named = msgspec.structs.replace(target, address=place.address)
+        named = msgspec.structs.replace(target, address=plain(place.address))
         _begin_receiving(session, asked, link, named, gate)
 
     _make(session, asked, target.capabilities, number, made, now)
@@ -165,7 +171,8 @@ def _make(
     """Make a temporary destination that ends with a link; `made` gets its place, the event to wait
     for, and the time."""
     output = session.output
-    address = temporary_name(output.connection, f"amqp-{number}")
+    own = temporary_name(output.connection, f"amqp-{number}")
+    address = qualified(output.host, own)
     routing_type = _routing_type_of(capabilities)
 
     def answered(answer: int | Refusal, now: int) -> None:
@@ -209,7 +216,7 @@ def _make_source(
     """Attach a receiver to a temporary destination that is made for the link."""
 
     def made(place: Place, gate: int, now: int) -> None:
-        named = msgspec.structs.replace(source, address=place.address)
+        named = msgspec.structs.replace(source, address=plain(place.address))
         _consume(session, asked, named, place, number, now, owns=True)
 
     _make(session, asked, source.capabilities, number, made, now)

@@ -51,8 +51,8 @@ class Message:
     `mode` says who settles it first."""
 
     __slots__ = (
-        "bytes", "chunks", "delivery", "held", "is_large", "is_refused", "is_settled", "is_whole",
-        "mode", "pieces", "send", "txn_id",
+        "bytes", "chunk", "chunks", "delivery", "held", "is_large", "is_refused", "is_settled",
+        "is_whole", "mode", "pieces", "send", "txn_id",
     )  # fmt: skip
 
     def __init__(self, delivery: int, txn_id: bytes | None, mode: int) -> None:
@@ -70,6 +70,8 @@ class Message:
         self.is_refused = False
         self.send: Send | None = None
         self.chunks: Final[list[int]] = []
+        # The piece that the broker has not taken yet.
+        self.chunk: Chunk | None = None
 
 
 class Incoming(Link):
@@ -209,7 +211,7 @@ class Incoming(Link):
                     return
                 self._reject(message, error_of(answer))
             elif type(command) is Chunk:
-                message.chunks.append(answer)
+                self._piece_done(message, command, answer)
             else:
                 self._done(message, answer)
         output.thirsty[self.number] = self
@@ -245,6 +247,7 @@ class Incoming(Link):
         self.session.output.input_bytes -= message.held
         message.held = 0
         message.pieces = []
+        message.chunk = None
         if message.is_large:
             self.session.output.large.pop(self.number, None)
 
@@ -309,15 +312,26 @@ class Incoming(Link):
     def _next_of_large(self, message: Message) -> Command | None:
         send = message.send
         assert send is not None
-        if message.held and (message.is_whole or message.held >= CHUNK_BYTES):
-            piece = self._take(message)
+        is_due = message.is_whole or message.held >= CHUNK_BYTES
+        if message.chunk is None and message.held and is_due:
+            piece, message.pieces = b"".join(message.pieces), []
             self.session.output.large[self.number] = self
-            send.body_bytes += len(piece)
-            return Chunk(send, piece, message.chunks[-1] if message.chunks else 0)
+            message.chunk = Chunk(send, piece, message.chunks[-1] if message.chunks else 0)
+        if message.chunk is not None:
+            return message.chunk
         if not message.is_whole:
             return None
         send.chunks = tuple(message.chunks)
         return send
+
+    def _piece_done(self, message: Message, chunk: Chunk, answer: int) -> None:
+        """A piece of a large message was taken."""
+        size = len(chunk.body)
+        message.chunk = None
+        message.held -= size
+        self.session.output.input_bytes -= size
+        chunk.send.body_bytes += size
+        message.chunks.append(answer)
 
     def _done(self, message: Message, answer: int) -> None:
         """A message was taken."""

@@ -130,6 +130,25 @@ def test_a_large_message_comes_in_chunks_and_leaves_as_it_came() -> None:
     assert found.endswith(body)
 
 
+def test_a_large_message_that_waits_for_room_stays_whole() -> None:
+    peer = Peer(World(), min_large_message_size=1024).open()
+    world = peer.world
+    world.settings(**{"big": {"max-size-messages": 1, "address-full-policy": "BLOCK"}})
+    peer.sender(0, "big")
+    peer.send(0, 0, message(b"first"))
+    body = b"0123456789" * 300
+    peer.send(0, 1, message(body))
+    assert peer.connection.waiting
+    assert peer.connection.input_bytes == 3000
+    world.ok(c.PurgeQueue("big"))
+    peer.connection.resume_sender(1, world.now)
+    peer.settle()
+    assert len(peer.heard(Disposition)) == 2
+    assert not peer.connection.input_bytes
+    (entry,) = world.queue("big").ready()
+    assert world.large_body(entry.message) == body
+
+
 def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
     peer = Peer(World(), credit=2, max_message_size=100).open()
     peer.sender(0, "a")
@@ -494,6 +513,17 @@ def test_the_owner_of_a_dynamic_node_is_its_link(peer: Peer) -> None:
     assert ended[0] is None
     assert ended[1].condition == RESOURCE_DELETED
     assert address not in peer.world.state.address_by_name
+
+
+def test_a_dynamic_node_is_on_the_virtual_host_of_its_link() -> None:
+    peer = Peer(World(), virtual_hosts=(("eu", "eu"),)).open(hostname="eu")
+    peer.receiver(0, None, credit=5, dynamic=True)
+    address = peer.hear(Attach).source.address
+    assert address.startswith("temp.default.")
+    peer.sender(1, address)
+    peer.send(1, 0, message(b"reply"))
+    ((_, data),) = peer.deliveries()
+    assert data.endswith(b"reply")
 
 
 def test_a_durable_subscription_outlives_its_link_and_is_closed(peer: Peer) -> None:
