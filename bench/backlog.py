@@ -27,8 +27,8 @@ from bench.brokers.memory import Memory
 from bench.brokers.running import Running, TargetError
 from bench.brokers.targets import DaybookTarget
 from bench.load.frames import LoadError
-from bench.load.wire import Endpoint, Wire
-from bench.load.workers import ack_ids
+from bench.load.stomp import StompWire, ack_ids
+from bench.load.wire import Endpoint
 from bench.machine.neighbours import Neighbours
 from bench.reports.options import Counts
 from daybook.journal.data_directory import INDEX
@@ -109,7 +109,7 @@ class Load:
 
 def fill(endpoint: Endpoint, load: Load, messages: int, window: int) -> float:
     """Send everything, each with a receipt; return the seconds it took."""
-    with closing(Wire(endpoint, "producer", 60.0)) as wire:
+    with closing(StompWire(endpoint, "producer", 60.0)) as wire:
         begun = time.monotonic()
         sent = receipted = 0
         while receipted < messages:
@@ -130,7 +130,7 @@ def drain(endpoint: Endpoint, expected: list[int], prefetch: int) -> tuple[float
     found = [0] * len(expected)
     left = sum(expected)
     first = 0.0
-    with closing(Wire(endpoint, "consumer", 120.0)) as wire:
+    with closing(StompWire(endpoint, "consumer", 120.0)) as wire:
         wire.put(b"".join(_subscriptions(endpoint, len(expected), prefetch)))
         while left:
             block = wire.receive(partial("{} messages".format, left))

@@ -20,7 +20,8 @@ from bench.brokers.memory import Memory
 from bench.brokers.running import TargetError
 from bench.brokers.targets import DaybookTarget
 from bench.load.frames import LoadError
-from bench.load.wire import Endpoint, Wire
+from bench.load.stomp import StompWire
+from bench.load.wire import Endpoint
 from daybook.client.control import ask
 
 AT_ONCE: Final = 200
@@ -47,7 +48,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 def make(endpoint: Endpoint, queues: int) -> float:
     """Send a message through each queue; return how long it took. Raises LoadError."""
     began = time.monotonic()
-    with closing(Wire(endpoint, "names", WAIT_S)) as wire:
+    with closing(StompWire(endpoint, "names", WAIT_S)) as wire:
         for first in range(0, queues, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, queues))
             for number in numbers:

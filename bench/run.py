@@ -256,7 +256,7 @@ def main(
     notes += [one.note for one in present if one.note]
     notes += [f"FAILED: {failure}" for failure in session.failures]
     console = Console(width=_TABLE_COLUMNS, highlight=False)
-    summaries = summarise(session.samples, ("floor", *PEERS))
+    summaries = summarise(session.samples, ("floor", "daybook", *PEERS))
     print_report(console, machine, summaries, notes, busy_nice)
     if json_file is not None:
         record = Record(

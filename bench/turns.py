@@ -11,6 +11,7 @@ Fault model: that of `bench.load.wire`.
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,9 @@ import msgspec
 from rich.console import Console
 
 from bench.brokers.running import Running, Target, TargetError
-from bench.brokers.targets import DaybookTarget, FloorTarget
+from bench.brokers.targets import DAYBOOK_AMQP, DaybookTarget, FloorTarget, target
 from bench.load.frames import LoadError, SendFrames
-from bench.load.wire import Wire
+from bench.load.workers import connect
 from bench.machine.neighbours import Neighbours
 from bench.reports.options import also_option, data_option, python_option
 from bench.reports.tables import markdown_table
@@ -30,6 +31,7 @@ from bench.stages import Share, shares, usages
 _STALL_S: Final = 30.0
 _WARM_UP: Final = 30
 _BODY_BYTES: Final = 256
+_DESTINATION: Final = "/queue/turns"
 _TABLE_COLUMNS: Final = 130
 
 
@@ -49,12 +51,16 @@ class _Client:
     def __init__(self, running: Running, clients: int, count: int) -> None:
         self.running: Final = running
         self.times: list[float] = []
-        frames = SendFrames("/queue/turns", producer=0, count=count, body_bytes=_BODY_BYTES, seed=1)
-        self._frames: Final = frames
-        self._at = 0
         self._wires: Final = [
-            Wire(running.endpoint, running.name, _STALL_S) for _ in range(clients)
+            connect(running.endpoint, running.name, _STALL_S) for _ in range(clients)
         ]
+        for wire in self._wires:
+            wire.send_to(_DESTINATION)
+        message = partial(self._wires[0].message, _DESTINATION)
+        self._frames: Final = SendFrames(
+            message, producer=0, count=count, body_bytes=_BODY_BYTES, seed=1
+        )
+        self._at = 0
 
     def go(self, rounds: int) -> None:
         """Make so many round trips with every client."""
@@ -63,9 +69,9 @@ class _Client:
             begun = time.perf_counter()
             for wire in self._wires:
                 wire.put(bytes(self._frames.view[self._at : self._at + size]))
-                self._at += size
+            self._at += size
             for wire in self._wires:
-                while not wire.receive(lambda: "the receipt of one message"):
+                while not wire.receipts(wire.receive(lambda: "the receipt of one message")):
                     pass
             self.times.append((time.perf_counter() - begun) * 1e6)
 
@@ -80,11 +86,11 @@ def measure_in_turn(
 ) -> list[Trips]:
     """Measure `rounds` turns of `each` round trips. Raises LoadError, TargetError."""
     with ExitStack() as stack:
-        count = (_WARM_UP + rounds * each) * clients
+        count = _WARM_UP + rounds * each
         measured: list[_Client] = []
-        for target in targets:
-            (data / target.name).mkdir()
-            running = target.start(data / target.name)
+        for one in targets:
+            (data / one.name).mkdir()
+            running = one.start(data / one.name)
             stack.callback(running.stop)
             client = _Client(running, clients, count)
             stack.callback(client.close)
@@ -150,11 +156,12 @@ def main(
     data: Path,
     as_json: bool,
 ) -> None:
-    """Measure round trips of the floor, of Daybook and of other versions of it, in turn.
+    """Measure round trips of the floor, of Daybook (STOMP, AMQP) and of other versions, in turn.
 
     Exit codes: 0 measured, 1 a broker failed, 2 bad use.
     """
-    targets: list[Target] = [FloorTarget(), DaybookTarget("daybook", (), python)]
+    targets: list[Target] = [FloorTarget()]
+    targets += [target(name, (), python) for name in ("daybook", DAYBOOK_AMQP)]
     targets += [DaybookTarget(name, (), other) for name, other in also]
     try:
         with tempfile.TemporaryDirectory(prefix="bench-turns-", dir=data) as temporary:

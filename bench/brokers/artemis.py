@@ -2,9 +2,9 @@
 
 That includes the journal (ASYNCIO where libaio is installed, otherwise NIO; datasync) and the
 buffer timeout that it measures for the disk. Three settings differ: security is off, the only
-acceptor speaks STOMP, maps `/queue/` to durable anycast queues and does not close connections after
-a minute without heart-beats, and all brokers of a session have the buffer timeout of the first, so
-that they are alike.
+acceptor speaks STOMP or AMQP, maps `/queue/` to durable anycast queues and does not close
+connections after a minute of silence, and all brokers of a session have the buffer timeout of the
+first, so that they are alike.
 """
 
 import os
@@ -16,17 +16,22 @@ from typing import Final
 
 from bench.brokers.peers import INSTALL
 from bench.brokers.running import Running, TargetError, free_port
-from bench.load.wire import Endpoint
+from bench.load.wire import STOMP, Endpoint
 
 _CREATE_S: Final = 60.0
 _MESSAGE_HEAD_BYTES: Final = 400
 """The bytes of a MESSAGE frame besides its body, rounded up: `consumer-window-size` counts bytes.
 """
 _ACCEPTOR: Final = re.compile(r'(<acceptor name="artemis">tcp://127\.0\.0\.1:\d+\?)[^<]*')
-_STOMP: Final = (
-    "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576;useEpoll=true;"
-    "protocols=STOMP;anycastPrefix=/queue/;connectionTtl=600000"
-)
+_BUFFERS: Final = "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576;useEpoll=true"
+_PREFIXES: Final = "anycastPrefix=/queue/;multicastPrefix=/topic/"
+_ACCEPTORS: Final = {
+    "stomp": f"{_BUFFERS};protocols=STOMP;{_PREFIXES};connectionTtl=600000",
+    "amqp": (
+        f"{_BUFFERS};protocols=AMQP;amqpCredits=1000;amqpLowCredits=300;"
+        f"amqpMinLargeMessageSize=102400;amqpDuplicateDetection=true;{_PREFIXES};amqpIdleTimeout=0"
+    ),
+}  # fmt: skip
 _BUFFER_TIMEOUT: Final = re.compile(r"(<journal-buffer-timeout>)(\d+)")
 _PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabled>)")
 
@@ -34,10 +39,10 @@ _PERSISTENCE: Final = re.compile(r"(<persistence-enabled>true</persistence-enabl
 class ArtemisTarget:
     """Artemis, from ARTEMIS_HOME or where the command `artemis` comes from."""
 
-    name = "artemis"
-
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = STOMP) -> None:
         """Start nothing yet."""
+        self._protocol = protocol
+        self.name = "artemis" if protocol == STOMP else f"artemis-{protocol}"
         self.note = ""
         self._buffer_timeout_ns = ""
 
@@ -54,8 +59,9 @@ class ArtemisTarget:
         self._create(instance, port)
         running = Running(self.name, [[str(instance / "bin" / "artemis"), "run"]], directory, {})
         endpoint = Endpoint(
-            port, "guest", "guest", "localhost", "consumer-window-size", _MESSAGE_HEAD_BYTES
-        )
+            port, "guest", "guest", "localhost", "consumer-window-size", _MESSAGE_HEAD_BYTES,
+            self._protocol,
+        )  # fmt: skip
         running.wait_until_ready(endpoint, None)
         self._describe(running)
         return running
@@ -86,7 +92,7 @@ class ArtemisTarget:
         tuned = _BUFFER_TIMEOUT.search(text)
         self._buffer_timeout_ns = self._buffer_timeout_ns or (tuned[2] if tuned else "")
         for pattern, after in (
-            (_ACCEPTOR, _STOMP),
+            (_ACCEPTOR, _ACCEPTORS[self._protocol]),
             (_BUFFER_TIMEOUT, self._buffer_timeout_ns),
             (_PERSISTENCE, "<security-enabled>false</security-enabled>"),
         ):
@@ -107,7 +113,7 @@ class ArtemisTarget:
         version = jars[0].rpartition("-")[2] if jars else "of an unknown version"
         timeout_us = int(self._buffer_timeout_ns) / 1000
         self.note = (
-            f"artemis {version}: journal {journal} with datasync, journal-buffer-timeout "
+            f"{self.name} {version}: journal {journal} with datasync, journal-buffer-timeout "
             f"{timeout_us:g} us as artemis create measured it"
         )
 

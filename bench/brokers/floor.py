@@ -123,6 +123,22 @@ class Queue:
                 idle += 1
 
 
+class Topic(Queue):
+    """Subscribers, each with a queue of its own."""
+
+    def __init__(self) -> None:
+        """Create a topic without subscribers."""
+        super().__init__()
+        self.subscribers: list[Queue] = []
+
+    def dispatch(self) -> None:
+        """Hand out each body to all."""
+        for own in self.subscribers:
+            own.bodies += self.bodies
+            own.dispatch()
+        self.bodies.clear()
+
+
 class Floor:
     """The queues and the commit that all connections share."""
 
@@ -135,7 +151,16 @@ class Floor:
         """Return the queue called `name`, which begins to exist when it is first asked for."""
         found = self.queues.get(name)
         if found is None:
-            found = self.queues[name] = Queue()
+            kind = Topic if name.startswith(b"/topic/") else Queue
+            found = self.queues[name] = kind()
+        return found
+
+    def subscribed(self, name: bytes) -> Queue:
+        """Return the queue of a new subscriber: one of its own for a topic."""
+        found = self.queue(name)
+        if isinstance(found, Topic):
+            found.subscribers.append(Queue())
+            return found.subscribers[-1]
         return found
 
 
@@ -211,7 +236,7 @@ class Connection(asyncio.Protocol):
             self.credit = int(headers.get(b"credit", b"1000"))
             name = headers[b"destination"]
             self._prefix = b"MESSAGE\nsubscription:0\ndestination:%b\nmessage-id:" % name
-            self._queue = self._floor.queue(name)
+            self._queue = self._floor.subscribed(name)
             self._queue.consumers.append(self)
         if b"receipt" in headers:
             self._put(b"RECEIPT\nreceipt-id:%b\n\n\0" % headers[b"receipt"])

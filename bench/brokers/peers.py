@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.brokers.running import Running, free_port
-from bench.load.wire import Endpoint
+from bench.load.wire import AMQP, STOMP, Endpoint
 
 INSTALL: Final = "not installed; run: sudo sh bench/peers.sh"
 _RABBITMQ: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -13,10 +13,13 @@ _ACTIVEMQ: Final = Path("/usr/share/activemq/lib")
 
 
 class RabbitmqTarget:
-    """RabbitMQ with its STOMP plugin, as Debian packages it."""
+    """RabbitMQ with its plugin for STOMP or that for AMQP 1.0, as Debian packages it."""
 
-    name = "rabbitmq"
     note = ""
+
+    def __init__(self, protocol: str = STOMP) -> None:
+        self._protocol = protocol
+        self.name = "rabbitmq" if protocol == STOMP else f"rabbitmq-{protocol}"
 
     def missing(self) -> str:
         """Say so if RabbitMQ is not installed."""
@@ -25,10 +28,13 @@ class RabbitmqTarget:
     def start(self, directory: Path) -> Running:
         """Start a node of its own, with its own epmd, on loopback."""
         stomp, amqp, names, distribution = (free_port() for _ in range(4))
-        (directory / "enabled_plugins").write_text("[rabbitmq_stomp].\n")
-        (directory / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{amqp}\nstomp.listeners.tcp.1 = 127.0.0.1:{stomp}\n"
-        )
+        # Both versions of AMQP are spoken on one port.
+        plugin = "rabbitmq_amqp1_0" if self._protocol == AMQP else "rabbitmq_stomp"
+        (directory / "enabled_plugins").write_text(f"[{plugin}].\n")
+        listeners = f"listeners.tcp.1 = 127.0.0.1:{amqp}\n"
+        if self._protocol == STOMP:
+            listeners += f"stomp.listeners.tcp.1 = 127.0.0.1:{stomp}\n"
+        (directory / "rabbitmq.conf").write_text(listeners)
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
         environment = {
             "HOME": str(directory),
@@ -47,7 +53,9 @@ class RabbitmqTarget:
         }
         epmd = ["epmd", "-port", str(names), "-address", "127.0.0.1"]
         running = Running(self.name, [epmd, [str(_RABBITMQ)]], directory, environment)
-        running.wait_until_ready(Endpoint(stomp, "guest", "guest", "/", "prefetch-count"), None)
+        port = amqp if self._protocol == AMQP else stomp
+        endpoint = Endpoint(port, "guest", "guest", "/", "prefetch-count", protocol=self._protocol)
+        running.wait_until_ready(endpoint, None)
         return running
 
 

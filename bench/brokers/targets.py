@@ -10,7 +10,7 @@ from typing import Final
 from bench.brokers.artemis import ArtemisTarget
 from bench.brokers.peers import ActivemqTarget, RabbitmqTarget
 from bench.brokers.running import Running, Target, TargetError, free_port
-from bench.load.wire import Endpoint
+from bench.load.wire import AMQP, STOMP, Endpoint
 
 # Links are not followed: a folder with only a link to bench/ measures an installed, compiled
 # Daybook instead of the sources (`make bench COMPILE=1`).
@@ -48,6 +48,7 @@ class DaybookTarget:
         settings: tuple[str, ...],
         python: str | None,
         environment: Mapping[str, str] | None = None,
+        protocol: str = STOMP,
     ) -> None:
         """Prepare `daybook serve` with `--set` for each of `settings`, and in this environment.
 
@@ -56,6 +57,7 @@ class DaybookTarget:
         """
         self.name = name
         self._settings = settings
+        self._protocol = protocol
         self._environment = dict(environment or {})
         # A broker starts in a folder of its own, where a relative path would lead elsewhere.
         found = shutil.which(python) if python is not None else None
@@ -85,34 +87,37 @@ class DaybookTarget:
         """Start `daybook serve` on a new data directory."""
         port = free_port()
         command = [*self._command, "serve"]
-        command += ["--data", str(directory / "data"), "--listen", f"stomp://127.0.0.1:{port}"]
+        command += ["--data", str(directory / "data"), "--listen"]
+        command.append(f"{self._protocol}://127.0.0.1:{port}")
         for setting in self._settings:
             command += ["--set", setting]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
         environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
         running = Running(self.name, [command], directory, environment | self._environment)
-        running.wait_until_ready(Endpoint(port, "guest", "guest", "/", "credit"), b"ready")
+        endpoint = Endpoint(port, "guest", "guest", "/", "credit", protocol=self._protocol)
+        running.wait_until_ready(endpoint, b"ready")
         return running
 
 
-JAVA_PEERS: Final = ("activemq", "artemis")
-PEERS: Final = ("rabbitmq", *JAVA_PEERS)
-TARGETS: Final = ("floor", "daybook", "daybook-nopersist", *PEERS)
+DAYBOOK_AMQP: Final = "daybook-amqp"
+JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp")
+PEERS: Final = ("rabbitmq", "rabbitmq-amqp", *JAVA_PEERS)
+TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, *PEERS)
+"""Those whose names do not say that it is AMQP speak STOMP."""
 NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
 
 
 def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
-    """Return the target called `name`; `settings` and `python` are for Daybook's two."""
-    if name == "floor":
-        return FloorTarget()
-    if name == "daybook":
-        return DaybookTarget(name, settings, python)
-    if name == "daybook-nopersist":
-        return DaybookTarget(name, (*settings, NOT_PERSISTING), python)
-    if name == "rabbitmq":
-        return RabbitmqTarget()
-    if name == "activemq":
-        return ActivemqTarget()
-    if name == "artemis":
-        return ArtemisTarget()
+    """Return the target called `name`; `settings` and `python` are for those of Daybook."""
+    broker, _, variant = name.partition("-")
+    protocol = AMQP if variant == AMQP else STOMP
+    if name in ("floor", "activemq"):
+        return FloorTarget() if name == "floor" else ActivemqTarget()
+    if broker == "daybook":
+        added = (NOT_PERSISTING,) if variant == "nopersist" else ()
+        return DaybookTarget(name, (*settings, *added), python, protocol=protocol)
+    if broker == "rabbitmq":
+        return RabbitmqTarget(protocol)
+    if broker == "artemis":
+        return ArtemisTarget(protocol)
     raise TargetError(f"there is no target {name!r}; the targets are {', '.join(TARGETS)}")

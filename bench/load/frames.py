@@ -1,4 +1,4 @@
-"""Benchmark messages: building SEND frames in advance and checking bodies afterwards.
+"""Benchmark messages: building frames in advance and checking bodies afterwards.
 
 Frames are built before the clock starts and all have the same length, so that a producer sends
 slices of one buffer and does no work per message. A body names its producer and its sequence number
@@ -10,6 +10,7 @@ This module must never know a socket or a broker.
 
 import random
 import zlib
+from collections.abc import Callable
 from typing import Final
 
 BODY_BYTES_MIN: Final = 200
@@ -67,30 +68,22 @@ def check_body(body: bytes, body_bytes: int) -> tuple[int, int]:
     return int(key[:2]), int(key[3:])
 
 
-def message_bodies(block: bytes) -> list[bytes]:
-    """Return the bodies of a run of complete MESSAGE frames, in order.
-
-    Bodies of the benchmark hold neither a NUL nor an empty line, so a NUL ends a frame and the
-    first empty line ends its headers.
-    """
-    bodies = []
-    for frame in block.split(b"\0")[:-1]:
-        head, blank, body = frame.partition(b"\n\n")
-        if not blank or not head.lstrip(b"\n").startswith(b"MESSAGE\n"):
-            raise LoadError(f"expected a MESSAGE frame, but the broker sent {frame[:200]!r}")
-        bodies.append(body)
-    return bodies
-
-
 class SendFrames:
-    """The SEND frames of one producer in one buffer, all of the same length."""
+    """The frames of one producer's messages in one buffer, all of the same length."""
 
     __slots__ = ("count", "frame_bytes", "view")
 
     def __init__(
-        self, destination: str, *, producer: int, count: int, body_bytes: int, seed: int
+        self,
+        message: Callable[[int, bytes], bytes],
+        *,
+        producer: int,
+        count: int,
+        body_bytes: int,
+        seed: int,
     ) -> None:
-        """Build `count` frames for `destination`; deterministic for a `seed`.
+        """Build `count` frames with `message`, which has a number and a body; deterministic for a
+        `seed`.
 
         Raises LoadError for sizes that the fixed-width fields cannot hold.
         """
@@ -99,31 +92,21 @@ class SendFrames:
         if not 0 <= producer < PRODUCERS_MAX or not 0 < count < MESSAGES_MAX:
             raise LoadError(f"producer {producer} with {count} messages is out of range")
         source = random.Random(seed * PRODUCERS_MAX + producer)
-        head = f"SEND\ndestination:{destination}\npersistent:true\n"
-        tail = f"\ncontent-length:{body_bytes}\n\n"
-        start, end = head.encode() + b"receipt:", tail.encode()
         self.count = count
-        parts: list[bytes] = []
-        for sequence in range(count):
-            body = make_body(producer, sequence, body_bytes, source)
-            parts += (start, b"%08d" % sequence, end, body, b"\0")
-        self.frame_bytes = len(start) + 8 + len(end) + body_bytes + 1
+        parts = [
+            message(number, make_body(producer, number, body_bytes, source))
+            for number in range(count)
+        ]
+        self.frame_bytes = len(parts[0])
         joined = b"".join(parts)
         if len(joined) != count * self.frame_bytes:
             raise LoadError("the generator built frames of unequal length")
         self.view = memoryview(joined)
 
 
-def check_receipts(blocks: list[bytes], count: int) -> None:
-    """Raise LoadError unless `blocks` hold exactly one RECEIPT for each of 0 .. count - 1."""
-    seen = bytearray(count)
-    for frame in b"".join(blocks).split(b"\0")[:-1]:
-        command, _, rest = frame.lstrip(b"\n").partition(b"\n")
-        at = rest.find(b"receipt-id:")
-        number = rest[at + 11 :].split(b"\n", 1)[0] if at >= 0 else b""
-        if command != b"RECEIPT" or not number.isdigit() or int(number) >= count:
-            raise LoadError(f"expected a RECEIPT, but the broker sent {frame[:200]!r}")
-        seen[int(number)] += 1
+def check_answers(seen: bytearray) -> None:
+    """Raise LoadError unless each message, of which this is the number of receipts, has one."""
+    count = len(seen)
     if seen != b"\x01" * count:
         missing, doubled = seen.count(0), count - seen.count(0) - seen.count(1)
         raise LoadError(f"of {count} receipts {missing} never came, {doubled} came more than once")

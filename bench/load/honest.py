@@ -18,7 +18,8 @@ from typing import Final
 
 from bench.load.child import Child
 from bench.load.frames import LoadError
-from bench.load.wire import Endpoint, Wire
+from bench.load.stomp import StompWire
+from bench.load.wire import Endpoint
 
 REST_SECONDS: Final = 0.002
 STALL_SECONDS: Final = 120.0
@@ -71,7 +72,7 @@ class _Rounds:
     """The rounds of one connection."""
 
     def __init__(self, endpoint: Endpoint, queue: str) -> None:
-        self._wire: Final = Wire(endpoint, "honest client", STALL_SECONDS)
+        self._wire: Final = StompWire(endpoint, "honest client", STALL_SECONDS)
         self._queue: Final = queue
         self._number = 0
         self._wire.fence(

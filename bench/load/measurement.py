@@ -26,12 +26,15 @@ from bench.load.workers import (
     check_empty,
     check_exactly_once,
     consume,
+    consume_topic,
     produce,
     round_trip,
     run_worker,
 )
 
-MODES: Final = ("send", "pipe", "pipe-4", "drain", "roundtrip")
+MODES: Final = ("send", "pipe", "pipe-4", "drain", "roundtrip", "fan-out")
+SUBSCRIBERS: Final = 100
+"""Of fan-out."""
 
 # Workers inherit the tally's descriptor and lock, and the parent has no threads to lose.
 _FORK: Final = multiprocessing.get_context("fork")
@@ -118,6 +121,8 @@ def measure(
         return load.drain()
     if mode == "roundtrip":
         return load.round_trip()
+    if mode == "fan-out":
+        return load.fan_out()
     raise LoadError(f"there is no mode {mode!r}; the modes are {', '.join(MODES)}")
 
 
@@ -135,6 +140,7 @@ class _Load:
         self._mode = mode
         self._neighbours_cpu_s = neighbours_cpu_s
         self._broker = broker
+        self._name = queue
         self._destination = f"/queue/{queue}"
         self._plan = plan
 
@@ -172,6 +178,15 @@ class _Load:
         check_exactly_once(ran.outcomes, {0: messages})
         check_empty(self._broker.endpoint, self._destination, self._plan.stall_s)
         return self._result(ran, ran.outcomes, [], messages)
+
+    def fan_out(self) -> Measurement:
+        """Measure one producer and the subscribers of a topic; what counts are deliveries."""
+        count = max(1, self._plan.messages // SUBSCRIBERS)
+        destination = f"/topic/{self._name}"
+        task = msgspec.structs.replace(self._task(destination, "subscriber"), count=count)
+        subscribers = _Job(partial(consume_topic, subscribers=SUBSCRIBERS), task)
+        ran = self._run([subscribers, self._producer(destination, 0, count)])
+        return self._result(ran, ran.outcomes[:1], ran.outcomes[1:], count * SUBSCRIBERS)
 
     def round_trip(self) -> Measurement:
         """Measure the time from one SEND to its RECEIPT, one at a time."""

@@ -21,7 +21,8 @@ from typing import Final
 import msgspec
 
 from bench.load.frames import LoadError
-from bench.load.wire import Endpoint, Wire
+from bench.load.stomp import StompWire
+from bench.load.wire import Endpoint
 
 BODY_BYTES: Final = 256
 UNCONFIRMED_MAX: Final = 5000
@@ -133,16 +134,16 @@ class Traffic:
         self._moved = 0.0
         # Always readable: with it a wire returns its input, and never waits.
         self._always: Final = os.eventfd(1)
-        self._producer: Wire | None = None
-        self._consumer: Wire | None = None
+        self._producer: StompWire | None = None
+        self._consumer: StompWire | None = None
         words = random.Random(SEED)
         said = [f"word{words.randrange(2000):04d}" for _ in range(5000)]
         self._texts: Final = [" ".join(said[at : at + 40]).encode() for at in range(0, 4000, 7)]
 
     def connect(self, endpoint: Endpoint) -> None:
         """Log in and subscribe; raises LoadError."""
-        self._producer = Wire(endpoint, "producer", STALL_S)
-        self._consumer = Wire(endpoint, "consumer", STALL_S)
+        self._producer = StompWire(endpoint, "producer", STALL_S)
+        self._consumer = StompWire(endpoint, "consumer", STALL_S)
         self.delivered = 0
         self._moved = time.monotonic()
         for wire in (self._producer, self._consumer):
@@ -209,7 +210,7 @@ class Traffic:
         if not waiting:
             self._moved = time.monotonic()
 
-    def _send(self, wire: Wire, minute: float) -> None:
+    def _send(self, wire: StompWire, minute: float) -> None:
         frames: list[bytes] = []
         ranges = []
         for stream in self.streams:
@@ -253,7 +254,7 @@ class Traffic:
 
     # ---- taking
 
-    def _take(self, wire: Wire, block: bytes) -> None:
+    def _take(self, wire: StompWire, block: bytes) -> None:
         nacks = []
         for frame in block.split(b"\0")[:-1]:
             head, _, body = frame.partition(b"\n\n")
@@ -277,7 +278,7 @@ class Traffic:
         if nacks:
             wire.put(b"NACK\nid:" + b"\n\n\0NACK\nid:".join(nacks) + b"\n\n\0")
 
-    def _settle(self, wire: Wire, minute: float) -> None:
+    def _settle(self, wire: StompWire, minute: float) -> None:
         frames: list[bytes] = []
         numbers = []
         for stream, unacked in zip(self.streams, self._unacked, strict=True):

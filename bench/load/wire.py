@@ -1,16 +1,17 @@
-"""One raw STOMP 1.2 connection of the load generator.
+"""One raw connection of the load generator, in whatever protocol.
 
-The wire hands out received bytes in blocks that end at a frame's end and leaves looking inside
-to its user: the cost per message is what the benchmark has to keep small. It never blocks on
-sending while the broker may be blocked on sending to us.
+The wire hands out received bytes in blocks that end at a frame's end and looks inside as little as
+its protocol allows: the cost per message is what the benchmark has to keep small. It never blocks
+on sending while the broker may be blocked on sending to us.
 
 Fault model: a broker that goes silent is reported after `stall_s` seconds with the name of the
-missing answer; a broker that closes the connection or sends an ERROR frame is reported at once.
+missing answer; a broker that closes the connection or sends an error is reported at once.
 """
 
 import select
 import socket
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +19,9 @@ import msgspec
 from bench.load.frames import LoadError
 
 _RECEIVE_BYTES: Final = 1 << 18
+UNLIMITED: Final = 1 << 62
+STOMP: Final = "stomp"
+AMQP: Final = "amqp"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -29,6 +33,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     virtual_host: str
     prefetch_header: str  # the name of the SUBSCRIBE header that limits unacknowledged messages
     head_bytes: int = 0  # 0: the header counts messages; else bytes, about so many without a body
+    protocol: str = STOMP
 
     def prefetch(self, messages: int, body_bytes: int) -> str:
         """Return the SUBSCRIBE header for so many unacknowledged messages of this size."""
@@ -36,14 +41,21 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"{self.prefetch_header}:{messages * cost}"
 
 
-class Wire:
-    """A non-blocking connection that receives whole frames and queues unsent bytes."""
+class Wire(ABC):
+    """A non-blocking connection that receives whole frames and queues unsent bytes.
 
-    __slots__ = ("_buffer", "_label", "_poll", "_rest", "_socket", "_stall_ms", "_unsent", "_view")
+    `credit` is the number of messages that the broker takes over the whole life of the connection,
+    as far as it has said.
+    """
+
+    __slots__ = (
+        "_buffer", "_poll", "_rest", "_socket", "_stall_ms", "_unsent", "_view", "credit", "label",
+    )  # fmt: skip
 
     def __init__(self, endpoint: Endpoint, label: str, stall_s: float) -> None:
-        """Connect and log in. Raises LoadError if the broker does not answer CONNECTED."""
-        self._label = label
+        """Connect and log in. Raises LoadError if the broker does not let us in."""
+        self.label: Final = label
+        self.credit = UNLIMITED
         self._stall_ms = stall_s * 1000
         self._buffer = bytearray(_RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
@@ -63,17 +75,64 @@ class Wire:
             self.close()
             raise
 
+    # ---- the protocol
+
+    @abstractmethod
     def _log_in(self, endpoint: Endpoint) -> None:
-        self.put(
-            (
-                f"CONNECT\naccept-version:1.2\nhost:{endpoint.virtual_host}\n"
-                f"login:{endpoint.login}\npasscode:{endpoint.passcode}\nheart-beat:0,0\n\n\0"
-            ).encode()
-        )
-        self._expect(b"CONNECTED\n", "CONNECTED")
+        """Log in."""
+
+    @abstractmethod
+    def _whole(self, data: bytes) -> int:
+        """Return where the last whole frame ends. Raises LoadError for one that is an error."""
+
+    @abstractmethod
+    def send_to(self, destination: str) -> None:
+        """Prepare to send messages to a destination: those of `message`."""
+
+    @abstractmethod
+    def message(self, destination: str, number: int, body: bytes) -> bytes:
+        """Return the frame of a durable message whose receipt will have this number; its length
+        depends on the length of the body alone."""
+
+    @abstractmethod
+    def receipts(self, block: bytes) -> int:
+        """Return for how many messages the block has the receipt."""
+
+    @abstractmethod
+    def check_receipts(self, blocks: list[bytes], count: int) -> None:
+        """Raise LoadError unless there was exactly one receipt for each of 0 .. count - 1."""
+
+    @abstractmethod
+    def subscribe(
+        self, endpoint: Endpoint, destination: str, prefetch: int, body_bytes: int
+    ) -> None:
+        """Ask for messages, so many of them unacknowledged, and wait for nothing."""
+
+    @abstractmethod
+    def wait_for_subscription(self) -> None:
+        """Wait until the broker has the subscription; nothing else may arrive."""
+
+    @abstractmethod
+    def acknowledge(self, block: bytes) -> int:
+        """Acknowledge each message in a block; return how many there are."""
+
+    @abstractmethod
+    def bodies(self, blocks: Sequence[bytes]) -> list[bytes]:
+        """Return the bodies of all messages that came, in order."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """End the conversation, and wait until the broker has read everything before its end."""
+
+    # ---- bytes
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor, for polling."""
+        return self._socket.fileno()
 
     def close(self) -> None:
-        """Close the connection without a DISCONNECT."""
+        """Close the connection without saying so."""
         self._socket.close()
 
     def watch(self, descriptor: int) -> None:
@@ -87,7 +146,7 @@ class Wire:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise LoadError(f"{self._label}: sending failed: {error}") from error
+            raise LoadError(f"{self.label}: sending failed: {error}") from error
 
     def put(self, data: bytes) -> None:
         """Send `data`, keeping the rest for the next `put` or `receive`."""
@@ -99,55 +158,34 @@ class Wire:
 
         Returns b"" if there are none yet, but the connection has become writable (only with
         `writing`), or a watched descriptor is readable. Raises LoadError when the broker stalls,
-        closes the connection or sends an ERROR frame.
+        closes the connection or sends an error.
         """
         writing = writing or bool(self._unsent)
         self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if writing else 0))
         ready = self._poll.poll(self._stall_ms)
         if not ready:
             raise LoadError(
-                f"{self._label}: the broker stalled; after {self._stall_ms / 1000:g} s without a "
+                f"{self.label}: the broker stalled; after {self._stall_ms / 1000:g} s without a "
                 f"byte it was still waiting for {waiting_for()}"
             )
+        return self.read(waiting_for)
+
+    def read(self, waiting_for: Callable[[], str]) -> bytes:
+        """Do what `receive` does, but return at once."""
         if self._unsent:
             self.put(b"")
-        return self._read(waiting_for)
-
-    def _read(self, waiting_for: Callable[[], str]) -> bytes:
         try:
             count = self._socket.recv_into(self._buffer)
         except BlockingIOError:
             return b""
         except OSError as error:
-            raise LoadError(f"{self._label}: receiving failed: {error}") from error
+            raise LoadError(f"{self.label}: receiving failed: {error}") from error
         if count == 0:
             raise LoadError(
-                f"{self._label}: the broker closed the connection while {waiting_for()} "
+                f"{self.label}: the broker closed the connection while {waiting_for()} "
                 f"was outstanding"
             )
         data = self._rest + self._view[:count]
-        end = data.rfind(b"\0") + 1
+        end = self._whole(data)
         self._rest = data[end:]
-        block = data[:end]
-        error_at = block.find(b"ERROR\n")
-        if error_at >= 0:
-            text = block[error_at : error_at + 500].decode("utf-8", "replace")
-            raise LoadError(f"{self._label}: the broker sent {text!r}")
-        return block
-
-    def _expect(self, command: bytes, what: str) -> None:
-        block = b""
-        while not block:
-            block = self.receive(lambda: what)
-        if not block.lstrip(b"\r\n").startswith(command):
-            raise LoadError(f"{self._label}: expected {what}, got {block[:200]!r}")
-
-    def fence(self, frame: str, receipt: str) -> None:
-        """Send `frame` (without its NUL) with a receipt added and wait for that receipt alone.
-
-        Only for moments when nothing else can arrive: a receipt proves that the broker has dealt
-        with every frame before it.
-        """
-        command, _, headers = frame.partition("\n")
-        self.put(f"{command}\nreceipt:{receipt}\n{headers}\0".encode())
-        self._expect(b"RECEIPT\n", f"the receipt of {command}")
+        return data[:end]

@@ -1,25 +1,29 @@
 """The loops of the load generator: each runs in a process of its own.
 
-While the clock runs a loop only follows the protocol, in bulk: it counts NULs, cuts out ack ids and
-keeps the received bytes. They are verified after its clock has stopped. The processor time that a
+While the clock runs a loop only follows the protocol, in bulk, and keeps the received bytes. They
+are verified after its clock has stopped. The processor time that a
 loop used is reported, so that anybody can see whether the generator was the bottleneck.
 """
 
 import os
 import resource
+import select
 import signal
 import time
 from array import array
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import Final, cast
 
 import msgspec
 
-from bench.load.frames import LoadError, SendFrames, check_body, check_receipts, message_bodies
-from bench.load.wire import Endpoint, Wire
+from bench.load.amqp import AmqpWire
+from bench.load.frames import LoadError, SendFrames, check_body
+from bench.load.stomp import StompWire
+from bench.load.wire import AMQP, Endpoint, Wire
 
 _SEQUENCE_BITS: Final = 32
 _MEETING_S: Final = 600.0
@@ -84,22 +88,36 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def connect(endpoint: Endpoint, label: str, stall_s: float) -> Wire:
+    """Return a connection in the protocol of the endpoint. Raises LoadError."""
+    kind = AmqpWire if endpoint.protocol == AMQP else StompWire
+    return kind(endpoint, label, stall_s)
+
+
+@contextmanager
+def _sending(task: Task) -> Iterator[tuple[Wire, SendFrames]]:
+    """Connect to send, with all frames made."""
+    with closing(connect(task.endpoint, task.label, task.stall_s)) as wire:
+        frames = SendFrames(
+            partial(wire.message, task.destination),
+            producer=task.producer,
+            count=task.count,
+            body_bytes=task.body_bytes,
+            seed=task.seed,
+        )
+        wire.send_to(task.destination)
+        yield wire, frames
+
+
 def produce(task: Task, meet: Callable[[], None]) -> Outcome:
     """Send `count` messages, at most `window` of them without their receipt."""
-    frames = SendFrames(
-        task.destination,
-        producer=task.producer,
-        count=task.count,
-        body_bytes=task.body_bytes,
-        seed=task.seed,
-    )
-    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+    with _sending(task) as (wire, frames):
         meet()
         cpu, started = _cpu_s(), time.monotonic()
         blocks = _send_all(wire, frames, task.window)
         ended, cpu = time.monotonic(), _cpu_s() - cpu
         meet()
-    check_receipts(blocks, task.count)
+    wire.check_receipts(blocks, task.count)
     return Outcome(started, ended, cpu, task.count)
 
 
@@ -113,65 +131,114 @@ def _send_all(wire: Wire, frames: SendFrames, window: int) -> list[bytes]:
         return f"{count - receipted} of {count} receipts ({sent // size} frames sent)"
 
     while receipted < count:
-        allowed = min(count, receipted + window) * size
+        allowed = min(count, receipted + window, wire.credit) * size
         if sent < allowed:
             sent += wire.send_part(view[sent:allowed])
         block = wire.receive(waiting_for, writing=sent < allowed)
         if block:
-            receipted += block.count(b"\0")
+            receipted += wire.receipts(block)
             blocks.append(block)
     return blocks
 
 
 def round_trip(task: Task, meet: Callable[[], None]) -> Outcome:
     """Send one message at a time and measure the time from the send to its receipt."""
-    frames = SendFrames(
-        task.destination,
-        producer=task.producer,
-        count=task.count,
-        body_bytes=task.body_bytes,
-        seed=task.seed,
-    )
-    size = frames.frame_bytes
     blocks: list[bytes] = []
     latencies: list[float] = []
-    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+    with _sending(task) as (wire, frames):
         meet()
         cpu, started = _cpu_s(), time.monotonic()
-        for at in range(0, task.count * size, size):
+        for number in range(task.count):
             sent_at = time.perf_counter()
-            wire.put(bytes(frames.view[at : at + size]))
-            block = b""
-            while not block:
-                block = wire.receive(lambda: "the receipt of one message")
+            blocks += one_trip(wire, frames, number)
             latencies.append((time.perf_counter() - sent_at) * 1e6)
-            blocks.append(block)
         ended, cpu = time.monotonic(), _cpu_s() - cpu
         meet()
-    check_receipts(blocks, task.count)
+    wire.check_receipts(blocks, task.count)
     return Outcome(started, ended, cpu, task.count, latencies_us=tuple(latencies))
 
 
-def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
-    """Receive and acknowledge, one ACK frame for each message, until the group has them all.
+def one_trip(wire: Wire, frames: SendFrames, number: int) -> list[bytes]:
+    """Send a message, wait for its receipt, and return the blocks that came."""
+    at = number * frames.frame_bytes
+    wire.put(bytes(frames.view[at : at + frames.frame_bytes]))
+    blocks: list[bytes] = []
+    receipted = 0
+    while not receipted or wire.credit <= number:
+        block = wire.receive(lambda: "the receipt of one message")
+        if block:
+            blocks.append(block)
+            receipted += wire.receipts(block)
+    return blocks
 
-    The clock stops when the broker has confirmed a DISCONNECT, and with it every ACK before.
+
+def consume(task: Task, meet: Callable[[], None], tally: Tally) -> Outcome:
+    """Receive and acknowledge each message until the group has them all.
+
+    The clock stops when the broker has confirmed the end, and with it every acknowledgement before.
     """
-    subscribe = (
-        f"SUBSCRIBE\nid:0\ndestination:{task.destination}\nack:client-individual\n"
-        f"{task.endpoint.prefetch(task.prefetch, task.body_bytes)}\n\n\0"
-    ).encode()
-    with closing(Wire(task.endpoint, task.label, task.stall_s)) as wire:
+    with closing(connect(task.endpoint, task.label, task.stall_s)) as wire:
         wire.watch(tally.done)
         meet()
         cpu, started = _cpu_s(), time.monotonic()
-        wire.put(subscribe)
+        _subscribe(wire, task)
         blocks = receive_all(wire, tally)
-        wire.fence("DISCONNECT\n\n", "bye")
+        wire.leave()
         ended, cpu = time.monotonic(), _cpu_s() - cpu
         meet()
-    keys = _verified_keys(blocks, task.body_bytes)
+    keys = _verified_keys(wire.bodies(blocks), task.body_bytes)
     return Outcome(started, ended, cpu, len(keys), keys=keys.tobytes())
+
+
+def _subscribe(wire: Wire, task: Task) -> None:
+    wire.subscribe(task.endpoint, task.destination, task.prefetch, task.body_bytes)
+
+
+def consume_topic(task: Task, meet: Callable[[], None], subscribers: int) -> Outcome:
+    """Receive and acknowledge with so many subscribers, each on a connection of its own, until each
+    of them has every message."""
+    with ExitStack() as stack:
+        wires: dict[int, tuple[Wire, list[bytes]]] = {}
+        poll = select.poll()
+        for number in range(subscribers):
+            label = f"{task.label}.{number}"
+            wire = connect(task.endpoint, label, task.stall_s)
+            stack.callback(wire.close)
+            _subscribe(wire, task)
+            wire.wait_for_subscription()
+            wires[wire.fileno] = wire, []
+            poll.register(wire.fileno, select.POLLIN)
+        meet()
+        cpu, started = _cpu_s(), time.monotonic()
+        _receive_each(wires, poll, task.count * subscribers, task.stall_s)
+        for wire, _ in wires.values():
+            wire.leave()
+        ended, cpu = time.monotonic(), _cpu_s() - cpu
+        meet()
+    for wire, blocks in wires.values():
+        keys = _verified_keys(wire.bodies(blocks), task.body_bytes)
+        check_exactly_once([Outcome(0, 0, 0, 0, keys=keys.tobytes())], {0: task.count})
+    return Outcome(started, ended, cpu, task.count * subscribers)
+
+
+def _receive_each(
+    wires: dict[int, tuple[Wire, list[bytes]]], poll: select.poll, left: int, stall_s: float
+) -> None:
+    """Acknowledge so many messages that come to any of the connections."""
+
+    def waiting_for() -> str:
+        return f"{left} messages of all subscribers"
+
+    while left > 0:
+        ready = poll.poll(stall_s * 1000)
+        if not ready:
+            raise LoadError(f"the broker stalled; it was waited for {waiting_for()}")
+        for descriptor, _ in ready:
+            wire, blocks = wires[descriptor]
+            block = wire.read(waiting_for)
+            if block:
+                blocks.append(block)
+                left -= wire.acknowledge(block)
 
 
 def receive_all(wire: Wire, tally: Tally) -> list[bytes]:
@@ -187,38 +254,23 @@ def receive_all(wire: Wire, tally: Tally) -> list[bytes]:
         if not block:
             left = tally.left()
             continue
-        ids = ack_ids(block)
-        wire.put(b"ACK\nid:" + b"\n\n\0ACK\nid:".join(ids) + b"\n\n\0")
         blocks.append(block)
-        left = tally.take(len(ids))
+        left = tally.take(wire.acknowledge(block))
     return blocks
 
 
-def ack_ids(block: bytes) -> list[bytes]:
-    """Return the value of every `ack` header in a block of MESSAGE frames, still escaped.
-
-    An ACK frame repeats the escaped text, so unescaping is not needed.
-    """
-    parts = block.split(b"\nack:")
-    del parts[0]
-    if len(parts) != block.count(b"\0"):
-        raise LoadError(f"frames without an ack header arrived: {block[:300]!r}")
-    return [part[: part.find(b"\n")] for part in parts]
-
-
-def _verified_keys(blocks: list[bytes], body_bytes: int) -> "array[int]":
+def _verified_keys(bodies: list[bytes], body_bytes: int) -> "array[int]":
     """Check every body and that each producer's messages came in the order it sent them."""
     keys = array("Q")
     last: dict[int, int] = {}
-    for block in blocks:
-        for body in message_bodies(block):
-            producer, sequence = check_body(body, body_bytes)
-            if sequence <= last.get(producer, -1):
-                raise LoadError(
-                    f"message {sequence} of producer {producer} arrived after {last[producer]}"
-                )
-            last[producer] = sequence
-            keys.append(producer << _SEQUENCE_BITS | sequence)
+    for body in bodies:
+        producer, sequence = check_body(body, body_bytes)
+        if sequence <= last.get(producer, -1):
+            raise LoadError(
+                f"message {sequence} of producer {producer} arrived after {last[producer]}"
+            )
+        last[producer] = sequence
+        keys.append(producer << _SEQUENCE_BITS | sequence)
     return keys
 
 
@@ -250,17 +302,22 @@ def check_empty(endpoint: Endpoint, destination: str, stall_s: float) -> None:
 
     A marker is sent to the queue: were anything left, it would be delivered before the marker.
     """
-    subscribe = f"SUBSCRIBE\nid:0\ndestination:{destination}\nack:client-individual\n\n\0"
-    with closing(Wire(endpoint, "check", stall_s)) as wire:
-        wire.fence(f"SEND\ndestination:{destination}\n\nmarker", "marker")
-        wire.put(subscribe.encode())
-        block = b""
-        while not block:
+    with closing(connect(endpoint, "check", stall_s)) as wire:
+        wire.send_to(destination)
+        wire.put(wire.message(destination, 0, b"marker"))
+        receipted = 0
+        while not receipted:
+            receipted = wire.receipts(wire.receive(lambda: "the receipt of the marker"))
+    with closing(connect(endpoint, "check", stall_s)) as wire:
+        wire.subscribe(endpoint, destination, 1, len(b"marker"))
+        bodies: list[bytes] = []
+        while not bodies:
             block = wire.receive(lambda: "the marker, which should be alone in the queue")
-        if message_bodies(block)[0] != b"marker":
-            raise LoadError(f"an acknowledged message came back: {block[:300]!r}")
-        wire.put(b"ACK\nid:" + ack_ids(block)[0] + b"\n\n\0")
-        wire.fence("DISCONNECT\n\n", "bye")
+            bodies = wire.bodies([block])
+        if bodies[0] != b"marker":
+            raise LoadError(f"an acknowledged message came back: {bodies[0][:300]!r}")
+        wire.acknowledge(block)
+        wire.leave()
 
 
 def run_worker(

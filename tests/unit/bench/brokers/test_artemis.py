@@ -27,7 +27,7 @@ EXPECTED = """<core>
 <journal-buffer-timeout>8000</journal-buffer-timeout>
 <acceptor name="artemis">tcp://127.0.0.1:PORT?tcpSendBufferSize=1048576;\
 tcpReceiveBufferSize=1048576;useEpoll=true;protocols=STOMP;anycastPrefix=/queue/;\
-connectionTtl=600000</acceptor>
+multicastPrefix=/topic/;connectionTtl=600000</acceptor>
 </core>
 """
 # `artemis create ... DIRECTORY` makes an instance, whose `artemis run` is the floor that says what
@@ -99,6 +99,18 @@ def test_every_broker_of_a_session_has_the_same_settings(home: Path, tmp_path: P
         "artemis 2.44.0: journal ASYNCIO with datasync, journal-buffer-timeout 8 us as artemis "
         "create measured it"
     )
+
+
+def test_the_acceptor_of_the_other_target_speaks_amqp_alone(home: Path, tmp_path: Path) -> None:
+    target = ArtemisTarget("amqp")
+    assert target.name == "artemis-amqp"
+    running = target.start(tmp_path)
+    running.stop()
+    text = (tmp_path / "instance" / "etc" / "broker.xml").read_text()
+    assert "protocols=AMQP;amqpCredits=1000;amqpLowCredits=300;" in text
+    assert "anycastPrefix=/queue/;multicastPrefix=/topic/;amqpIdleTimeout=0</acceptor>" in text
+    assert running.endpoint.protocol == "amqp"
+    assert target.note.startswith("artemis-amqp 2.44.0: journal ASYNCIO")
 
 
 def test_the_command_says_where_it_is_installed(

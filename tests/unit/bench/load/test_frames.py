@@ -8,10 +8,9 @@ import pytest
 from bench.load.frames import (
     LoadError,
     SendFrames,
+    check_answers,
     check_body,
-    check_receipts,
     make_body,
-    message_bodies,
 )
 
 
@@ -45,25 +44,30 @@ def test_a_short_body_is_found() -> None:
         check_body(body[:-1], 256)
 
 
+def _message(number: int, body: bytes) -> bytes:
+    return b"%08d" % number + body
+
+
 def _frames(count: int = 50, producer: int = 2, seed: int = 1) -> SendFrames:
-    return SendFrames("/queue/a", producer=producer, count=count, body_bytes=256, seed=seed)
+    return SendFrames(_message, producer=producer, count=count, body_bytes=256, seed=seed)
 
 
-def test_frames_have_one_length_and_ask_for_their_receipts_in_order() -> None:
+def test_frames_have_one_length_and_number_their_messages() -> None:
     frames = _frames()
+    assert frames.count * frames.frame_bytes == len(frames.view)
     for number in range(frames.count):
         at = number * frames.frame_bytes
         frame = bytes(frames.view[at : at + frames.frame_bytes])
-        head, _, body = frame.partition(b"\n\n")
-        assert head.split(b"\n") == [
-            b"SEND",
-            b"destination:/queue/a",
-            b"persistent:true",
-            b"receipt:%08d" % number,
-            b"content-length:256",
-        ]
-        assert body.endswith(b"\0")
-        assert check_body(body[:-1], 256) == (2, number)
+        assert frame[:8] == b"%08d" % number
+        assert check_body(frame[8:], 256) == (2, number)
+
+
+def test_frames_of_unequal_length_are_refused() -> None:
+    with pytest.raises(LoadError, match="unequal length"):
+        SendFrames(
+            lambda number, body: b"%d" % number + body,
+            producer=0, count=11, body_bytes=256, seed=1,
+        )  # fmt: skip
 
 
 def test_frames_depend_on_the_seed_alone() -> None:
@@ -74,41 +78,12 @@ def test_frames_depend_on_the_seed_alone() -> None:
 
 def test_sizes_that_do_not_fit_the_fields_are_refused() -> None:
     with pytest.raises(LoadError, match="at least 200"):
-        SendFrames("/queue/a", producer=0, count=1, body_bytes=199, seed=1)
+        SendFrames(_message, producer=0, count=1, body_bytes=199, seed=1)
     with pytest.raises(LoadError, match="out of range"):
-        SendFrames("/queue/a", producer=100, count=1, body_bytes=256, seed=1)
+        SendFrames(_message, producer=100, count=1, body_bytes=256, seed=1)
 
 
-def _receipt(number: int) -> bytes:
-    return b"RECEIPT\nserver:x\nreceipt-id:%08d\n\n\0" % number
-
-
-def test_receipts_may_come_in_any_order_and_cut_but_each_once() -> None:
-    stream = b"\n".join(_receipt(number) for number in (2, 0, 1))
-    check_receipts([stream[:30], stream[30:]], 3)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "said"),
-    [
-        ((0, 2), "1 never came, 0 came more than once"),
-        ((0, 1, 2, 1), "0 never came, 1 came more than once"),
-        ((0, 0, 2), "1 never came, 1 came more than once"),
-        ((0, 1, 2, 3), "expected a RECEIPT"),
-    ],
-)
-def test_receipts_that_are_missing_doubled_or_invented_are_found(
-    numbers: tuple[int, ...], said: str
-) -> None:
-    with pytest.raises(LoadError, match=said):
-        check_receipts([_receipt(number) for number in numbers], 3)
-
-
-def test_bodies_are_cut_out_of_message_frames() -> None:
-    block = b"MESSAGE\nack:1\n\none\0\nMESSAGE\nack:2\n\ntwo\0"
-    assert message_bodies(block) == [b"one", b"two"]
-
-
-def test_a_frame_that_is_no_message_is_found() -> None:
-    with pytest.raises(LoadError, match="expected a MESSAGE"):
-        message_bodies(b"MESSAGE\nack:1\n\none\0RECEIPT\nreceipt-id:1\n\n\0")
+def test_each_message_needs_one_receipt() -> None:
+    check_answers(bytearray(b"\1\1\1"))
+    with pytest.raises(LoadError, match="of 4 receipts 2 never came, 1 came more than once"):
+        check_answers(bytearray(b"\0\1\2\0"))

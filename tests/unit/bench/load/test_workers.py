@@ -12,7 +12,7 @@ import pytest
 
 from bench.load.frames import LoadError, make_body
 from bench.load.wire import Endpoint
-from bench.load.workers import Outcome, Tally, Task, ack_ids, check_exactly_once, consume, produce
+from bench.load.workers import Outcome, Tally, Task, check_exactly_once, consume, produce
 
 Answer = Callable[[socket.socket], None]
 
@@ -192,8 +192,3 @@ def test_exactly_once_holds_over_all_consumers_together() -> None:
 def test_lost_doubled_and_invented_messages_are_found(outcomes: list[Outcome], said: str) -> None:
     with pytest.raises(LoadError, match=said):
         check_exactly_once(outcomes, {0: 2})
-
-
-def test_a_frame_without_an_ack_header_is_found() -> None:
-    with pytest.raises(LoadError, match="without an ack header"):
-        ack_ids(b"MESSAGE\nack:1\n\none\0MESSAGE\nmessage-id:2\n\ntwo\0")
