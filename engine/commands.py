@@ -11,6 +11,7 @@ import msgspec
 from daybook.engine.facts.definitions import ANYCAST, DivertDefinition, QueueDefinition
 from daybook.engine.facts.details import Origin
 from daybook.engine.facts.formats import LINES
+from daybook.engine.facts.reasons import CLOSED
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT
 from daybook.engine.facts.values import Symbol, Value
 from daybook.engine.settings.permissions import Actor
@@ -165,11 +166,13 @@ class AttachAll(Command, gc=True):
 class Detach(Command):
     """Stop consuming, cleanly: deliveries in flight return, and their attempts do not count.
 
-    `delete_durable` also deletes the durable subscription's queue.
+    `delete_durable` also deletes the durable subscription's queue. `reason` is UNREADABLE if the
+    broker detaches it, because it cannot read what it is to deliver.
     """
 
     consumer: int
     delete_durable: bool = False
+    reason: int = CLOSED
 
 
 class CreateTemporary(Command):

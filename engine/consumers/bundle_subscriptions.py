@@ -181,7 +181,7 @@ def detach_all(core: Core, command: Detach, bundle: Bundle) -> int | Refusal:
         for consumer in bundle.members.values():
             retire(core, consumer)
     for consumer in list(bundle.members.values()):
-        if not detach_consumer(core, consumer, reasons.CLOSED):
+        if not detach_consumer(core, consumer, command.reason):
             return UNFINISHED
         if core.budget.is_spent and bundle.members:
             return UNFINISHED

@@ -244,7 +244,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     )
     if refusal is not None:
         return refusal
-    if not detach_consumer(core, consumer, reasons.CLOSED):
+    if not detach_consumer(core, consumer, command.reason):
         return UNFINISHED
     if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
         delete_queue(core, queue, reasons.SUBSCRIPTION, consumer.connection_id)

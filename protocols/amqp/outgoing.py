@@ -7,6 +7,7 @@ from collections import deque
 from typing import Any, Final, TypeAlias
 
 from daybook.engine.commands import Credit, Detach
+from daybook.engine.facts.reasons import UNREADABLE
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
 from daybook.protocols.amqp.leaving import front_of, parts_of
@@ -235,7 +236,8 @@ class Outgoing(Link):
         if self.is_gone:
             return
         session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
-        session.output.broker.handle(Detach(self.consumer), now)
+        command = Detach(self.consumer, reason=UNREADABLE)
+        session.output.ask(command, lambda answer, now: None, now)
         self.drop()
         session.end_link(self.handle, error(INTERNAL_ERROR, why))
 

@@ -15,8 +15,11 @@ from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
 OF_CONSUMERS: Final = frozenset(
-    (reasons.CLOSED, reasons.END_OF_BROWSE, reasons.LEFT_OUT, reasons.QUEUE_REMOVED)
-)
+    (
+        reasons.CLOSED, reasons.END_OF_BROWSE, reasons.LEFT_OUT, reasons.QUEUE_REMOVED,
+        reasons.UNREADABLE,
+    )
+)  # fmt: skip
 """Why a consumer ends although its connection does not."""
 OF_TRANSACTIONS: Final = frozenset((reasons.ROLLBACK, reasons.COMMIT_REFUSED, reasons.LIMIT))
 """Why a transaction does."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
+from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.facts.own_headers import OWN_HEADERS
 from daybook.engine.facts.values import Symbol
@@ -56,6 +57,7 @@ from daybook.protocols.amqp.wire.termini import (
 )
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import SECOND, World
+from tests.support.worlds.auditing import DoorWorld, judged
 
 SELECTOR = Symbol("apache.org:selector-filter:string")
 
@@ -147,6 +149,25 @@ def test_a_large_message_that_waits_for_room_stays_whole() -> None:
     assert not peer.connection.input_bytes
     (entry,) = world.queue("big").ready()
     assert world.large_body(entry.message) == body
+
+
+def test_a_body_that_cannot_be_read_ends_its_link_and_counts_no_attempt() -> None:
+    peer = Peer(world := DoorWorld(), min_large_message_size=1024).open()
+    peer.sender(0, "a")
+    peer.send(0, 0, message(bytes(2000), durable=True))
+    peer.send(0, 1, message(b"small", durable=True))
+    peer.receiver(1, "a", 2)
+    [pull] = peer.connection.pulls
+    pull.taker.give_up("no file", world.now)
+    world.ok(c.Withhold(world.queue("a").id, pull.message))
+    peer.settle()
+    assert peer.hear(Detach).error.description == "no file"
+    returned = world.events_named("Returned")
+    assert {each.reason for each in returned} == {reasons.UNREADABLE}
+    peer.said.clear()
+    peer.receiver(2, "a", 2)
+    assert [data[-5:] for _, data in peer.deliveries()] == [b"small"]
+    assert not judged(world.journal, world.ends)
 
 
 def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
