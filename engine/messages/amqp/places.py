@@ -67,11 +67,12 @@ def places_of(data: bytes) -> list[Place]:
 
 
 def begin_of(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the kind of the section that begins at a place, and where its value begins."""
+    """Return the kind of the section that begins at a place, and where its value begins. Raises
+    Malformed, also if nothing is there."""
     if end - at >= 3 and data[at] == 0 and data[at + 1] == 0x53:
         code, value = data[at + 2], at + 3
     else:
-        if data[at] != 0:
+        if at >= end or data[at] != 0:
             raise Malformed("a section is not described")
         reader = Reader(data, at + 1, end)
         descriptor = reader.value()

@@ -170,6 +170,17 @@ def test_a_body_that_cannot_be_read_ends_its_link_and_counts_no_attempt() -> Non
     assert not judged(world.journal, world.ends)
 
 
+def test_a_frame_may_end_where_a_section_in_front_of_a_large_body_ends() -> None:
+    peer = Peer(World(), min_large_message_size=1024).open()
+    peer.sender(0, "a")
+    data = message(b"x" * 3000, properties={"p": "y" * 2000})
+    head = places_of(data)[1].end
+    peer.say(Transfer(0, 0, b"t", 0, more=True), data[:head])
+    peer.say(Transfer(0), data[head:])
+    assert peer.hear(Disposition).state == Accepted()
+    assert len(peer.world.events_named("ChunkReceived")) == 1
+
+
 def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
     peer = Peer(World(), credit=2, max_message_size=100).open()
     peer.sender(0, "a")
