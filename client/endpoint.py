@@ -1,4 +1,4 @@
-"""The endpoint of a client: the URL of a broker, its login, and TLS.
+"""The endpoint of a client: the URL of a broker, its protocol and login, and TLS.
 
 Fault model: no server may listen there, or one without TLS, or a broker whose certificate is not
 trusted. Each case raises an EndpointError that explains it.
@@ -13,18 +13,33 @@ from daybook.engine.names.names import HOST
 from daybook.errors import DaybookError
 
 DEFAULT_URL: Final = "stomp://127.0.0.1:61613"
-DEFAULT_PORT: Final = 61613
-DEFAULT_TLS_PORT: Final = 61612
-SCHEMES: Final = {"stomp": False, "stomps": True}
+STOMP: Final = "stomp"
+AMQP: Final = "amqp"
+PORTS: Final = {STOMP: (61613, 61612), AMQP: (5672, 5671)}
+"""The ports of each protocol, without TLS and with it."""
+_SCHEMES: Final = {
+    f"{protocol}{'s' * tls}": (protocol, tls) for protocol in PORTS for tls in (False, True)
+}
 _FILES: Final = ("ca", "certificate", "key")
 _HOST: Final = "virtual-host"
 _EXAMPLE: Final = (
-    "write it like stomp://LOGIN:PASSCODE@127.0.0.1:61613, or with TLS"
-    " stomps://LOGIN:PASSCODE@HOST:61612?ca=FILE"
+    "write it like stomp://LOGIN:PASSCODE@127.0.0.1:61613 or amqp://LOGIN:PASSCODE@127.0.0.1:5672,"
+    " or with TLS stomps://LOGIN:PASSCODE@HOST:61612?ca=FILE"
 )
 
 
-class EndpointError(DaybookError):
+class ClientError(DaybookError):
+    """The broker refused, or the connection cannot be used; the text says why.
+
+    `code` is the code of a refusal for programs, if the broker said one.
+    """
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.code: Final = code
+
+
+class EndpointError(ClientError):
     """No connection can be made to an endpoint; the text says why."""
 
 
@@ -33,7 +48,7 @@ class Endpoint(NamedTuple):
 
     With TLS `ca` is a file of trusted certificates, empty for those of the system; `certificate`
     and `key` are those of the client, if any. A client that shows a certificate needs no login.
-    `virtual_host` is the value of its header `host`.
+    `virtual_host` is the value of its header `host`, or the `hostname` of AMQP.
     """
 
     host: str
@@ -45,9 +60,10 @@ class Endpoint(NamedTuple):
     certificate: str = ""
     key: str = ""
     virtual_host: str = HOST
+    protocol: str = STOMP
 
     def __str__(self) -> str:
-        return f"stomp{'s' * self.tls}://{self.host}:{self.port}"
+        return f"{self.protocol}{'s' * self.tls}://{self.host}:{self.port}"
 
     def connect(self, timeout: float) -> socket.socket:
         """Connect within `timeout` seconds, and do the handshake of TLS. Raises EndpointError."""
@@ -97,32 +113,36 @@ def _reason(error: OSError) -> str:
 
 
 def parse_url(url: str) -> Endpoint:
-    """Parse stomp://LOGIN:PASSCODE@HOST:PORT, or stomps:// with files as parameters.
+    """Parse stomp://LOGIN:PASSCODE@HOST:PORT or amqp://, or either with TLS and its files as
+    parameters.
 
     Raises a ValueError that shows the right form.
     """
     shown = _without_login(url)
     try:
         parts = urlsplit(url)
-        tls = SCHEMES.get(parts.scheme)
-        port = parts.port or (DEFAULT_TLS_PORT if tls else DEFAULT_PORT)
+        protocol, tls = _SCHEMES.get(parts.scheme, ("", False))
+        port = parts.port or (PORTS[protocol][tls] if protocol else 0)
         pairs = parse_qsl(parts.query, strict_parsing=True) if parts.query else []
     except ValueError as error:
         text = f"'{shown}' is not an address to connect to ({error}); {_EXAMPLE}"
         raise ValueError(text) from error
-    if tls is None or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
+    if not protocol or not parts.hostname or parts.path not in ("", "/") or parts.fragment:
         raise ValueError(f"'{shown}' is not an address to connect to; {_EXAMPLE}")
     files = dict(pairs)
     virtual_host = files.pop(_HOST, HOST)
     if unknown := [key for key in files if key not in _FILES or not tls]:
         raise ValueError(
-            f"'{shown}': {unknown[0]} is not known; stomps:// takes {', '.join(_FILES)}, and both"
-            f" take {_HOST}"
+            f"'{shown}': {unknown[0]} is not known; {protocol}s:// takes {', '.join(_FILES)}, and"
+            f" both take {_HOST}"
         )
     # A certificate is a login, unless another one is named.
     nobody = "" if files.get("certificate") else "guest"
     login, passcode = unquote(parts.username or nobody), unquote(parts.password or nobody)
-    return Endpoint(parts.hostname, port, login, passcode, tls, **files, virtual_host=virtual_host)
+    return Endpoint(
+        parts.hostname, port, login, passcode, tls, **files,
+        virtual_host=virtual_host, protocol=protocol,
+    )  # fmt: skip
 
 
 def _without_login(url: str) -> str:

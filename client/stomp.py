@@ -7,24 +7,21 @@ any size are sent and received in pieces; long ones are kept in an unnamed tempo
 
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from tempfile import TemporaryFile
+from collections.abc import Iterable
 from time import monotonic
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from daybook.client.endpoint import Endpoint, EndpointError
-from daybook.errors import DaybookError
+from daybook.client.bodies import PIECE_BYTES, Content, Received
+from daybook.client.endpoint import ClientError, Endpoint, EndpointError
 
 ANSWER_SECONDS: Final = 30.0
 HEAD_BYTES_MAX: Final = 1 << 20
-PIECE_BYTES: Final = 1 << 18
-BODY_BYTES_IN_MEMORY: Final = 1 << 20
 UNTIL_NUL: Final = -1
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"})
 _MEANINGS: Final = {"\\": "\\", "r": "\r", "n": "\n", "c": ":"}
 
 
-class StompError(DaybookError):
+class StompError(ClientError):
     """The broker refused, or the connection cannot be used; the text says why."""
 
 
@@ -35,53 +32,8 @@ class Refused(StompError):
     """
 
     def __init__(self, text: str, *, code: str = "", receipt: str = "") -> None:
-        super().__init__(text)
-        self.code: Final = code
+        super().__init__(text, code=code)
         self.receipt: Final = receipt
-
-
-class Content(NamedTuple):
-    """A body to send: its length in bytes, and a function that returns its pieces.
-
-    The pieces may end early, as when a file shrinks while it is read.
-    """
-
-    size: int
-    pieces: Callable[[], Iterator[bytes]]
-
-
-class Received:
-    """A received body, kept until `close`; in a file if it exceeds BODY_BYTES_IN_MEMORY."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._kept = bytearray()
-        self._file: IO[bytes] | None = None
-
-    def add(self, piece: bytes) -> None:
-        """Append the next piece."""
-        self.size += len(piece)
-        self._kept += piece
-        if self._file is None and self.size > BODY_BYTES_IN_MEMORY:
-            self._file = TemporaryFile()  # noqa: SIM115 - it lives as long as the body
-        if self._file is not None:
-            self._file.write(self._kept)
-            self._kept.clear()
-
-    def pieces(self) -> Iterator[bytes]:
-        """Return the whole body, piece by piece."""
-        if self._file is None:
-            yield bytes(self._kept)
-            return
-        self._file.seek(0)
-        while piece := self._file.read(PIECE_BYTES):
-            yield piece
-
-    def close(self) -> None:
-        """Discard the body and its file."""
-        self._kept.clear()
-        if self._file is not None:
-            self._file.close()
 
 
 class Frame(NamedTuple):

@@ -18,8 +18,9 @@ from uuid import uuid4
 
 import msgspec
 
+from daybook.client.bodies import PIECE_BYTES, Content
 from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import PIECE_BYTES, Content, Refused, StompClient, StompError, encode
+from daybook.client.stomp import Refused, StompClient, StompError, encode
 from daybook.errors import DaybookError
 
 ROWS_MAX: Final = 200

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from daybook.client.stomp import Content
+from daybook.client.bodies import Content
 from daybook.engine.facts import events, reasons
 from daybook.engine.names.names import host_and_name, plain
 from daybook.history.replays.originals import LargeBodies, content_of

@@ -65,21 +65,27 @@ def parts_of(message: DeliveredMessage, front: bytes) -> list[bytes]:
         return leaving(message.headers, message.body, front)
     view, noted = view_of(message), unpacked(message.annotations)
     if message.chunks:
-        size = message.body_bytes
-        return [front, *_head_of(view, _BYTES, noted), b"\0\x53\x75\xb0" + size.to_bytes(4, "big")]
-    return [front, *_expressed(view, noted)]
+        return [front, data_head(view, message.body_bytes, noted)]
+    return [front, *expressed(view, noted)]
 
 
-def _expressed(view: View, noted: Annotations) -> list[bytes]:
+def data_head(view: View, size: int, noted: Annotations, expires: int = 0) -> bytes:
+    """Return the sections of a message of another format up to its body, which is data of this
+    size. `expires` is in milliseconds since 1970, 0 for what the transfer's header says."""
+    head = _head_of(view, _BYTES, noted, expires)
+    return b"".join((*head, b"\0\x53\x75\xb0", size.to_bytes(4, "big")))
+
+
+def expressed(view: View, noted: Annotations, expires: int = 0) -> list[bytes]:
     """Return the sections of a message of another format."""
     body = view.body
     if isinstance(body, bytes) and _is_text(view):
         with suppress(UnicodeDecodeError):
             body = body if b"\0" in body else body.decode()
     if isinstance(body, bytes):
-        return [*_head_of(view, _BYTES, noted), section_of(DATA, encoded(body))]
+        return [*_head_of(view, _BYTES, noted, expires), section_of(DATA, encoded(body))]
     jms_type = _TEXT if isinstance(body, str) else b""
-    return [*_head_of(view, jms_type, noted), section_of(VALUE, encoded(body))]
+    return [*_head_of(view, jms_type, noted, expires), section_of(VALUE, encoded(body))]
 
 
 def _is_text(view: View) -> bool:
@@ -89,7 +95,7 @@ def _is_text(view: View) -> bool:
     return not content_type or content_type.startswith("text/")
 
 
-def _head_of(view: View, jms_type: bytes, noted: Annotations) -> list[bytes]:
+def _head_of(view: View, jms_type: bytes, noted: Annotations, expires: int) -> list[bytes]:
     """Return the sections in front of the body."""
     found = view.standard
     properties: dict[str, Any] = {
@@ -97,8 +103,9 @@ def _head_of(view: View, jms_type: bytes, noted: Annotations) -> list[bytes]:
         "user_id": found.user_id, "to": found.destination, "subject": found.type,
         "reply_to": found.reply_to, "correlation_id": found.correlation_id,
         "content_type": found.content_type, "content_encoding": found.content_encoding,
-        "creation_time": found.timestamp, "group_id": found.group_id,
-        "group_sequence": found.group_sequence, "reply_to_group_id": found.reply_to_group_id,
+        "absolute_expiry_time": expires, "creation_time": found.timestamp,
+        "group_id": found.group_id, "group_sequence": found.group_sequence,
+        "reply_to_group_id": found.reply_to_group_id,
     }  # fmt: skip
     standard = Properties(**{name: said for name, said in properties.items() if said})
     items = [

@@ -5,9 +5,12 @@ them is a mistake of ours. Each error is defined in the module that raises it:
 
     DaybookError                    errors
         ControlError                client.control
-        EndpointError               client.endpoint
-        StompError                  client.stomp
-            Refused                 client.stomp
+        ClientError                 client.endpoint
+            AmqpClientError         client.amqp.failures
+                AmqpRefused         client.amqp.failures
+            EndpointError           client.endpoint
+            StompError              client.stomp
+                Refused             client.stomp
         MismatchError               engine.facts.mismatch
         UnknownFormat               engine.messages.content
         StoreError                  engine.queues.queue

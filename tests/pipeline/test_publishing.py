@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.client.bodies import Content
 from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import Content, Refused, StompClient, StompError
+from daybook.client.stomp import Refused, StompClient, StompError
 from daybook.pipeline.publishing import (
     OVERHEAD_BYTES,
     Message,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.client.stomp import Content
+from daybook.client.bodies import Content
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.details import RoutedDetail

@@ -18,5 +18,6 @@ Modules:
   code that all others share.
 - `settings`: Commands about address settings; most of them are described by the table of
   administration.
+- `traffic`: How `daybook send` and `daybook receive` speak to a broker: by STOMP or by AMQP 1.0.
 - `users`: Commands about users: `daybook user add`, `passwd`, `role`, `show` and others.
 """

@@ -13,17 +13,14 @@ from typing import IO, Any, Final, Literal
 
 import click
 
-from daybook.client.endpoint import DEFAULT_URL, Endpoint, parse_url
-from daybook.client.stomp import PIECE_BYTES, Content, Frame, StompClient, StompError, encode
+from daybook.client.bodies import PIECE_BYTES, Content
+from daybook.client.endpoint import AMQP, DEFAULT_URL, STOMP, ClientError, Endpoint, parse_url
 from daybook.texts import body_fields, counted, printable
+from daybook.tools.administration.traffic import Shown, connected
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.printing import show_json
 
-WINDOW: Final = 1000
-"""How many sends may wait for their receipts."""
-
-TRANSACTION: Final = "daybook-send"
 WAIT_SECONDS: Final = 5.0
 
 
@@ -32,6 +29,13 @@ def _endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoin
         return parse_url(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
+
+
+def _stomp_endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoint:
+    endpoint = _endpoint(ctx, param, value)
+    if endpoint.protocol != STOMP:
+        raise click.BadParameter("this command speaks STOMP; name stomp://HOST:PORT", ctx, param)
+    return endpoint
 
 
 def _pairs(
@@ -49,6 +53,14 @@ def _pairs(
 url_option = click.option(
     "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
     callback=_endpoint, metavar="URL",
+    help="stomp://LOGIN:PASSCODE@HOST:PORT or amqp://..., or with TLS stomps:// or amqps:// and "
+    "?ca=FILE, and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another "
+    "than the default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
+)  # fmt: skip
+
+stomp_url_option = click.option(
+    "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
+    callback=_stomp_endpoint, metavar="URL",
     help="stomp://LOGIN:PASSCODE@HOST:PORT, or with TLS stomps://LOGIN:PASSCODE@HOST:PORT?ca=FILE, "
     "and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another than the "
     "default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
@@ -100,8 +112,10 @@ def send(
     """
     if must_route and transaction:
         raise click.UsageError("--must-route with --transaction: of those no receipt says it")
+    if must_route and endpoint.protocol == AMQP:
+        raise click.UsageError("--must-route needs STOMP: AMQP does not say which queues took it")
     _warn_of_prefix(destination)
-    all_headers = [("destination", destination), *headers]
+    all_headers = list(headers)
     if priority is not None:
         all_headers.append(("priority", str(priority)))
     if ttl is not None:
@@ -112,10 +126,11 @@ def send(
         with ExitStack() as files:
             content = _content(body, file, files)
             begun = perf_counter()
-            with StompClient(endpoint) as client:
-                outcomes = _send_all(client, all_headers, content, count, transaction)
-                client.disconnect()
-    except StompError as error:
+            with connected(endpoint) as traffic:
+                outcomes = traffic.send(
+                    destination, all_headers, content, count, in_transaction=transaction
+                )
+    except ClientError as error:
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(f"the body cannot be read: {error}") from error
@@ -204,34 +219,6 @@ def _from_file(source: IO[bytes]) -> Content:
     return Content(source.seek(0, 2), pieces)
 
 
-def _send_all(
-    client: StompClient,
-    headers: list[tuple[str, str]],
-    content: Content,
-    count: int,
-    transaction: bool,
-) -> list[dict[str, str]]:
-    """Send, and wait for the confirmations: all receipts, or that of the commit.
-
-    Return the outcomes that the receipts report.
-    """
-    if transaction:
-        client.send("BEGIN", [("transaction", TRANSACTION)])
-        for _ in range(count):
-            client.send_content([*headers, ("transaction", TRANSACTION)], content)
-        client.wait_for(client.request_receipt("COMMIT", [("transaction", TRANSACTION)]))
-        return []
-    receipts = []
-    asking = [*headers, ("receipt-outcome", "true")]
-    for number in range(count):
-        receipts.append(client.send_with_receipt(asking, content))
-        if number >= WINDOW:
-            client.wait_for(receipts[number - WINDOW])
-    for receipt in receipts[-WINDOW:]:
-        client.wait_for(receipt)
-    return [client.outcomes[receipt] for receipt in receipts if receipt in client.outcomes]
-
-
 @click.command()
 @click.argument("destination")
 @click.option(
@@ -289,39 +276,28 @@ def receive(
     if (keep or reject) and ack == "auto":
         what = "--keep" if keep else "--reject"
         raise click.UsageError(f"{what} needs acknowledgements by the client; leave out --ack auto")
-    subscription = durable or "daybook-receive"
-    headers = [("destination", destination), ("id", subscription), ("ack", ack)]
-    if durable is not None:
-        headers.append(("persistent", "true"))
-    if not follow:
-        headers.append(("credit", f"{count},0"))
     received = 0
     interrupted = False
-    last = b""
+    wanted = None if follow else count
     try:
-        with StompClient(endpoint) as client:
-            client.wait_for(client.request_receipt("SUBSCRIBE", headers))
+        with connected(endpoint, durable=durable) as traffic:
+            traffic.subscribe(destination, ack, wanted)
             if follow:
                 click.echo(f"waiting for messages from {destination}; Ctrl-C ends", err=True)
             try:
                 while follow or received < count:
-                    frame = client.message(None if follow else timeout)
-                    if frame is None:
+                    shown = traffic.next(None if follow else timeout)
+                    if shown is None:
                         break
                     received += 1
-                    _show(frame, as_json)
-                    frame.content.close()
+                    _show(shown, as_json)
+                    shown.content.close()
                     if ack != "auto" and not keep:
-                        answer = encode("NACK" if reject else "ACK", [("id", frame.headers["ack"])])
-                        # An answer makes room for one more message, and no code waits for that one.
-                        if received == count and not follow:
-                            last = answer
-                        else:
-                            client.send_encoded(answer)
+                        traffic.answer(shown, rejects=reject, is_last=received == wanted)
             except KeyboardInterrupt:
                 interrupted = True
-            client.disconnect(last)
-    except StompError as error:
+            traffic.end()
+    except ClientError as error:
         raise Failure(str(error)) from error
     if received < count and not follow:
         why = "before the interrupt" if interrupted else f"within {timeout:g} s"
@@ -329,18 +305,19 @@ def receive(
         sys.exit(EXIT_WRONG)
 
 
-def _show(frame: Frame, as_json: bool) -> None:
+def _show(shown: Shown, as_json: bool) -> None:
+    content = shown.content
     if as_json:
-        told: dict[str, Any] = {"headers": frame.headers, "body_bytes": frame.content.size}
-        show_json(told | body_fields(frame.body))
+        told: dict[str, Any] = {"headers": shown.headers, "body_bytes": content.size}
+        show_json(told | body_fields(b"".join(content.pieces())))
     elif sys.stdout.isatty():
         # A body must not control the terminal; elsewhere it is printed unchanged.
         decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
-        for piece in frame.content.pieces():
+        for piece in content.pieces():
             click.echo("\n".join(printable(each) for each in decode(piece).split("\n")), nl=False)
         click.echo(printable(decode(b"", True)))
     else:
-        for piece in frame.content.pieces():
+        for piece in content.pieces():
             click.echo(piece, nl=False)
         click.echo()
     sys.stdout.flush()

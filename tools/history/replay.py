@@ -22,8 +22,9 @@ from typing import Any, Final
 import click
 import msgspec
 
+from daybook.client.bodies import Content
 from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import Content, StompClient, StompError
+from daybook.client.stomp import StompClient, StompError
 from daybook.engine.facts import events
 from daybook.engine.facts.events import FLAGS, PRIORITY
 from daybook.history.moments import lsn_at

@@ -3,17 +3,16 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.client.bodies import PIECE_BYTES, Content
 from daybook.client.endpoint import Endpoint
 from daybook.client.stomp import (
-    PIECE_BYTES,
-    Content,
     Refused,
     StompClient,
     StompError,
@@ -21,33 +20,9 @@ from daybook.client.stomp import (
     escaped,
     unescaped,
 )
+from tests.support.brokers.scripted_peer import peer
 
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\0"
-
-
-@contextmanager
-def peer(
-    *answers: bytes, then: Callable[[socket.socket], None] | None = None
-) -> Iterator[Endpoint]:
-    """A peer that reads a little before it gives each answer, then does what it is told."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            for answer in answers:
-                connection.recv(1 << 16)
-                connection.sendall(answer)
-            if then is not None:
-                then(connection)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield Endpoint("127.0.0.1", listener.getsockname()[1], "guest", "guest")
-    finally:
-        thread.join()
-        listener.close()
 
 
 @given(st.text())

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from daybook.client.bodies import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Received
 from daybook.client.control import ControlError, ask, is_running
-from daybook.client.stomp import BODY_BYTES_IN_MEMORY, PIECE_BYTES, Frame, Received
+from daybook.client.stomp import Frame
 from daybook.server.configuration.config import load
 from daybook.tools import daybook as module
 from daybook.tools.administration import messages, users

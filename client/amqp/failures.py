@@ -1,0 +1,33 @@
+"""The errors of the client of AMQP 1.0. Must never know a frame but the one that names an error."""
+
+from typing import Any, Final
+
+from daybook.client.endpoint import ClientError
+from daybook.protocols.amqp.wire.performatives import Error
+
+CODE: Final = "daybook:code"
+"""The key of the broker's code for programs, in the info of an error."""
+
+
+class AmqpClientError(ClientError):
+    """The broker refused, or the connection cannot be used; the text says why."""
+
+
+class AmqpRefused(AmqpClientError):
+    """The broker refused: a login, a link, a message, or the connection.
+
+    `condition` is that of the specification, "" if it named none.
+    """
+
+    def __init__(self, text: str, *, condition: str = "", code: str = "") -> None:
+        super().__init__(text, code=code)
+        self.condition: Final = condition
+
+
+def refused(what: str, problem: Any) -> AmqpRefused:
+    """Return the error for something that the peer refused, with the reason that it gave."""
+    if not isinstance(problem, Error):
+        return AmqpRefused(what)
+    code = (problem.info or {}).get(CODE, "")
+    text = f"{what}: {problem.description or problem.condition}"
+    return AmqpRefused(text, condition=problem.condition, code=code if type(code) is str else "")
