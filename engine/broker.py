@@ -32,7 +32,7 @@ from daybook.engine.consumers import (
 from daybook.engine.core import capacity, permission_checks, unreadable
 from daybook.engine.core.core import Core, Options
 from daybook.engine.core.residency import Relief
-from daybook.engine.dispatch import dispatch
+from daybook.engine.dispatch import dispatch, resuming
 from daybook.engine.entries import arrivals, retained_messages, retroactive, schedules
 from daybook.engine.facts import details, events
 from daybook.engine.facts.pending import Pending
@@ -162,6 +162,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Chunk: _chunk,
     commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
+    commands.Resume: resuming.resume,
     commands.Withhold: settlement.withhold,
     commands.OpenConnection: connections.open_connection,
     commands.RefuseConnection: connections.refuse_connection,

@@ -35,7 +35,8 @@ class OpenConnection(Command):
     """A peer logged in. Answered with the connection's id.
 
     `room` is how many bytes of deliveries may be on their way between engine and socket. `host` is
-    the virtual host; names in commands of the connection are full names on it (ADR 58).
+    the virtual host; names in commands of the connection are full names on it (ADR 58). One that is
+    to be the `only` one is refused while its user has another with its client id on the host.
     """
 
     protocol: str
@@ -44,6 +45,7 @@ class OpenConnection(Command):
     client_id: str = ""
     room: int = 1 << 20
     host: str = "default"
+    only: bool = False
 
 
 class RefuseConnection(Command):
@@ -113,10 +115,11 @@ class Attach(Command, gc=True):
     since 1970; `NO_HISTORY` as `after` is for none.
 
     `session` is the one of the connection that the consumer is on, in the protocol's own numbers,
-    0 for none. `expiry_policy` says when the time of the subscription's queue begins
-    (`definitions.EXPIRY_POLICIES`), of `expiry_ms` milliseconds; with "" that of a durable name
-    stays, and that of a topic ends with its consumer. Only a named one has a time, or is `durable`:
-    one that is not does not outlive a restart.
+    0 for none. One that `steals` takes over the subscription of its name from the consumers that it
+    has, which are detached; they must be of the same user. `expiry_policy` says when the time of
+    the subscription's queue begins (`definitions.EXPIRY_POLICIES`), of `expiry_ms` milliseconds;
+    with "" that of a durable name stays, and that of a topic ends with its consumer. Only a named
+    one has a time, or is `durable`: one that is not does not outlive a restart.
     """
 
     connection: int
@@ -147,6 +150,7 @@ class Attach(Command, gc=True):
     expiry_policy: str = ""
     expiry_ms: int = 0
     durable: bool = True
+    steals: bool = False
 
 
 class AttachAll(Command, gc=True):
@@ -296,6 +300,18 @@ class Settle(Command):
     condition: str = ""
     not_here: bool = False
     annotations: dict[Symbol | int, Value] | None = None
+
+
+class Resume(Command):
+    """Put a message in flight to a consumer again without sending it: the client had it from the
+    link that this consumer continues, and is about to settle it.
+
+    Refused unless the message is ready, was delivered before, and could be delivered to the
+    consumer; it is then delivered as any other.
+    """
+
+    consumer: int
+    message: int
 
 
 class Begin(Command):

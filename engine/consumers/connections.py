@@ -41,6 +41,8 @@ indexer computes, prove the state of a broker that has more."""
 def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     """Open a connection; its id is the LSN of the event."""
     refusal = quotas.check_connection(core, command.user, command.host)
+    if refusal is None and command.only:
+        refusal = _check_only(core, command)
     if refusal is not None:
         return refusal
     detail = details.ConnectionDetail(
@@ -58,7 +60,24 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     connection = core.state.connections[lsn]
     connection.room = command.room
     connection.unacked_max = core.unacked_max
+    core.client_ids[_client_of(connection)] += 1
     return lsn
+
+
+def _client_of(peer: Connection | OpenConnection) -> tuple[str, str, str]:
+    """Return what makes a client the same one: another user may give itself any id."""
+    return peer.host, peer.user, peer.client_id
+
+
+def _check_only(core: Core, command: OpenConnection) -> Refusal | None:
+    """Return why a connection cannot be the only one of its client."""
+    if not core.client_ids[_client_of(command)]:
+        return None
+    return Refusal(
+        Code.ALREADY_EXISTS,
+        f"client id '{command.client_id}' is in use by another connection of user"
+        f" '{command.user}'; close that one, or take another id",
+    )
 
 
 def refuse_connection(core: Core, command: RefuseConnection) -> int:
@@ -93,6 +112,10 @@ def close_connection(core: Core, command: CloseConnection) -> int | Refusal:
 
 def _begin_close(core: Core, connection: Connection, reason: int, text: str) -> Closing:
     closing = core.work.closing[connection.id] = Closing(connection, reason, text)
+    client = _client_of(connection)
+    core.client_ids[client] -= 1
+    if not core.client_ids[client]:
+        del core.client_ids[client]
     core.room.waiting.leave_all(connection.id)
     forget_all(core, connection)
     # None of its consumers gets anything from here on; each is retired when it is its turn.

@@ -7,6 +7,7 @@ are gone, and the journal says which queues are being deleted, so that the next 
 
 from daybook.engine.consumers import bundle_subscriptions, queue_removal
 from daybook.engine.consumers.connections import close
+from daybook.engine.consumers.subscriptions import detach_stolen
 from daybook.engine.core.core import Core
 from daybook.engine.entries import arrivals, recalls
 from daybook.engine.topology import history_removal
@@ -16,7 +17,7 @@ from daybook.engine.topology.topology import ALL
 
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
-    if core.state.arrivals or core.work.emptying or core.work.purging:
+    if core.state.arrivals or core.work.emptying or core.work.purging or core.work.stolen:
         return True
     if core.work.histories_to_review or core.wildcard_subscriptions.has_work:
         return True
@@ -42,6 +43,8 @@ def go_on(core: Core) -> None:
         if not close(core, closing):
             # Behind the others; perhaps only one step is missing.
             core.work.closing[closing.connection.id] = core.work.closing.pop(closing.connection.id)
+    if core.work.stolen and not detach_stolen(core):
+        return
     if core.wildcard_subscriptions.has_work:
         bundle_subscriptions.seek(core)
     for queue_id in list(core.work.purging):

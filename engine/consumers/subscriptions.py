@@ -29,7 +29,13 @@ from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import BEYOND_CONSUMERS, MULTICAST, QueueDefinition
 from daybook.engine.facts.settlements import BY_GRANT, ack_mode_of
 from daybook.engine.messages.message import PRIORITIES, Filter
-from daybook.engine.queues.consumer import BrowseState, Bundle, Consumer, InFlightIndex
+from daybook.engine.queues.consumer import (
+    BrowseState,
+    Bundle,
+    Consumer,
+    InFlightIndex,
+    consumers_of,
+)
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.queues.recall import Start
@@ -85,9 +91,46 @@ def attach(core: Core, command: Attach) -> int | Refusal:
     if isinstance(queue, Refusal):
         return queue
     refusal = check_queue_of(queue, command)
+    stolen = _to_steal(queue) if command.steals else []
+    refusal = refusal or _check_theft(core, command, stolen)
     if refusal is not None:
         return refusal
-    return begin_consuming(core, command, queue, matcher).id
+    for consumer in stolen:
+        core.work.stolen[consumer.id] = (
+            f"another link took over subscription '{command.durable_name}'"
+        )
+        retire(core, consumer)
+    consumer_id = begin_consuming(core, command, queue, matcher).id
+    if stolen:
+        detach_stolen(core)
+    return consumer_id
+
+
+def _to_steal(queue: Queue) -> list[Consumer]:
+    """Return the consumers whose place a new one takes."""
+    return [each for each in consumers_of(queue) if not each.detaching]
+
+
+def _check_theft(core: Core, command: Attach, stolen: list[Consumer]) -> Refusal | None:
+    """Return why a client may not take a subscription over: it belongs to another user."""
+    user = core.state.connections[command.connection].user
+    if all(each.user == user for each in stolen):
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"subscription '{command.durable_name}' is in use by a client of another user; take another"
+        " name or client id",
+    )
+
+
+def detach_stolen(core: Core) -> bool:
+    """Detach consumers whose subscription was taken over; return whether all are."""
+    for consumer_id in list(core.work.stolen):
+        consumer = core.state.consumers.get(consumer_id)
+        if consumer is not None and not detach_consumer(core, consumer, reasons.STOLEN):
+            return False
+        core.work.stolen.pop(consumer_id, None)
+    return True
 
 
 def with_address(core: Core, command: Attach) -> Attach | Refusal:
@@ -251,7 +294,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     return core.next_lsn - 1
 
 
-FORCED: Final = frozenset((reasons.LEFT_OUT, reasons.QUEUE_REMOVED))
+FORCED: Final = frozenset((reasons.LEFT_OUT, reasons.QUEUE_REMOVED, reasons.STOLEN))
 """Reasons to detach a consumer that its client has no part in."""
 
 
@@ -269,8 +312,11 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     """Return what a consumer has in flight, detach it, and delete a queue that existed for it.
 
     Return whether that is done; if not, a part of it is, and the function must be called again. For
-    a reason that its client has no part in, `text` tells that why.
+    a reason that its client has no part in, `text` tells that why. One that was replaced ends for
+    that reason, whatever comes before that is done.
     """
+    if consumer.id in core.work.stolen:
+        reason, text = reasons.STOLEN, core.work.stolen[consumer.id]
     retire(core, consumer)
     queue = consumer.queue
     if consumer.bundle is not None and reason in FORCED:

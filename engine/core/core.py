@@ -5,6 +5,7 @@ one step, so the journal and the state cannot disagree; time comes with commands
 it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from struct import error as StructError
 from typing import Final
@@ -125,6 +126,8 @@ class Core:
         self.rights = Rights()
         self.transactions = OpenTransactions()
         self.owners: Final = Owners()
+        # Open connections by virtual host, user and client id.
+        self.client_ids: Final[Counter[tuple[str, str, str]]] = Counter()
         # The limit of deliveries in flight to a connection, in bytes.
         self.unacked_max = UNLIMITED
         self.notices: list[str] = []

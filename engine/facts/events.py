@@ -242,7 +242,7 @@ DROPPING: Final = (
 ENDING: Final = (
     why.NACK, why.GIVEN_BACK, why.REFUSED, why.CLOSED, why.DISCONNECTED, why.TIMEOUT,
     why.PROTOCOL_ERROR, why.SHUTDOWN, why.ADMINISTRATION, why.LIMIT, why.UNREADABLE, why.LEFT_OUT,
-    why.QUEUE_REMOVED, why.UNUSED, why.AUTHENTICATION, why.ROLLBACK, why.GONE,
+    why.STOLEN, why.QUEUE_REMOVED, why.UNUSED, why.AUTHENTICATION, why.ROLLBACK, why.GONE,
 )  # fmt: skip
 REMOVING: Final = (
     why.ADMINISTRATION, why.QUEUE_REMOVED, REPLACED, RING_EVICTED, why.NO_CONSUMERS,
@@ -336,9 +336,10 @@ EVENT_TYPES: Final = (
               reasons=DROPPING,
               says=(life.TRANSACTION,)),
     EventType(DELIVERED, "Delivered", (*_ENTRY, "consumer", "connection"), None,
-              "The message is handed to the consumer, for the delivery_count-th time.",
+              "The message is handed to the consumer, for the delivery_count-th time. A delivery"
+              " that is resumed is not sent, and follows no order.",
               life=life.IS_TAKEN,
-              reasons=NONE_BUT),
+              reasons=(*NONE_BUT, why.RESUMED)),
     EventType(ACKNOWLEDGED, "Acknowledged", (*_ENTRY, "consumer", "connection"), None,
               "The consumer took responsibility; the message left the queue.",
               life=life.leaves(IN_FLIGHT), counter="acknowledged",

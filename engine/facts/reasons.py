@@ -60,6 +60,8 @@ NO_CONSUMERS: Final = 93
 GONE: Final = 130
 HOST_MAX_SIZE: Final = 131
 LEFT_OUT: Final = 138
+STOLEN: Final = 139
+RESUMED: Final = 140
 SALVAGED: Final = 141
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
@@ -149,5 +151,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
         "left-out",
         "its subscription has wildcards, and may not consume from this queue any more",
     ),
+    STOLEN: ("stolen", "another link of its client took its subscription over"),
+    RESUMED: ("resumed", "its client had it from an earlier link, and says now what became of it"),
     SALVAGED: ("salvaged", "what a damaged journal still says of it leaves nothing else"),
 }

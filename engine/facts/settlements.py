@@ -81,6 +81,7 @@ ENDS: Final[dict[int, End]] = {
     reasons.NACK: USUAL,
     reasons.CLOSED: End(ATTEMPTED, WHEN_USED_UP, delays=True),
     reasons.LEFT_OUT: End(ATTEMPTED, WHEN_USED_UP, delays=True),
+    reasons.STOLEN: USUAL,
     reasons.DISCONNECTED: USUAL,
     reasons.TIMEOUT: USUAL,
     reasons.PROTOCOL_ERROR: USUAL,

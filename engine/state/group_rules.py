@@ -74,7 +74,8 @@ def updated(queue: Queue, count: GroupCount, values: dict[str, Any]) -> None:
         return
     if queue.groups is not None and "exclusive" not in values:
         queue.groups.release_all(queue.consumers)
-    if queue.definition.group_hashing or "group_hashing" in values:
+    has_groups = queue.definition.group_buckets != 0
+    if has_groups and (queue.definition.group_hashing or "group_hashing" in values):
         groups_of(queue, count).pauses = queue.in_flight_count > 0
 
 

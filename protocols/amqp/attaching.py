@@ -4,7 +4,7 @@ An attach that is refused is answered as the specification says: an attach witho
 a detach with the error. Must never know how messages are transferred.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +13,11 @@ from daybook.engine.commands import (
     Attach as AttachConsumer,
 )
 from daybook.engine.commands import (
+    Command,
     CreateTemporary,
     DeleteSubscription,
     EndOwner,
+    Resume,
 )
 from daybook.engine.commands import (
     Detach as DetachConsumer,
@@ -37,7 +39,8 @@ from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
-from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.outcomes import ending_of, settlement_of
+from daybook.protocols.amqp.outgoing import Outgoing, message_of
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
     FRAME_SIZE_TOO_SMALL,
@@ -243,9 +246,28 @@ def _consume(
             _refuse(session, asked, error_of(answer))
             return
         link.consumer = answer
-        _begin_sending(session, asked, link, granted, answer)
+        session.output.work(
+            _resumed(link, asked.unsettled or {}),
+            lambda now: _begin_sending(session, asked, link, granted, answer),
+            now,
+        )
 
     session.output.ask(command, attached, now)
+
+
+def _resumed(link: Outgoing, unsettled: dict[Any, Any]) -> Iterator[Command]:
+    """Yield what settles the deliveries of an earlier link whose outcome the peer says (2.6.13).
+
+    Those without an outcome are delivered again, as new ones.
+    """
+    for tag, state in unsettled.items():
+        ending = ending_of(COMPOSITES.struct_of(state))
+        if ending is None or ending.txn_id is not None or link.is_settled:
+            continue
+        message = message_of(tag)
+        if message:
+            yield Resume(link.consumer, message)
+            yield settlement_of(link.consumer, message, ending)
 
 
 def _begin_sending(
@@ -288,6 +310,7 @@ def _command_of(
         policy = source.expiry_policy
         if not command.durable and policy != NEVER and "shared" in source.capabilities:
             policy = LINK_DETACH
+        command.steals = "shared" not in source.capabilities
         command.expiry_policy = policy
         command.expiry_ms = 0 if policy == NEVER else min(source.timeout * _MS_PER_S, DELAY_MAX)
     granted = msgspec.structs.replace(

@@ -5,7 +5,7 @@ of all of them. A fault of the peer ends what it belongs to: a link, a session, 
 Must never know sockets, clocks, tasks or disks.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -21,6 +21,7 @@ from daybook.engine.facts.reasons import (
     TIMEOUT,
 )
 from daybook.engine.facts.settlements import FAILED, RELEASED
+from daybook.engine.facts.values import Symbol
 from daybook.engine.names.host_names import host_of
 from daybook.engine.names.names import NAME_BYTES_MAX
 from daybook.engine.refusals import Code, Refusal
@@ -28,7 +29,7 @@ from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
-from daybook.protocols.amqp.outcomes import Ending, echoed, ending_of
+from daybook.protocols.amqp.outcomes import Ending, echoed, ending_of, settlement_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
@@ -36,6 +37,7 @@ from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
     FRAMING_ERROR,
     ILLEGAL_STATE,
+    INVALID_FIELD,
     NOT_ALLOWED,
     RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
@@ -75,8 +77,13 @@ _US_PER_MS: Final = 1000
 LOOK_SHIFT: Final = 6
 """Looking at unsettled deliveries costs a unit of the budget for 2 to this power."""
 ANONYMOUS: Final = "ANONYMOUS"
-_OFFERED: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS")
+_ONLY: Final = "sole-connection-for-container"
+"""The capability by which a peer asks to be the only connection of its container."""
+_OFFERED: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", _ONLY)
+_FAILED: Final = {"amqp:connection-establishment-failed": True}
+"""Properties of an open that a close follows."""
 _TOO_MUCH: Final = (Code.LIMIT, Code.INVALID)
+_NOTHING: Final[Mapping[str, Any]] = {}
 PRODUCT: Final = "daybook"
 
 # The states of a connection: the part of the conversation that comes next.
@@ -327,12 +334,13 @@ class AmqpConnection(Output):
         room = min(FIRST_ROOM, self.options.room or FIRST_ROOM)
         answer = self.broker.handle(
             OpenConnection(
-                "AMQP 1.0", self.caller.name, self.user, said.container_id, room, host=host
+                "AMQP 1.0", self.caller.name, self.user, said.container_id, room, host=host,
+                only=_ONLY in said.desired_capabilities,
             ),
             now,
-        )
+        )  # fmt: skip
         if isinstance(answer, Refusal):
-            self._fail(RESOURCE_LIMIT_EXCEEDED, answer.text, LIMIT, now)
+            self._refuse_open(answer, now)
             return
         self.connection = answer
         self.container = said.container_id
@@ -345,7 +353,17 @@ class AmqpConnection(Output):
         self._set_deadline(now)
         self._go_on(now)
 
-    def _say_open(self, gate: int = 0) -> None:
+    def _refuse_open(self, refusal: Refusal, now: int) -> None:
+        """Close a connection that the engine refuses; clients of JMS expect these words for an id
+        that is in use."""
+        if refusal.code is not Code.ALREADY_EXISTS:
+            self._fail(RESOURCE_LIMIT_EXCEEDED, refusal.text, LIMIT, now)
+            return
+        self._say_open(properties=_FAILED)
+        where = {"invalid-field": Symbol("container-id")}
+        self._fail(INVALID_FIELD, refusal.text, LIMIT, now, where)
+
+    def _say_open(self, gate: int = 0, properties: Mapping[str, Any] = _NOTHING) -> None:
         self._is_open_said = True
         options = self.options
         self.say(
@@ -354,7 +372,7 @@ class AmqpConnection(Output):
                 self._server_name, max_frame_size=options.max_frame_size,
                 channel_max=options.max_sessions - 1,
                 idle_time_out=options.idle_time_out_ms // 2 or None,
-                offered_capabilities=_OFFERED, properties={"product": PRODUCT},
+                offered_capabilities=_OFFERED, properties={"product": PRODUCT, **properties},
             ),
             gate,
         )  # fmt: skip
@@ -507,10 +525,7 @@ class AmqpConnection(Output):
                     self._end_link(session, link.handle, fault, now)
                     continue
                 transaction = ending.txn_id.hex()
-            command = Settle(
-                link.consumer, message, False, transaction, ending.outcome, ending.error,
-                ending.condition, ending.not_here, ending.annotations,
-            )  # fmt: skip
+            command = settlement_of(link.consumer, message, ending, transaction)
             answer = handle(command, now)
             if isinstance(answer, Refusal) and ending.annotations and answer.code in _TOO_MUCH:
                 # A disposition cannot be refused; the message comes again without them.
@@ -692,7 +707,14 @@ class AmqpConnection(Output):
         self._close(reason, text, now)
         self._end(0)
 
-    def _fail(self, condition: str, text: str, reason: int, now: int) -> None:
+    def _fail(
+        self,
+        condition: str,
+        text: str,
+        reason: int,
+        now: int,
+        info: dict[str, Any] | None = None,
+    ) -> None:
         """Close the connection with an error, in whatever state it is."""
         self.error = text
         if self._state is HEADER:
@@ -700,7 +722,7 @@ class AmqpConnection(Output):
         elif self._state in (OPENING, OPENED):
             if not self._is_open_said:
                 self._say_open()
-            self.say(0, Close(error(condition, text)))
+            self.say(0, Close(error(condition, text, info)))
         elif self._state is LOGGING_IN and self._reader.is_in_sasl:
             self._say_outcome(AUTH)
         if self.refusal is None and self._state is not OPENED:

@@ -3,7 +3,7 @@
 A fault of the connection is an `AmqpError` (`wire.errors`). Must never know a frame.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from daybook.engine.facts import reasons
 from daybook.engine.refusals import Code, Refusal
@@ -16,6 +16,7 @@ from daybook.protocols.amqp.wire.errors import (
     PRECONDITION_FAILED,
     RESOURCE_DELETED,
     RESOURCE_LIMIT_EXCEEDED,
+    STOLEN,
     UNAUTHORIZED_ACCESS,
     AmqpError,
 )
@@ -32,7 +33,10 @@ _CONDITIONS: Final = {
     Code.LIMIT: RESOURCE_LIMIT_EXCEEDED,
     Code.DUPLICATE: PRECONDITION_FAILED,
 }
-_DETACHED: Final = {reasons.QUEUE_REMOVED: RESOURCE_DELETED, reasons.UNUSED: RESOURCE_DELETED}
+_DETACHED: Final = {
+    reasons.QUEUE_REMOVED: RESOURCE_DELETED, reasons.UNUSED: RESOURCE_DELETED,
+    reasons.STOLEN: STOLEN,
+}  # fmt: skip
 
 
 class SessionFault(AmqpError):
@@ -43,10 +47,10 @@ class LinkFault(AmqpError):
     """A fault that ends its link."""
 
 
-def error(condition: str, text: str) -> Error:
+def error(condition: str, text: str, info: dict[str, Any] | None = None) -> Error:
     """Return an error as a frame says it."""
     cut = text.encode()[:TEXT_BYTES_MAX].decode("utf-8", "ignore")
-    return Error(condition, cut or None)
+    return Error(condition, cut or None, info)
 
 
 def condition_of(refusal: Refusal) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final, NamedTuple
 
+from daybook.engine.commands import Settle
 from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
@@ -54,6 +55,16 @@ def ending_of(state: Any) -> Ending | None:
         found = ending_of(state.outcome) if state.outcome is not None else None
         return found._replace(txn_id=state.txn_id) if found is not None else None
     return None
+
+
+def settlement_of(
+    consumer: int, message: int, ending: Ending, transaction: str | None = None
+) -> Settle:
+    """Return the command that ends a delivery so."""
+    return Settle(
+        consumer, message, False, transaction, ending.outcome, ending.error, ending.condition,
+        ending.not_here, ending.annotations,
+    )  # fmt: skip
 
 
 def echoed(state: Any) -> Any:

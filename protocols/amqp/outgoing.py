@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, Final, TypeAlias
 
 from daybook.engine.commands import Credit, Detach
-from daybook.engine.facts.reasons import UNREADABLE
+from daybook.engine.facts import reasons
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
 from daybook.protocols.amqp.leaving import front_of, parts_of
@@ -26,6 +26,11 @@ _HEAD_ROOM: Final = 64
 """More than the head of a transfer behind the first one of a delivery takes."""
 _WAITING_BYTES: Final = 256
 """Bytes of memory for a delivery behind a large one."""
+
+
+def message_of(tag: Any) -> int:
+    """Return the id of the message that the broker gave a tag; 0 if it did not."""
+    return int.from_bytes(tag) if isinstance(tag, bytes) and len(tag) == _TAG_BYTES else 0
 
 
 Behind: TypeAlias = tuple[DeliveredMessage, int, int, int] | tuple[int, int]
@@ -141,7 +146,9 @@ class Outgoing(Link):
         if self.is_gone:
             return
         self.drop()
-        self.session.end_link(self.handle, detached(reason, text), gate)
+        # What another link took over is still there.
+        closes = reason != reasons.STOLEN
+        self.session.end_link(self.handle, detached(reason, text), gate, closes=closes)
 
     # ---- from the session
 
@@ -236,7 +243,7 @@ class Outgoing(Link):
         if self.is_gone:
             return
         session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
-        command = Detach(self.consumer, reason=UNREADABLE)
+        command = Detach(self.consumer, reason=reasons.UNREADABLE)
         session.output.ask(command, lambda answer, now: None, now)
         self.drop()
         session.end_link(self.handle, error(INTERNAL_ERROR, why))

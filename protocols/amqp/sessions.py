@@ -190,11 +190,11 @@ class AmqpSession:
         if link is not None:
             self._charge(link, -1)
 
-    def end_link(self, handle: int, problem: Error, gate: int = 0) -> None:
+    def end_link(self, handle: int, problem: Error, gate: int = 0, *, closes: bool = True) -> None:
         """Detach a link on behalf of the broker; its handle is in use until the peer does too."""
         self.detach(handle)
         self.leaving.add(handle)
-        self.output.say(self.channel, Detach(handle, True, problem), gate)
+        self.output.say(self.channel, Detach(handle, closes, problem), gate)
 
     def detach_all(self) -> list[Link]:
         """Remove all links; return them."""

@@ -5,6 +5,7 @@ their defaults; a field without a default is mandatory. Must never know a single
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -109,6 +110,17 @@ class Composites:
         if row is None:
             return Described(descriptor, reader.value())
         return row.struct(**self._fields(row, reader))
+
+    def struct_of(self, value: Any) -> Any:
+        """Return the struct that a value of no declared type is, as in a map: None if it is none of
+        the table, or malformed."""
+        if not isinstance(value, Described):
+            return None
+        with suppress(Malformed, ValueError):
+            data = encoded(value)
+            found = self.read(Reader(data, 0, len(data)))
+            return found if self.row_of(found) is not None else None
+        return None
 
     def row_of(self, value: Any) -> Composite | None:
         """Return the row of a struct; None for what is none of the table."""

@@ -6,6 +6,7 @@ Must never know how deliveries end.
 from typing import Final
 
 from daybook.engine.core.core import DELIVERY_COUNT_MAX
+from daybook.engine.dispatch.resuming import was_delivered
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.events import (
     ADDRESS,
@@ -102,9 +103,15 @@ def delivered(context: AuditContext, row: Row) -> Wrong | None:
         wrong = wrong or wrong_group(context, queue, message, consumer)
     if wrong is not None:
         return wrong
+    if row[REASON] == reasons.RESUMED:
+        return None if was_delivered(entry) else _never_delivered(message.id)
     if queue.head() is not entry:
         return _out_of_order(context, queue, entry, consumer)
     return None
+
+
+def _never_delivered(message: int) -> Wrong:
+    return rules.FITS, "the message was never delivered before, so it cannot be resumed", (message,)
 
 
 def _wrong_consumer(consumer: Consumer, row: Row) -> Wrong:

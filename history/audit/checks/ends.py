@@ -17,7 +17,7 @@ from daybook.history.audit.rules import Wrong
 OF_CONSUMERS: Final = frozenset(
     (
         reasons.CLOSED, reasons.END_OF_BROWSE, reasons.LEFT_OUT, reasons.QUEUE_REMOVED,
-        reasons.UNREADABLE,
+        reasons.STOLEN, reasons.UNREADABLE,
     )
 )  # fmt: skip
 """Why a consumer ends although its connection does not."""

@@ -34,6 +34,8 @@ class Rest:
         self._room: dict[int, int] = {}
         self._is_resized = True
         self._queues: set[int] = set()
+        # Queues that were changed: their deliveries in flight may have been grouped otherwise.
+        self._regrouped: set[int] = set()
 
     def take(self, event: tuple[int, Row, bytes, bytes, bytes]) -> None:
         """Take in an event."""
@@ -44,6 +46,7 @@ class Rest:
         if kind in RESIZING:
             self._is_resized = True
             self._unserved.discard(row[QUEUE])
+            self._regrouped.add(row[QUEUE])
         elif kind == events.ROUTED and row[REASON] == reasons.ADMINISTRATION:
             chosen = getattr(events.decode_detail(kind, detail), "queues", ())
             self._unserved.difference_update((*chosen, row[QUEUE]))
@@ -113,6 +116,8 @@ class Rest:
             # Whether groups are being given to others is not in the journal.
             if is_still or definition.group_rebalance:
                 continue
+            if not queue.in_flight_count:
+                self._regrouped.discard(queue.id)
             for entry in queue.entries.values():
                 if entry.state == READY and entry.level < PRIORITIES:
                     self._check_taken(state, queue, entry)
@@ -127,13 +132,10 @@ class Rest:
         is_grouped = bool(definition.group_buckets) and not definition.non_destructive
         if queue.holder is not None:
             wanting = [each for each in wanting if each is queue.holder]
-        elif (
-            is_grouped
-            and not definition.exclusive
-            and (
-                len(wanting) < len(queue.consumers)
-                or (definition.group_hashing and queue.in_flight_count)
-            )
+        elif is_grouped and (
+            (len(wanting) < len(queue.consumers) and not definition.exclusive)
+            or (definition.group_hashing and queue.in_flight_count)
+            or queue.id in self._regrouped
         ):
             # Its group may be that of a consumer that cannot take it, or has to wait.
             return

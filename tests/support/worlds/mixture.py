@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.administration.message_moves import ACTIONS
 from daybook.engine.facts import reasons
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, DivertDefinition
 from daybook.engine.facts.events import GROUPED
-from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
+from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
 from tests.support.scenario import annotations_by
@@ -32,7 +32,7 @@ OPERATIONS = {
     "commit": 4, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
     "pause": 1, "retain": 2, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1,
     "stop": 1, "recreate": 3, "sweep": 1, "forget": 1, "turn": 4, "crowd": 3, "batch": 4,
-    "strand": 1,
+    "strand": 1, "resume": 2, "steal": 1,
 }  # fmt: skip
 """Operations with how often they are drawn."""
 _WHEEL = tuple(name for name, weight in OPERATIONS.items() for _ in range(weight))
@@ -307,6 +307,38 @@ class Player:
                 from_sequence=(x * z) ** 2 % 90 - 1 if x % 4 == 3 else None,
             )
         )  # fmt: skip
+
+    def resume(self, x: int, y: int, z: int) -> None:
+        """A client comes back, and says what it did with a message that it had."""
+        known = self.world.state.consumers
+        having = [each for each in self.consumers() if known[each].unacked]
+        if not having:
+            return
+        before = known[having[x % len(having)]]
+        queue, message = before.queue, next(iter(before.unacked))
+        self.world.handle(c.Detach(before.id))
+        consumer = self.world.handle(
+            c.Attach(
+                self.connection(y), queue.address.name, queue=queue.name,
+                filter=FILTERS[z % 6], credit_policy=BY_GRANT, credit_messages=x % 2,
+                credit_bytes=0,
+            )
+        )  # fmt: skip
+        if isinstance(consumer, Refusal):
+            return
+        self.world.handle(c.Resume(consumer, message))
+        if z % 3:
+            outcome = (ACCEPTED, ACCEPTED, FAILED, RELEASED, REJECTED)[y % 5]
+            self.world.handle(c.Settle(consumer, message, outcome=outcome))
+
+    def steal(self, x: int, y: int, z: int) -> None:
+        """A link takes a subscription over from another one."""
+        command = c.Attach(
+            self.connection(y), "q", routing_type=MULTICAST, durable_name=f"s{z % 2}",
+            credit_messages=y, credit_bytes=0, steals=x % 4 > 0,
+            expiry_policy=("", LINK_DETACH)[x % 2], durable=x % 2 == 0,
+        )  # fmt: skip
+        self.world.handle(command)
 
     def crowd(self, x: int, y: int, z: int) -> None:
         """Two consumers come to one queue, with little credit."""
