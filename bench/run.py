@@ -34,6 +34,10 @@ _NEIGHBOURS_MAX: Final = 64
 _WARM_UP_PART: Final = 10_000
 _WARM_UP_S: Final = 15.0
 """A broker that is not warm by then never will be: the part that has begun is the last."""
+_LOOK_S: Final = 0.25
+_QUIET_SHARE: Final = 0.1
+"""A broker is quiet when it uses at most so much of a core."""
+_QUIET_LIMIT_S: Final = 5.0
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +122,7 @@ class Session:
             with self._interrupts.shielded():
                 neighbours.start()
             self._warm_up(running)
+            _wait_until_quiet(running)
             return measure(mode, running, "bench", plan, neighbours.cpu_s)
         finally:
             with self._interrupts.shielded():
@@ -133,6 +138,18 @@ class Session:
             plan = msgspec.structs.replace(setting.plan, messages=part)
             measure("pipe", running, f"warm-up-{left}", plan)
             left -= part
+
+
+def _wait_until_quiet(running: Running) -> None:
+    """Wait until a broker has done what its start and its warm-up left: a process that is still
+    starting would count for the first messages alone."""
+    until = time.monotonic() + _QUIET_LIMIT_S
+    used = running.cpu_s()
+    while time.monotonic() < until:
+        time.sleep(_LOOK_S)
+        before, used = used, running.cpu_s()
+        if used - before <= _QUIET_SHARE * _LOOK_S:
+            return
 
 
 def _sample(target_name: str, run: int, busy: int, found: Measurement) -> Sample:

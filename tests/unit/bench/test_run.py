@@ -100,6 +100,37 @@ def test_a_failed_measurement_leaves_no_neighbour(
     assert list(tmp_path.iterdir()) == []
 
 
+class Settling:
+    """A broker that starts a process for a while."""
+
+    def __init__(self, busy_looks: int) -> None:
+        self.left = busy_looks
+        self.looks = 0
+        self.used = 0.0
+
+    def cpu_s(self) -> float:
+        self.looks += 1
+        self.used += 0.2 if self.left > 0 else 0.01
+        self.left -= 1
+        return self.used
+
+
+@pytest.mark.parametrize(("busy", "looks"), [(0, 2), (5, 6), (10_000, 21)])
+def test_the_clock_waits_for_a_quiet_broker(
+    busy: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = [0.0]
+
+    def sleep(seconds: float) -> None:
+        moment[0] += seconds
+
+    monkeypatch.setattr("bench.run.time.sleep", sleep)
+    monkeypatch.setattr("bench.run.time.monotonic", lambda: moment[0])
+    broker: Any = Settling(busy)
+    run._wait_until_quiet(broker)
+    assert broker.looks == looks
+
+
 def test_what_runs_on_java_is_warmed_up_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
