@@ -136,8 +136,9 @@ class Incoming(Link):
         if message.bytes > output.options.max_message_size:
             raise LinkFault(MESSAGE_SIZE_EXCEEDED, "the message is larger than max-message-size")
         message.is_settled = message.is_settled or bool(transfer.settled)
-        # It only says that a delivery of an earlier link is settled.
-        message.is_refused = transfer.resume and message.is_settled and not message.bytes
+        if transfer.resume and message.is_settled:
+            # It only says that a delivery of an earlier link is settled.
+            message.is_refused = not message.bytes
         message.is_whole = not transfer.more
         if transfer.more:
             self.last_piece = now

@@ -181,6 +181,20 @@ def test_a_frame_may_end_where_a_section_in_front_of_a_large_body_ends() -> None
     assert len(peer.world.events_named("ChunkReceived")) == 1
 
 
+def test_a_message_that_was_rejected_early_is_rejected_once() -> None:
+    peer = Peer(World(), min_large_message_size=1024).open()
+    peer.sender(0, "a")
+    data = message(b"x" * 3000)
+    state = TransactionalState(b"none")
+    peer.say(Transfer(0, 0, b"t", 0, more=True, state=state), data[:2000])
+    peer.say(Transfer(0, more=True), data[2000:2500])
+    peer.say(Transfer(0), data[2500:])
+    [rejected] = peer.heard(Disposition)
+    assert rejected.state.error.condition == UNKNOWN_ID
+    assert peer.connection.input_bytes == 0
+    assert peer.world.events_named("ChunkReceived") == []
+
+
 def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
     peer = Peer(World(), credit=2, max_message_size=100).open()
     peer.sender(0, "a")
