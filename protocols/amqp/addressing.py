@@ -3,12 +3,14 @@
 Must never know which names exist.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.names.names import DIVIDER, HOST, qualified
 from daybook.protocols.amqp.options import AmqpOptions
 
+Prefixes: TypeAlias = tuple[tuple[str, str], ...]
+"""Prefixes of addresses, each with the routing type that it fixes."""
 _ROUTING_TYPES: Final = {
     "queue": ANYCAST, "temporary-queue": ANYCAST, "topic": MULTICAST, "temporary-topic": MULTICAST,
 }  # fmt: skip
@@ -29,14 +31,20 @@ def place_of(text: str, host: str, capabilities: tuple[str, ...], options: AmqpO
     routing_type = next(
         (_ROUTING_TYPES[each] for each in capabilities if each in _ROUTING_TYPES), None
     )
-    for prefix, fixed in options.prefixes:
-        if text.startswith(prefix):
-            text, routing_type = text.removeprefix(prefix), fixed
-            break
+    text, fixed = without_prefix(text, options.prefixes)
+    routing_type = fixed or routing_type
     address, divider, queue = text.partition(DIVIDER)
     return Place(
         qualified(host, address), qualified(host, queue) if divider else None, routing_type
     )
+
+
+def without_prefix(text: str, prefixes: Prefixes) -> tuple[str, str | None]:
+    """Return an address without its prefix, and the routing type that this fixes, None for none."""
+    for prefix, fixed in prefixes:
+        if text.startswith(prefix):
+            return text.removeprefix(prefix), fixed
+    return text, None
 
 
 def shown(full: str, host: str) -> str:

@@ -73,6 +73,10 @@ _OUTCOMES: Final = (
 )  # fmt: skip
 ANSWER_BYTES: Final = 200
 """More than the answer to an attach has besides its contents, with the head of the frame."""
+_LIFETIME: Final = "lifetime-policy"
+_ON_CLOSE: Final = Described(0x2B, [])
+"""The lifetime policy delete-on-close (part 3, 3.5.10)."""
+PRIORITY_MAX: Final = (1 << 31) - 1
 _TOPIC: Final = ("topic", "temporary-topic")
 
 
@@ -157,7 +161,7 @@ def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int,
         first = asked.initial_delivery_count or 0
         link = Incoming(session, asked.handle, asked.name, number, place, first)
         link.owns = True
-        named = msgspec.structs.replace(target, address=plain(place.address))
+        named = _named(target, place)
         _begin_receiving(session, asked, link, named, gate)
 
     _make(session, asked, target.capabilities, number, made, now)
@@ -186,6 +190,18 @@ def _make(
 
     command = CreateTemporary(output.connection, address, routing_type, link=number)
     output.ask(command, answered, now)
+
+
+def _named(terminus: Source | Target, place: Place) -> Any:
+    """Return the terminus of a node that was made: it says how long the node lives in fact."""
+    properties = dict(terminus.dynamic_node_properties or {})
+    if properties.get(_LIFETIME) is not None:
+        properties[_LIFETIME] = _ON_CLOSE
+    return msgspec.structs.replace(
+        terminus,
+        address=plain(place.address),
+        dynamic_node_properties=properties or None,
+    )
 
 
 def _routing_type_of(capabilities: tuple[str, ...]) -> str:
@@ -219,7 +235,7 @@ def _make_source(
     """Attach a receiver to a temporary destination that is made for the link."""
 
     def made(place: Place, gate: int, now: int) -> None:
-        named = msgspec.structs.replace(source, address=plain(place.address))
+        named = _named(source, place)
         _consume(session, asked, named, place, number, now, owns=True)
 
     _make(session, asked, source.capabilities, number, made, now)
@@ -300,7 +316,7 @@ def _command_of(
         routing_type=place.routing_type, queue=place.queue, filter=selector,
         acknowledges=not link.is_settled, credit_policy=BY_GRANT, credit_messages=0,
         credit_bytes=0, no_local=no_local, browses=browses, listens=True, receiver=link,
-        session=session.number,
+        session=session.number, priority=_priority_of(asked),
     )  # fmt: skip
     subscription = _subscription_of(session, asked, source, place)
     if subscription:
@@ -318,6 +334,17 @@ def _command_of(
         default_outcome=source.default_outcome or Modified(delivery_failed=True),
     )  # fmt: skip
     return command, granted
+
+
+def _priority_of(asked: Attach) -> int:
+    """Return the priority of a consumer, among the properties of its link as Artemis has it.
+    Raises LinkFault."""
+    said = (asked.properties or {}).get("priority")
+    if said is None:
+        return 0
+    if not isinstance(said, int) or isinstance(said, bool) or abs(said) > PRIORITY_MAX:
+        raise LinkFault(INVALID_FIELD, "the priority of a link is a number of 32 bits")
+    return said
 
 
 def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place: Place) -> str:

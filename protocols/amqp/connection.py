@@ -39,6 +39,7 @@ from daybook.protocols.amqp.wire.errors import (
     ILLEGAL_STATE,
     INVALID_FIELD,
     NOT_ALLOWED,
+    NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_ID,
@@ -83,6 +84,8 @@ _OFFERED: Final = ("ANONYMOUS-RELAY", "DELAYED_DELIVERY", "SHARED-SUBS", _ONLY)
 _FAILED: Final = {"amqp:connection-establishment-failed": True}
 """Properties of an open that a close follows."""
 _TOO_MUCH: Final = (Code.LIMIT, Code.INVALID)
+_TXN_ID: Final = "txn-id"
+"""The property of a flow that asks for acquisition in a transaction (part 4, 4.4.3)."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 PRODUCT: Final = "daybook"
 
@@ -449,6 +452,10 @@ class AmqpConnection(Output):
         if said.handle is not None and said.handle not in session.leaving:
             link = session.link(said.handle)
             if isinstance(link, Outgoing):
+                if _TXN_ID in (said.properties or _NOTHING):
+                    fault = LinkFault(NOT_IMPLEMENTED, "transactions do not acquire messages")
+                    self._end_link(session, link.handle, fault, now)
+                    return
                 link.flow(said, now)
                 if said.echo:
                     session.say_flow(handle=said.handle, **link.state_of_flow())

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from daybook.engine.effects import REDELIVERED
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.events import FORMAT, PERSISTENT
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.content_codec import AMQP, annotated, leaving
@@ -24,11 +25,15 @@ from daybook.engine.messages.amqp.writer import encoded, map_of_items, of_type, 
 from daybook.engine.messages.annotations import Annotations, unpacked
 from daybook.engine.messages.content import View, view_of
 from daybook.engine.messages.conversions import text_of
+from daybook.protocols.amqp.addressing import Prefixes, without_prefix
 from daybook.protocols.port import DeliveredMessage
 
 _US_PER_MS: Final = 1000
 _UINT_MAX: Final = 0xFFFF_FFFF
 _JMS_TYPE: Final = encoded(Symbol("x-opt-jms-msg-type"))
+_JMS_TO: Final = encoded(Symbol("x-opt-jms-dest"))
+_JMS_REPLY_TO: Final = encoded(Symbol("x-opt-jms-reply-to"))
+_JMS_KINDS: Final = {ANYCAST: of_type("byte", 0), MULTICAST: of_type("byte", 1)}
 _TEXT: Final = of_type("byte", 5)
 _BYTES: Final = of_type("byte", 3)
 _FRONTS_MAX: Final = 256
@@ -55,9 +60,9 @@ def front_of(message: DeliveredMessage, count: int, marks: int, now: int) -> byt
     return front
 
 
-def parts_of(message: DeliveredMessage, front: bytes) -> list[bytes]:
+def parts_of(message: DeliveredMessage, front: bytes, prefixes: Prefixes) -> list[bytes]:
     """Return a message behind the header of its transfer; of a large one what is in front of its
-    body. Raises Malformed."""
+    body. In messages of other formats addresses may have these prefixes. Raises Malformed."""
     if message.flags & FORMAT == AMQP:
         if message.annotations:
             headers = annotated(message.headers, unpacked(message.annotations))
@@ -65,27 +70,33 @@ def parts_of(message: DeliveredMessage, front: bytes) -> list[bytes]:
         return leaving(message.headers, message.body, front)
     view, noted = view_of(message), unpacked(message.annotations)
     if message.chunks:
-        return [front, data_head(view, message.body_bytes, noted)]
-    return [front, *expressed(view, noted)]
+        return [front, data_head(view, message.body_bytes, noted, prefixes=prefixes)]
+    return [front, *expressed(view, noted, prefixes=prefixes)]
 
 
-def data_head(view: View, size: int, noted: Annotations, expires: int = 0) -> bytes:
+def data_head(
+    view: View, size: int, noted: Annotations, expires: int = 0, prefixes: Prefixes = ()
+) -> bytes:
     """Return the sections of a message of another format up to its body, which is data of this
     size. `expires` is in milliseconds since 1970, 0 for what the transfer's header says."""
-    head = _head_of(view, _BYTES, noted, expires)
+    head = _head_of(view, _BYTES, noted, expires, prefixes)
     return b"".join((*head, b"\0\x53\x75\xb0", size.to_bytes(4, "big")))
 
 
-def expressed(view: View, noted: Annotations, expires: int = 0) -> list[bytes]:
+def expressed(
+    view: View, noted: Annotations, expires: int = 0, prefixes: Prefixes = ()
+) -> list[bytes]:
     """Return the sections of a message of another format."""
     body = view.body
     if isinstance(body, bytes) and _is_text(view):
         with suppress(UnicodeDecodeError):
             body = body if b"\0" in body else body.decode()
     if isinstance(body, bytes):
-        return [*_head_of(view, _BYTES, noted, expires), section_of(DATA, encoded(body))]
+        head = _head_of(view, _BYTES, noted, expires, prefixes)
+        return [*head, section_of(DATA, encoded(body))]
     jms_type = _TEXT if isinstance(body, str) else b""
-    return [*_head_of(view, jms_type, noted, expires), section_of(VALUE, encoded(body))]
+    head = _head_of(view, jms_type, noted, expires, prefixes)
+    return [*head, section_of(VALUE, encoded(body))]
 
 
 def _is_text(view: View) -> bool:
@@ -95,13 +106,17 @@ def _is_text(view: View) -> bool:
     return not content_type or content_type.startswith("text/")
 
 
-def _head_of(view: View, jms_type: bytes, noted: Annotations, expires: int) -> list[bytes]:
+def _head_of(
+    view: View, jms_type: bytes, noted: Annotations, expires: int, prefixes: Prefixes
+) -> list[bytes]:
     """Return the sections in front of the body."""
     found = view.standard
+    to, to_type = without_prefix(found.destination, prefixes)
+    reply_to, reply_type = without_prefix(found.reply_to, prefixes)
     properties: dict[str, Any] = {
         "message_id": found.message_id or view.message_id,
-        "user_id": found.user_id, "to": found.destination, "subject": found.type,
-        "reply_to": found.reply_to, "correlation_id": found.correlation_id,
+        "user_id": found.user_id, "to": to, "subject": found.type,
+        "reply_to": reply_to, "correlation_id": found.correlation_id,
         "content_type": found.content_type, "content_encoding": found.content_encoding,
         "absolute_expiry_time": expires, "creation_time": found.timestamp,
         "group_id": found.group_id, "group_sequence": found.group_sequence,
@@ -114,6 +129,10 @@ def _head_of(view: View, jms_type: bytes, noted: Annotations, expires: int) -> l
         for each in (name, value if isinstance(value, bool | int | float) else text_of(value))
     ]
     annotations = [_JMS_TYPE, jms_type] if jms_type else []
+    if to_type is not None:
+        annotations += [_JMS_TO, _JMS_KINDS[to_type]]
+    if reply_type is not None:
+        annotations += [_JMS_REPLY_TO, _JMS_KINDS[reply_type]]
     annotations += [encoded(each) for pair in noted.items() for each in pair]
     parts = []
     if annotations:

@@ -96,10 +96,16 @@ OPTIONS: Final = (
         " are long.",
     ),
     ProtocolOption(
-        "anycast-prefix", Texts(), ["queue://"], "Prefixes of addresses that are anycast."
+        "anycast-prefix",
+        Texts(),
+        ["queue://", "/queue/"],
+        "Prefixes of addresses that are anycast; `/queue/` is that of STOMP.",
     ),
     ProtocolOption(
-        "multicast-prefix", Texts(), ["topic://"], "Prefixes of addresses that are multicast."
+        "multicast-prefix",
+        Texts(),
+        ["topic://", "/topic/"],
+        "Prefixes of addresses that are multicast.",
     ),
 )
 

@@ -33,8 +33,8 @@ class AmqpOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_sessions: int = 256
     max_links: int = 10_000
     credit: int = 1000
-    anycast_prefix: tuple[str, ...] = ("queue://",)
-    multicast_prefix: tuple[str, ...] = ("topic://",)
+    anycast_prefix: tuple[str, ...] = ("queue://", "/queue/")
+    multicast_prefix: tuple[str, ...] = ("topic://", "/topic/")
     virtual_hosts: tuple[tuple[str, str], ...] = ()
     populate_validated_user: bool = False
 

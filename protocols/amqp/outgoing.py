@@ -103,7 +103,7 @@ class Outgoing(Link):
         tag = message.id.to_bytes(_TAG_BYTES, "big")
         front = front_of(message, count, marks, session.output.now)
         try:
-            parts = parts_of(message, front)
+            parts = parts_of(message, front, session.output.prefixes)
         except Malformed:
             parts = [front, message.headers, message.body]
         if not self.is_settled:

@@ -76,6 +76,8 @@ class Output:
         self.has_more = False
         self.has_unfinished = False
         self.max_frame_size = FRAME_SIZE_MIN
+        # Those of addresses, which messages of other protocols have too.
+        self.prefixes: Final = options.prefixes
         # Links by their numbers: those that wait for room, whose command is unfinished, and that
         # may need credit.
         self.waiting: Final[dict[int, Sending]] = {}

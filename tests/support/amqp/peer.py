@@ -197,7 +197,8 @@ class Peer:
         name: str = "",
         settled: int = 2,
         mode: int = FIRST,
-        unsettled: dict[bytes, Any] | None = None,
+        unsettled: dict[Any, Any] | None = None,
+        of_link: dict[str, Any] | None = None,
         **values: Any,
     ) -> None:
         """Attach a link to receive by, and give it credit."""
@@ -212,6 +213,7 @@ class Peer:
                 source=source,
                 target=Target(),
                 unsettled=unsettled,
+                properties=of_link,
             )
         )
         if credit:

@@ -1,0 +1,66 @@
+"""The wishes of links: consumer priority, lifetimes of dynamic nodes, addresses of other
+protocols."""
+
+from typing import Any
+
+import pytest
+
+from daybook.engine.messages.amqp.described import Described
+from daybook.engine.messages.amqp.places import places_of, properties_of
+from daybook.engine.messages.amqp.reader import Reader
+from daybook.engine.messages.amqp.sections import MESSAGE_ANNOTATIONS, PROPERTIES
+from daybook.protocols.amqp.wire.errors import INVALID_FIELD, NOT_IMPLEMENTED
+from daybook.protocols.amqp.wire.performatives import Attach, Detach
+from tests.support.amqp.peer import Peer, message
+from tests.support.world import World
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer(World()).open()
+
+
+def test_consumers_of_a_higher_priority_come_first(peer: Peer) -> None:
+    peer.receiver(0, "a", credit=5)
+    peer.receiver(1, "a", credit=1, of_link={"priority": 7})
+    peer.sender(2, "a")
+    for each in range(2):
+        peer.send(2, each, message())
+    assert [transfer.handle for transfer, _ in peer.deliveries()] == [1, 0]
+
+
+@pytest.mark.parametrize("priority", ["high", True, 1 << 40])
+def test_a_priority_is_a_number(peer: Peer, priority: Any) -> None:
+    peer.receiver(0, "a", of_link={"priority": priority})
+    assert peer.hear(Detach).error.condition == INVALID_FIELD
+
+
+def test_a_dynamic_node_says_how_long_it_lives(peer: Peer) -> None:
+    asked = {"lifetime-policy": Described(0x2D, [])}
+    peer.receiver(0, None, dynamic=True, dynamic_node_properties=asked)
+    made = peer.hear(Attach).source
+    assert made.dynamic_node_properties == {"lifetime-policy": Described(0x2B, [])}
+
+
+def test_messages_are_not_acquired_in_transactions(peer: Peer) -> None:
+    peer.receiver(0, "a")
+    peer.flow(0, 1, properties={"txn-id": b"1"})
+    assert peer.hear(Detach).error.condition == NOT_IMPLEMENTED
+
+
+def test_addresses_of_stomp_are_those_of_amqp(peer: Peer) -> None:
+    headers = {"destination": "/queue/a", "reply-to": "/topic/answers"}
+    peer.world.send("a", b"m", headers=headers)
+    peer.receiver(0, "a", credit=1)
+    ((_, data),) = peer.deliveries()
+    places = {each.code: each for each in places_of(data)}
+    standard = properties_of(data, places[PROPERTIES])
+    assert (standard.to, standard.reply_to) == ("a", "answers")
+    place = places[MESSAGE_ANNOTATIONS]
+    noted = Reader(data, place.value, place.end).value()
+    kinds = {key.text: value for key, value in noted.items()}
+    assert kinds == {"x-opt-jms-msg-type": 5, "x-opt-jms-dest": 0, "x-opt-jms-reply-to": 1}
+    # A reply to the address as STOMP spells it arrives there, too.
+    peer.sender(1, "/queue/a")
+    peer.send(1, 0, message(b"answer"))
+    assert len(peer.world.entries("a")) == 2
