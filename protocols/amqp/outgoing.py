@@ -4,6 +4,7 @@ Must never know how a link is attached.
 """
 
 from collections import deque
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from daybook.engine.commands import Credit, Detach
@@ -25,7 +26,12 @@ _TAG_BYTES: Final = 8
 _HEAD_ROOM: Final = 64
 """More than the head of a transfer behind the first one of a delivery takes."""
 _WAITING_BYTES: Final = 256
-"""Bytes of memory for a delivery behind a large one."""
+"""Bytes of memory for a delivery that waits, besides its message."""
+
+
+def _size_of(message: DeliveredMessage) -> int:
+    """Return how many bytes of memory a delivery takes while it waits."""
+    return _WAITING_BYTES + len(message.headers) + len(message.body)
 
 
 def message_of(tag: Any) -> int:
@@ -56,7 +62,7 @@ class Outgoing(Link):
     subscription that closing the link ends, or empty."""
 
     __slots__ = (
-        "_behind", "_count", "_in_all", "_large", "consumer", "default", "is_settled",
+        "_behind", "_count", "_held", "_in_all", "_large", "consumer", "default", "is_settled",
         "subscription", "unsettled",
     )  # fmt: skip
 
@@ -77,6 +83,8 @@ class Outgoing(Link):
         self._large: Large | None = None
         # Deliveries behind a large one, and what is to be said behind them.
         self._behind: Final[deque[Behind]] = deque()
+        # Messages of deliveries that wait for the window of the session.
+        self._held: Final[deque[DeliveredMessage]] = deque()
 
     @property
     def first_chunk(self) -> int:
@@ -84,8 +92,8 @@ class Outgoing(Link):
         large = self._large
         if large is not None and large.done < len(large.chunks):
             return large.chunks[large.done]
-        waiting = (each[0].chunks for each in self._behind if len(each) == 4)
-        return min((chunks[0] for chunks in waiting if chunks), default=0)
+        behind = [each[0] for each in self._behind if len(each) == 4]
+        return min((each.chunks[0] for each in (*behind, *self._held) if each.chunks), default=0)
 
     # ---- effects
 
@@ -98,6 +106,12 @@ class Outgoing(Link):
             self._hold(message, 1)
             return
         session = self.session
+        if session.is_waiting or not session.windows.outgoing_room:
+            # It gets a number when it leaves: should the link end before, no number is missing.
+            self._held.append(message)
+            start = partial(self._begin, message, count, marks, gate)
+            session.hold(self, _size_of(message), start)
+            return
         delivery = session.number_delivery()
         self._count += 1
         tag = message.id.to_bytes(_TAG_BYTES, "big")
@@ -113,12 +127,18 @@ class Outgoing(Link):
             self._begin_large(delivery, tag, message, parts, gate)
             return
         session.send(
+            self,
             transfer_frames(
                 session.channel, self.handle, delivery, tag, self.is_settled, parts,
                 session.output.max_frame_size,
             ),
             gate,
         )  # fmt: skip
+
+    def _begin(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
+        """Send a delivery for which the window of the session has room now."""
+        self._held.popleft()
+        self.deliver(message, count, marks, gate)
 
     def drained(self, unused: int, total: int) -> None:
         """Answer a drain, behind what was delivered for it."""
@@ -173,13 +193,13 @@ class Outgoing(Link):
         self.session.unsettled.pop(delivery, None)
 
     def _hold(self, message: DeliveredMessage, times: int) -> None:
-        size = _WAITING_BYTES + len(message.headers) + len(message.body)
-        self.session.output.unsent_bytes += times * size
+        self.session.output.unsent_bytes += times * _size_of(message)
 
     def drop(self) -> None:
         """Send no more."""
         self.is_gone = True
         self._large = None
+        self._held.clear()
         while self._behind:
             self._pop_behind()
         for delivery in list(self.unsettled):
@@ -199,7 +219,7 @@ class Outgoing(Link):
         if len(head) > size:
             frames += self._frames_of(head[size:], is_last=False)
         self._large = Large(message, gate, tail)
-        session.send(frames, gate)
+        session.send(self, frames, gate)
         session.behind(self._pull)
 
     def _pull(self) -> None:
@@ -234,7 +254,7 @@ class Outgoing(Link):
         if is_last:
             piece += large.tail
         session = self.session
-        session.send(self._frames_of(piece, is_last=is_last), large.gate)
+        session.send(self, self._frames_of(piece, is_last=is_last), large.gate)
         session.behind(self._end_large if is_last else self._pull)
 
     def give_up(self, why: str, now: int) -> None:
@@ -242,7 +262,7 @@ class Outgoing(Link):
         session = self.session
         if self.is_gone:
             return
-        session.send([frame(session.channel, Transfer(self.handle, aborted=True))], 0)
+        session.send(self, [frame(session.channel, Transfer(self.handle, aborted=True))], 0)
         command = Detach(self.consumer, reason=reasons.UNREADABLE)
         session.output.ask(command, lambda answer, now: None, now)
         self.drop()

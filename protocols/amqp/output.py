@@ -111,6 +111,7 @@ class Output:
         self.dirty.clear()
         self.give_back.clear()
         self._kept.clear()
+        self.input_bytes = self.unsent_bytes = 0
 
     @property
     def now(self) -> int:

@@ -48,6 +48,22 @@ class Link:
         raise NotImplementedError
 
 
+class Waiting:
+    """Something of a link that waits for the window of the peer: a frame, or a delivery, which has
+    no number before `start` sends it."""
+
+    __slots__ = ("bytes", "frame", "gate", "link", "start")
+
+    def __init__(
+        self, link: Link, frame: bytes, gate: int, start: Callable[[], None] | None, held: int
+    ) -> None:
+        self.link: Final = link
+        self.frame: Final = frame
+        self.gate: Final = gate
+        self.start: Final = start
+        self.bytes: Final = held
+
+
 class AmqpSession:
     """One session of a connection.
 
@@ -57,7 +73,7 @@ class AmqpSession:
     """
 
     __slots__ = (
-        "_accepted", "_frames", "_next_delivery", "_unsent", "channel", "is_ended", "leaving",
+        "_accepted", "_next_delivery", "_unsent", "_waiting", "channel", "is_ended", "leaving",
         "links", "number", "output", "unsettled", "unsettled_by_peer", "windows",
     )  # fmt: skip
 
@@ -74,8 +90,8 @@ class AmqpSession:
         self.unsettled_by_peer: Final[dict[int, Link]] = {}
         self.windows: Final = SessionWindows(begin, INCOMING_WINDOW, FIRST_OUTGOING)
         self._next_delivery = 0
-        # Frames that wait for the window of the peer, with what is to be done behind them.
-        self._frames: Final[deque[tuple[bytes, int] | Callable[[], None]]] = deque()
+        # What waits for the window of the peer, and what is to be done behind it.
+        self._waiting: deque[Waiting | Callable[[], None]] = deque()
         self._unsent = 0
         # Deliveries of the peer that were accepted since the last look.
         self._accepted: list[int] = []
@@ -213,11 +229,16 @@ class AmqpSession:
         self._next_delivery = number + 1 & _MASK
         return number
 
-    def send(self, frames: list[bytes], gate: int) -> None:
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits for the window of the peer."""
+        return bool(self._waiting)
+
+    def send(self, link: Link, frames: list[bytes], gate: int) -> None:
         """Send frames of a message as the window of the peer allows."""
         output = self.output
         windows = self.windows
-        if not self._frames and len(frames) <= windows.outgoing_room:
+        if not self._waiting and len(frames) <= windows.outgoing_room:
             for _ in frames:
                 windows.transfer_left()
             output.out += frames
@@ -225,36 +246,57 @@ class AmqpSession:
                 output.gate = gate
             return
         for each in frames:
-            self._frames.append((each, gate))
-            self._hold(len(each))
+            self._wait(Waiting(link, each, gate, None, len(each)))
         self.pump()
 
+    def hold(self, link: Link, size: int, start: Callable[[], None]) -> None:
+        """Start a delivery when the window of the peer has room for it."""
+        self._wait(Waiting(link, b"", 0, start, size))
+        self.pump()
+
+    def _wait(self, each: Waiting) -> None:
+        self._waiting.append(each)
+        self._hold(each.bytes)
+
     def behind(self, action: Callable[[], None]) -> None:
-        """Do something when all frames before have been sent."""
-        if self._frames:
-            self._frames.append(action)
+        """Do something when all that waits has been sent."""
+        if self._waiting:
+            self._waiting.append(action)
         else:
             action()
 
     def pump(self) -> None:
-        """Send what waited for the window of the peer."""
-        waiting = self._frames
+        """Send what waited for the window of the peer. Nothing leaves for a link that is gone."""
         output = self.output
         windows = self.windows
-        while waiting:
-            first = waiting[0]
-            if not isinstance(first, tuple):
-                waiting.popleft()
+        while self._waiting:
+            first = self._waiting[0]
+            if isinstance(first, Waiting):
+                if not (windows.outgoing_room or first.link.is_gone):
+                    return
+                self._waiting.popleft()
+                self._hold(-first.bytes)
+                if first.link.is_gone:
+                    continue
+                if first.start is not None:
+                    self._start(first.start)
+                    continue
+                windows.transfer_left()
+                output.out.append(first.frame)
+                output.gate = max(output.gate, first.gate)
+            else:
+                self._waiting.popleft()
                 first()
-                continue
-            if not windows.outgoing_room:
-                return
-            waiting.popleft()
-            data, gate = first
-            self._hold(-len(data))
-            windows.transfer_left()
-            output.out.append(data)
-            output.gate = max(output.gate, gate)
+
+    def _start(self, start: Callable[[], None]) -> None:
+        """Send a delivery in front of all that waits."""
+        behind = self._waiting
+        self._waiting = deque()
+        start()
+        if self._waiting:
+            self._waiting.extend(behind)
+        else:
+            self._waiting = behind
 
     def _hold(self, size: int) -> None:
         self._unsent += size
@@ -263,7 +305,7 @@ class AmqpSession:
     def forget(self) -> None:
         """Send and settle no more."""
         self.is_ended = True
-        self._frames.clear()
+        self._waiting.clear()
         self._hold(-self._unsent)
         self._accepted.clear()
         self.unsettled.clear()

@@ -504,6 +504,70 @@ def test_deliveries_wait_for_the_window_of_the_session() -> None:
     assert peer.connection.unsent_bytes == 0
 
 
+def test_what_waits_for_the_window_goes_with_its_link_and_leaves_no_number_out() -> None:
+    peer = Peer(World())
+    peer.open()
+    peer.begin(1, window=2)
+    windows = {"next_outgoing_id": 0, "outgoing_window": 9}
+    for handle, address in enumerate(("long", "short")):
+        attach = Attach(f"r{handle}", handle, RECEIVER, source=Source(address), target=Target())
+        peer.say(attach, channel=1)
+        flow = Flow(
+            next_incoming_id=0, incoming_window=2, handle=handle, delivery_count=0, link_credit=9,
+            **windows,
+        )  # fmt: skip
+        peer.say(flow, channel=1)
+    peer.sender(0, "long")
+    peer.sender(1, "short")
+    # The first frames of a delivery leave, the rest and another one wait with it.
+    peer.connection.max_frame_size = 512
+    peer.send(0, 0, message(b"x" * 2000))
+    peer.send(0, 1, message(b"y"))
+    peer.send(1, 2, message(b"z"))
+    peer.deliveries()
+    peer.say(Detach(0, True), channel=1)
+    assert peer.hear(Detach).handle == 0
+    peer.say(Flow(next_incoming_id=2, incoming_window=9, **windows), channel=1)
+    ((transfer, _),) = peer.deliveries()
+    assert (transfer.handle, transfer.delivery_id) == (1, 1)
+    assert peer.connection.unsent_bytes == 0
+
+
+def test_the_body_of_a_delivery_that_waits_for_the_window_is_kept() -> None:
+    peer = Peer(World(), min_large_message_size=1000).open()
+    peer.begin(1, window=0)
+    attach = Attach("r", 0, RECEIVER, snd_settle_mode=SETTLED, source=Source("a"), target=Target())
+    peer.say(attach, channel=1)
+    flow = Flow(
+        next_incoming_id=0, incoming_window=0, next_outgoing_id=0, outgoing_window=9, handle=0,
+        delivery_count=0, link_credit=9,
+    )  # fmt: skip
+    peer.say(flow, channel=1)
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x" * 5000))
+    assert peer.connection.first_chunk > 0
+    peer.say(Detach(0, True), channel=1)
+    assert peer.connection.first_chunk == 0
+
+
+def test_a_connection_that_is_gone_holds_nothing() -> None:
+    peer = Peer(World()).open()
+    peer.begin(1, window=0)
+    peer.say(Attach("r", 0, RECEIVER, source=Source("a"), target=Target()), channel=1)
+    flow = Flow(
+        next_incoming_id=0, incoming_window=0, next_outgoing_id=0, outgoing_window=9, handle=0,
+        delivery_count=0, link_credit=9,
+    )  # fmt: skip
+    peer.say(flow, channel=1)
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x"))
+    peer.send(0, 1, b"the beginning of a message", more=True)
+    assert peer.connection.input_bytes
+    assert peer.connection.unsent_bytes
+    peer.connection.connection_lost(peer.world.now)
+    assert peer.connection.buffered_bytes == peer.connection.unsent_bytes == 0
+
+
 def test_a_selector_and_a_browser() -> None:
     peer = Peer(World(compile_filter=compile_filter)).open()
     peer.sender(0, "a")
