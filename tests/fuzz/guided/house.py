@@ -16,7 +16,9 @@ from daybook.engine.broker import Broker
 from daybook.engine.core.core import Options
 from daybook.engine.settings.permissions import CONSUME, PERMISSIONS, SEND, Permissions
 from daybook.engine.state.state import State
-from daybook.protocols.port import Caller
+from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.port import Caller, MessagingSession
 from daybook.protocols.stomp.session import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.server.hub.hub import Hub
@@ -43,6 +45,19 @@ STOMP: Final = StompOptions(
     max_subscriptions=12,
     room=8_192,
     add_redeliveries_header="redeliveries",
+)
+AMQP: Final = AmqpOptions(
+    room=8_192,
+    idle_time_out_ms=600_000,
+    max_frame_size=2_048,
+    max_message_size=20_000,
+    min_large_message_size=4_000,
+    max_header_size=2_000,
+    max_headers=30,
+    body_timeout_ms=2_000,
+    max_sessions=3,
+    max_links=6,
+    credit=5,
 )
 SETTINGS: Final[dict[str, dict[str, str | int | bool | float]]] = {
     "#": {"max-delivery-attempts": 3, "dead-letter-address": "dead", "expiry-address": "late"},
@@ -147,14 +162,18 @@ class House:
 
     # ---- connections
 
-    def connect(self) -> Link:
-        """A new connection."""
+    def connect(self, options: StompOptions | AmqpOptions = STOMP) -> Link:
+        """A new connection, of the protocol that has these options."""
         link = Link(len(self.said), 4096, self._watch)
         self.said[link], self.heard[link] = bytearray(), bytearray()
-        caller = Caller(str(link.serial))
-        session = Session(self.broker, STOMP, caller, "fuzz")
+        caller = Caller(str(link.serial), self.hub.mechanisms.offered, is_loopback=True)
+        session: MessagingSession
+        if isinstance(options, AmqpOptions):
+            session = AmqpConnection(self.broker, options, caller, "fuzz")
+        else:
+            session = Session(self.broker, options, caller, "fuzz")
         link.hub, link.clock = self.hub, lambda: self.now
-        link.peer = Peer(session, link, caller, "fuzz", STOMP.room)
+        link.peer = Peer(session, link, caller, "fuzz", options.room)
         self.links.append(link)
         self.hub.opened(link.peer)
         return link

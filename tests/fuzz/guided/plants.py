@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.messages import headers
 from daybook.engine.messages.amqp import content_codec
+from daybook.protocols.amqp import output
+from daybook.protocols.amqp import sessions as amqp_sessions
 from daybook.protocols.amqp.wire import frames as amqp_frames
 from daybook.protocols.amqp.wire import hot
 from daybook.protocols.stomp import sending, session
@@ -127,6 +129,27 @@ def _lost_chunk(patch: Patch) -> None:
     patch(amqp_frames.FrameReader, "_has", wrong)
 
 
+def _kept_input(patch: Patch) -> None:
+    right = output.Output.forget_all
+
+    def wrong(self: output.Output) -> None:
+        held = self.input_bytes
+        right(self)
+        self.input_bytes = held
+
+    patch(output.Output, "forget_all", wrong)
+
+
+def _two_numbers(patch: Patch) -> None:
+    right = amqp_sessions.AmqpSession.hold
+
+    def wrong(self: amqp_sessions.AmqpSession, *given: Any) -> None:
+        self.number_delivery()
+        right(self, *given)
+
+    patch(amqp_sessions.AmqpSession, "hold", wrong)
+
+
 PLANTS: Final[dict[str, Plant]] = {
     "short-body": Plant("frames", "a content-length above 600 counts one byte less", _short_body),
     "kept-escape": Plant("frames", "an escape at the end of a value is not undone", _kept_escape),
@@ -142,6 +165,12 @@ PLANTS: Final[dict[str, Plant]] = {
     "lost-number": Plant("amqp", "the number 0 is read as null by hand", _lost_number),
     "lost-footer": Plant("amqp", "a message leaves without its footer", _lost_footer),
     "lost-chunk": Plant("amqp", "the third chunk of a frame is lost", _lost_chunk),
+    "kept-input": Plant(
+        "links", "a connection that is gone holds the beginning of a message", _kept_input
+    ),
+    "two-numbers": Plant(
+        "links", "a delivery that waits for the window gets two numbers", _two_numbers
+    ),
     "kept-connection": Plant(
         "sessions", "a subscribed connection that is lost stays open", _kept_connection
     ),

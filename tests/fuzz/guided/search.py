@@ -22,7 +22,7 @@ from tests.fuzz.guided import corpus
 from tests.fuzz.guided.measure import fewest
 from tests.fuzz.guided.plants import PLANTS
 
-TARGETS: Final = ("frames", "sessions", "amqp")
+TARGETS: Final = ("frames", "sessions", "amqp", "links")
 PLANTED: Final = "DAYBOOK_FUZZ_PLANT"
 """In the environment of the worker: the mistake to plant."""
 LEN_MAX: Final = 30_000
@@ -91,8 +91,8 @@ def search(name: str, seconds: int, seed: int, plant: str = "") -> int:
         began = time.monotonic()
         code = run(
             name, folder, plant, str(new), str(old), f"-max_total_time={seconds}", f"-seed={seed}",
-            f"-max_len={LEN_MAX}", f"-timeout={CASE_SECONDS}", f"-artifact_prefix={work}/found-",
-            "-rss_limit_mb=4096", "-print_final_stats=1",
+            f"-max_len={LEN_MAX}", f"-timeout={CASE_SECONDS}", f"-report_slow_units={CASE_SECONDS}",
+            f"-artifact_prefix={work}/found-", "-rss_limit_mb=4096", "-print_final_stats=1",
         )  # fmt: skip
         for file in sorted(folder.glob("found-*")):
             if plant:

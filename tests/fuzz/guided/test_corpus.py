@@ -6,10 +6,12 @@ import random
 import pytest
 
 from daybook.protocols.stomp.wire.states import CLIENT_COMMANDS
-from tests.fuzz.guided import amqp, corpus, frames, sessions
+from tests.fuzz.guided import amqp, corpus, frames, links, sessions
+from tests.fuzz.guided.conversation import cut
 from tests.fuzz.guided.dictionary import header_names, words
 from tests.fuzz.guided.plants import PLANTS
 from tests.fuzz.guided.search import TARGETS
+from tests.fuzz.guided.story import decoded
 from tests.support.suite.chance import seed_of
 
 
@@ -29,7 +31,7 @@ def test_a_planted_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
     assert target.check(case) != ""
 
 
-@pytest.mark.parametrize("target", [frames, sessions, amqp], ids=lambda target: target.NAME)
+@pytest.mark.parametrize("target", [frames, sessions, amqp, links], ids=lambda target: target.NAME)
 def test_any_bytes_are_a_case(target: object) -> None:
     for case in (b"", b"\0", b"\xff" * 40, bytes(range(256))):
         assert target.check(case) == ""  # type: ignore[attr-defined]
@@ -41,6 +43,16 @@ def test_ten_thousand_changed_inputs_break_no_law_of_amqp() -> None:
     for _ in range(10_000):
         case = amqp.mutated(chance.choice(cases), chance)
         assert amqp.check(case) == "", amqp.shown(case)
+
+
+def test_ten_thousand_frames_break_no_law_of_links() -> None:
+    chance = random.Random(seed_of("changed stories of AMQP"))
+    cases = corpus.cases(links)
+    frames = 0
+    while frames < 10_000:
+        case = links.mutated(chance.choice(cases), chance)
+        assert links.check(case) == "", links.shown(case)
+        frames += sum(len(cut(step.data)) for step in decoded(case))
 
 
 def test_the_dictionary_knows_what_the_code_knows() -> None:
