@@ -240,7 +240,7 @@ def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
         # It may be in a history, and be retained.
         return
     binding = queue.binding
-    assert binding is not None
+    assert binding is not None and queue.recall is not None
     if not message.resident and (binding.filter or queue.definition.keyed_by):
         core.fill(message)
     if not core.accepts(binding, message):
@@ -256,6 +256,7 @@ def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
     detail = details.RecalledDetail(
         history=history.id, expires=message.expires, size=journaled_size(message),
         last_values=keys, annotations=message.annotations,
+        retained=retained_messages.is_recalled(core, queue.recall, history, message),
     )  # fmt: skip
     lsn = core.emit(
         (
@@ -265,7 +266,6 @@ def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
         events.encode_detail(detail),
     )  # fmt: skip
     core.budget.spent += 1
-    assert queue.recall is not None
     queue.recall.ahead += 1
     core.touch(queue)
     last_values.replace(core, older, lsn)

@@ -20,6 +20,7 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.id_cache import key_of
 from daybook.engine.queues.level_scan import is_there
 from daybook.engine.queues.queue import Address, Queue
+from daybook.engine.queues.recall import Recall
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.state.state import State
 
@@ -132,6 +133,15 @@ def after(core: Core, retained: Queue, address: Address, position: int) -> list[
     """Return the retained message of an address if it comes after a position."""
     entry = _entry_of(core, retained, address)
     return [entry] if entry is not None and entry.position > position else []
+
+
+def is_recalled(core: Core, recall: Recall, history: Queue, message: Message) -> bool:
+    """Whether a recall finds a message, in whatever history, while its address retains it."""
+    if history.retains or not recall.retained:
+        return history.retains
+    core.budget.spent += FIND_UNITS
+    address = core.state.addresses.get(message.address_id)
+    return address is not None and retained_at(core.state, address) == message.id
 
 
 def is_for(core: Core, message: Message, queue: Queue) -> bool:

@@ -363,7 +363,8 @@ class RecalledDetail(Detail, frozen=True):
     """The history that the message was in (a queue), and what else the queue knows of it.
 
     `expires` is in milliseconds since 1970, 0 for never; `size` is in bytes, with overhead and
-    without annotations; `last_values` and `annotations` as in RoutedDetail.
+    without annotations; `last_values` and `annotations` as in RoutedDetail. `retained` says that
+    its address retained it then, which its delivery shows to consumers.
     """
 
     history: int = 0
@@ -371,6 +372,7 @@ class RecalledDetail(Detail, frozen=True):
     size: int = 0
     last_values: dict[int, str] = msgspec.field(default_factory=dict)
     annotations: bytes = b""
+    retained: bool = False
 
 
 class AdministeredDetail(Detail, frozen=True):

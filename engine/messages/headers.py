@@ -19,13 +19,6 @@ from daybook.engine.facts.formats import LINES, Standard
 from daybook.engine.facts.values import Value
 from daybook.engine.messages.conversions import text_of
 
-RETAIN: Final = "retain"
-"""The header by which the sender of a message asks that its address remembers it ..."""
-RETAIN_ASKED: Final = ("set", "true")
-"""... with one of these values."""
-RETAINED: Final = "retained"
-"""The header that is true where a message was remembered, and sent before there was the queue."""
-
 _BACKSLASH: Final = b"\\"
 _NO_UTF_8: Final = b"\xff"
 """A byte that no text in UTF-8 has."""

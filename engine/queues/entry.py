@@ -21,6 +21,10 @@ READY: Final = 0
 IN_FLIGHT: Final = 1
 GONE: Final = 2
 
+RETAINED: Final = 1 << 12
+"""Stands for `Entry.retained` among the flags of an entry, in digests and in the index: above those
+of events, also where they are shifted (`paging.tables.records`)."""
+
 PLACES: Final = {HELD_LEVEL: life.ON_HOLD, SCHEDULED_LEVEL: life.ON_SCHEDULE}
 """By level, for entries that are not in flight; READY in all other levels."""
 
@@ -49,7 +53,8 @@ class Entry:
     queue's levels; an entry that is linked and not READY is a tombstone, which keeps its place in
     case the entry returns. `changed` is the LSN at which it last returned, 0 if never: until that
     is indexed, the store has an older version. `redelivered` records that a delivery of it ended,
-    even if the attempt does not count.
+    even if the attempt does not count. `retained` records that the address of the message retained
+    it when a recall put it here.
 
     READY means that it is in a level: that of its priority, or set aside in HELD_LEVEL or
     SCHEDULED_LEVEL.
@@ -57,7 +62,7 @@ class Entry:
 
     __slots__ = (
         "changed", "consumer", "delivery_count", "level", "linked", "message", "position",
-        "redelivered", "state",
+        "redelivered", "retained", "state",
     )  # fmt: skip
 
     def __init__(self, message: Message) -> None:
@@ -70,6 +75,7 @@ class Entry:
         self.consumer: Taker | None = None
         self.changed = 0
         self.redelivered = False
+        self.retained = False
 
     @property
     def held(self) -> bool:
@@ -98,6 +104,7 @@ class Entry:
         moved.level = level
         moved.delivery_count = self.delivery_count
         moved.redelivered = self.redelivered
+        moved.retained = self.retained
         moved.changed = lsn
         return moved
 

@@ -5,8 +5,7 @@ from daybook.engine.effects import REDELIVERED, RETAINED
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.facts.reasons import AUTOMATIC
 from daybook.engine.messages.annotations import annotated
-from daybook.engine.messages.content import codec_of, view_of
-from daybook.engine.messages.headers import RETAIN, RETAIN_ASKED
+from daybook.engine.messages.content import codec_of
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import Entry
@@ -82,15 +81,9 @@ def deliver(core: Core, entry: Entry, consumer: Consumer) -> None:
     elif consumer.acknowledges and not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
     marks = REDELIVERED if redelivered else 0
-    if message.id <= consumer.queue.retained_until and is_told_retained(consumer, message):
+    if entry.retained and consumer.tells_retained:
         marks |= RETAINED
     core.effects.append((consumer, message, delivery_count, marks, lsn))
-
-
-def is_told_retained(consumer: Consumer, message: Message) -> bool:
-    """Whether a consumer wants to know that a message was retained, and its sender had asked for
-    that; it was sent before the queue of the consumer existed."""
-    return consumer.tells_retained and view_of(message).get(RETAIN) in RETAIN_ASKED
 
 
 def mark_last(core: Core, name: str) -> None:

@@ -24,7 +24,7 @@ from daybook.engine.queues.level_scan import behind
 from daybook.engine.queues.queue import Queue
 from daybook.engine.routing.departures import expire
 from daybook.engine.routing.expiry import is_expired
-from daybook.engine.settling.delivery import can_take, is_told_retained
+from daybook.engine.settling.delivery import can_take
 from daybook.engine.topology.shown import drop_shown, keep_shown
 
 SHOW_UNITS: Final = 2
@@ -169,7 +169,7 @@ def show(core: Core, queue: Queue, entry: Entry, consumer: Consumer) -> None:
         lsn = core.early_gate(message)
     elif not core.options.persist_delivery_count_before_delivery:
         lsn = message.id
-    is_retained = message.id <= queue.retained_until and is_told_retained(consumer, message)
+    is_retained = entry.retained and consumer.tells_retained
     core.effects.append((consumer, message, 1, RETAINED if is_retained else 0, lsn))
 
 

@@ -49,6 +49,7 @@ def recalled(state: State, lsn: int, row: Row, detail: bytes, headers: bytes, bo
         queue.recall.history, queue.recall.position = decoded.history, row[MESSAGE]
     message = _message(state, row, decoded)
     entry = Entry(message)
+    entry.retained = decoded.retained
     # Until this event is indexed, the store does not have it, although its id is an old one.
     entry.changed = queue.recalled_lsn = lsn
     queue.added += 1

@@ -18,7 +18,7 @@ from daybook.engine.facts.events import REDELIVERED
 from daybook.engine.messages.annotations import hash_of
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.consumer import Connection, Consumer
-from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL, Entry
+from daybook.engine.queues.entry import HELD_LEVEL, RETAINED, SCHEDULED_LEVEL, Entry
 from daybook.engine.queues.id_cache import IdCache
 from daybook.engine.queues.queue import Address, Queue, recalls_of
 from daybook.engine.state.state import State
@@ -136,8 +136,10 @@ def entry_hash(queue_id: int, entry: Entry) -> int:
     # Rotated by 32 bits, so that an id of more has its upper bits below, and none is lost.
     place = (queue_id << 32 | queue_id >> 32) & U64
     value = _mix(value ^ place ^ message.address_id)
-    # The flag only where it is set: digests from before the flag existed stay the same.
+    # The flags only where they are set: digests from before they existed stay the same.
     flags = message.flags | REDELIVERED if entry.redelivered else message.flags
+    if entry.retained:
+        flags |= RETAINED
     state = STATES.get(entry.level, entry.state)
     known = entry.delivery_count << 32 | message.priority << 16 | flags << 8 | state
     value = _mix(value ^ known)

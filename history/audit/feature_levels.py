@@ -43,7 +43,10 @@ BASIS: Final = Change(
 ENTERS_ASIDE: Final = Change(
     7, "schedule", "an event for each queue, behind Routed, set aside what its sender scheduled"
 )
-CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE)
+RETAINED: Final = Change(
+    11, "history", "no event said which of the messages of before had been retained for a queue"
+)
+CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE, RETAINED)
 
 
 def level_of_start(detail: bytes) -> int:

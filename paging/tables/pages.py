@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from daybook.engine.facts.events import OF_HEADERS, SHORT_ID_MAX
 from daybook.engine.messages.message import PRIORITIES
-from daybook.engine.queues.entry import LEVELS, READY
+from daybook.engine.queues.entry import LEVELS, READY, RETAINED
 from daybook.engine.state.digest import HASH_FACTORS, HASH_START, STATES
 from daybook.paging.tables.checked import CRC_BYTES, IndexDamaged
 from daybook.paging.tables.records import ASIDE_MASK, ASIDE_SHIFT
@@ -256,7 +256,8 @@ def entry_hashes(
         # As `paging.tables.records` reads them.
         shift, mask = np.uint64(ASIDE_SHIFT), np.uint64(ASIDE_MASK)
         priority = np.where(aside, flags >> shift & mask, priority)
-        flags = np.where(aside, flags & mask | flags >> shift & np.uint64(OF_HEADERS), flags)
+        own = flags & (mask | np.uint64(RETAINED))
+        flags = np.where(aside, own | flags >> shift & np.uint64(OF_HEADERS), flags)
         state = _STATES[level]
     value = _mix(rows.message + np.uint64(HASH_START))
     wide = queue.astype(U64)

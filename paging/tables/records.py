@@ -26,7 +26,7 @@ from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import PRIORITIES, Message, message_without_content
 from daybook.engine.names.names import HOST
 from daybook.engine.queues.consumer import Connection, Consumer
-from daybook.engine.queues.entry import SCHEDULED_LEVEL, Entry, Scheduled
+from daybook.engine.queues.entry import RETAINED, SCHEDULED_LEVEL, Entry, Scheduled
 from daybook.engine.queues.queue import Address, Queue, recalls_of
 from daybook.engine.settings.setting_keys import Matches
 from daybook.engine.state.state import State
@@ -136,8 +136,8 @@ class ConsumerRecord(msgspec.Struct, array_like=True, frozen=True):
 class FlightRecord(msgspec.Struct, array_like=True, frozen=True):
     """An entry in flight. `size` is in bytes with overhead, `expires` in ms since 1970 or 0.
 
-    `flags` are those of the message, with the entry's REDELIVERED, as in pages. `annotations` are
-    packed, and `size` includes them.
+    `flags` are those of the message and, as in pages, those of the entry. `annotations` are packed,
+    and `size` includes them.
     """
 
     consumer: int
@@ -311,6 +311,8 @@ def flags_of(entry: Entry) -> int:
     in bits 8 to 11.
     """
     flags = entry.message.flags | REDELIVERED if entry.redelivered else entry.message.flags
+    if entry.retained:
+        flags |= RETAINED
     if entry.level < PRIORITIES:
         return flags
     plain, of_headers = flags & ~OF_HEADERS, flags & OF_HEADERS
@@ -336,6 +338,7 @@ def entry_of(message: Message, level: int, delivery_count: int, flags: int, due:
     entry.level = level
     entry.delivery_count = delivery_count
     entry.redelivered = flags & REDELIVERED > 0
+    entry.retained = flags & RETAINED > 0
     return entry
 
 

@@ -13,14 +13,7 @@ from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
-from daybook.engine.messages.headers import (
-    RETAIN,
-    RETAIN_ASKED,
-    RETAINED,
-    build,
-    explicit_line,
-    without,
-)
+from daybook.engine.messages.headers import build, explicit_line, without
 from daybook.protocols.stomp.wire import foreign, synonyms
 from daybook.protocols.stomp.wire.destinations import (
     TEMPORARY_PREFIXES,
@@ -50,7 +43,7 @@ NOT_STORED: Final = frozenset(
     (
         "receipt", RECEIPT_OUTCOME, "transaction", "message-id", "subscription", "ack",
         "redelivered", "delivery-count", "ttl", "expiration", "heart-beat", "AMQ_SCHEDULED_DELAY",
-        RETAINED,
+        "retained",
     )
 )  # fmt: skip
 """Headers that instruct the broker, or that the broker itself adds to MESSAGE: they do not belong
@@ -73,12 +66,10 @@ _GROUPS_BYTES: Final = frozenset(name.encode() for name in _GROUPS)
 _DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
 _DUPLICATE_ID_BYTES: Final = _DUPLICATE_ID.encode()
 _DEFAULT_PRIORITY: Final = 4
-_RETAIN: Final = {
-    **dict.fromkeys(RETAIN_ASKED, RETAIN_SET),
-    "remove": RETAIN_REMOVE,
-    "false": 0,
-}
-"""The meanings of the values of the header `retain`."""
+RETAIN: Final = "retain"
+"""Header of SEND: whether its topic is to remember the message for subscriptions to come."""
+_RETAIN: Final = {"set": RETAIN_SET, "true": RETAIN_SET, "remove": RETAIN_REMOVE, "false": 0}
+"""The meanings of its values."""
 
 
 READ: Final = frozenset(

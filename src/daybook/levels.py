@@ -197,6 +197,10 @@ FEATURES: Final = (
             "ReturnedDetail.annotations", "RoutedDetail.annotations", "RecalledDetail.annotations",
         ),
     ),
+    Feature(
+        11, "0.2.0", "retained messages that their queues know as such",
+        fields=("RecalledDetail.retained",),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, cast
 from daybook.engine.entries.anycast_choice import next_anycast
 from daybook.engine.entries.placement import is_one_of_several
 from daybook.engine.entries.recalls import journaled_size
+from daybook.engine.entries.retained_messages import is_recalled
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.events import (
     ADDRESS,
@@ -57,7 +58,7 @@ from daybook.history.audit.checks.related_events import (
 )
 from daybook.history.audit.checks.waiting import wrong_schedule
 from daybook.history.audit.context import AuditContext
-from daybook.history.audit.feature_levels import BASIS
+from daybook.history.audit.feature_levels import BASIS, RETAINED
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
@@ -448,6 +449,10 @@ def recalled(context: AuditContext, row: Row) -> Wrong | None:
         why = f"the history, queue {decoded.history}, does not have it"
         return rules.HISTORY, why, (row[MESSAGE],)
     entry = history.get(row[MESSAGE])
+    is_retained = is_recalled(context.core, recall, history, entry.message)
+    if decoded.retained is not is_retained and (decoded.retained or context.has(RETAINED)):
+        why = f"its address {'retained it' if is_retained else 'did not retain it'} for the queue"
+        return rules.HISTORY, why, (row[MESSAGE],)
     wrong = _wrong_recall(row, entry, recall, decoded)
     return wrong or wrong_recalled_value(context, queue, entry.message, decoded)
 

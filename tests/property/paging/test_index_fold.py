@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from daybook.engine.facts import events
 from daybook.engine.messages.annotations import hash_of
 from daybook.engine.messages.message import PRIORITIES
-from daybook.engine.queues.entry import Entry
+from daybook.engine.queues.entry import RETAINED, Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.apply import apply
 from daybook.engine.state.digest import digest
@@ -45,6 +45,7 @@ def known_of(entry: Entry) -> tuple[int, ...]:
         # The priority is where the format of others is, and the format above it.
         upper = flags & ~15
         flags = flags & 15 | message.priority << 4 | upper << 4
+    flags |= RETAINED * entry.retained
     return (
         message.id, message.size, message.address_id, entry.delivery_count, flags, message.expires,
         entry.due, hash_of(message.annotations),

@@ -463,6 +463,18 @@ def annotations_lost_with_a_dead_letter() -> Planted:
     return _with_annotations(world, _named(world, "Routed"), b"", found_at=dead)
 
 
+def retained_by_nobody() -> Planted:
+    """A message of a history is said to be retained, and its topic retains another one."""
+    world, connection, _ = _world(news={"retroactive-message-count": 10})
+    world.ok(c.CreateAddress("news", (MULTICAST,)))
+    world.send("news", b"1", connection, routing_type=MULTICAST)
+    world.send("news", b"2", connection, routing_type=MULTICAST, retain=c.RETAIN_SET)
+    world.ok(create_queue("reader", "news", MULTICAST))
+    event = _named(world, "Recalled", 0)
+    detail = events.encode_detail(msgspec.structs.replace(event.decoded, retained=True))
+    return _planted(world, retold(world.journal, event, detail), "history", event.lsn)
+
+
 def unknown_kind() -> Planted:
     """An event is of a kind that nobody knows."""
     world, _, _ = _world()
@@ -480,7 +492,7 @@ BREACHES: tuple[Planter, ...] = (
     years_ahead, unknown_reason, duplicate_taken_twice, queue_created_twice, unknown_kind,
     deleted_before_its_time, owner_ended_twice,
     annotations_of_nobody, annotations_that_are_none, annotations_too_many,
-    annotations_lost_with_a_dead_letter,
+    annotations_lost_with_a_dead_letter, retained_by_nobody,
     *DECISIONS,
 )  # fmt: skip
 """The breaches that an audit by re-execution must find."""

@@ -143,5 +143,6 @@ def _copy(stored: Entry) -> Entry:
     entry = Scheduled(message, stored.due) if stored.due else Entry(message)
     entry.delivery_count = stored.delivery_count
     entry.redelivered = stored.redelivered
+    entry.retained = stored.retained
     entry.level = stored.level
     return entry

@@ -7,6 +7,7 @@ import pytest
 from daybook.engine import commands as c
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.settlements import FAILED
 from daybook.engine.limits.host_limits import HostLimits
 from daybook.engine.names.names import RETAINED_PLACE
 from daybook.engine.state.digest import digest
@@ -225,8 +226,12 @@ def test_administration_forgets_purges_and_does_not_delete(world: World) -> None
     world.check()
 
 
-def test_deliveries_say_which_were_retained(world: World) -> None:
-    put(world, b"1", headers={"retain": "true"})
+@pytest.mark.parametrize("shows", [False, True], ids=["destructive", "shown"])
+def test_deliveries_say_which_were_retained(world: World, shows: bool) -> None:
+    """Whatever their headers say."""
+    if shows:
+        world.settings(news={"default-non-destructive": True})
+    put(world, b"1")
     connection = world.connect()
     told = world.attach(connection, "news", routing_type=MULTICAST, tells_retained=True)
     other = world.attach(connection, "news", routing_type=MULTICAST)
@@ -235,6 +240,40 @@ def test_deliveries_say_which_were_retained(world: World) -> None:
     for consumer, expected in ((told, True), (other, False)):
         found = [(each.body, each.retained) for each in taken if each.consumer == consumer]
         assert found == [(b"1", expected), (b"2", False)]
+
+
+def test_only_the_message_that_is_retained_is_marked_among_those_of_a_history(world: World) -> None:
+    """Both histories have it, and the one of the address is read first."""
+    world.settings(news={"retroactive-message-count": 10})
+    put(world, b"0", retain=0)
+    put(world, b"1")
+    put(world, b"2")
+    make(world)
+    assert world.ready("q") == [b"0", b"1", b"2"]
+    marks = [event.decoded.retained for event in world.events_named("Recalled")]
+    assert marks == [False, False, True]
+    world.restart()
+    assert [entry.retained for entry in world.entries("q")] == marks
+    world.check()
+
+
+def test_a_mark_stays_with_its_entry(world: World) -> None:
+    """It survives restarts, returns, holds and pages, and is a part of the digest."""
+    world.settings(all={"max-delivery-attempts": 1})
+    put(world, b"1")
+    make(world)
+    world.restart()
+    consumer = world.attach(world.connect(), "news", queue="q", tells_retained=True)
+    (first,) = world.taken()
+    world.ok(c.Settle(consumer, first.message, outcome=FAILED))
+    assert world.queue("q").held_count == 1
+    world.restart()
+    world.ok(c.ReleaseHeld("q"))
+    world.attach(world.connect(), "news", queue="q", tells_retained=True)
+    assert [each.retained for each in world.taken()] == [first.retained] == [True]
+    before = digest(world.state)
+    world.queue("q").entries[first.message].retained = False
+    assert digest(world.state) != before
 
 
 def test_slices_of_a_wildcard_recall_and_a_restart_in_it(world: World) -> None:

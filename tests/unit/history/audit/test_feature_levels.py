@@ -8,12 +8,14 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
+from daybook.engine.facts.definitions import MULTICAST
 from daybook.engine.facts.details import RoutedDetail, ScheduledDetail
 from daybook.history.audit import re_execution
 from daybook.history.audit.feature_levels import (
     CHANGES,
     ENTERS_ASIDE,
     ORIGINS,
+    RETAINED,
     RETURNED_FLAG,
     UNKNOWN,
     Change,
@@ -24,7 +26,7 @@ from daybook.history.audit.rules import RULES
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.levels import LEVEL
-from tests.support.forging.faults import changed, decided_by, of_kind
+from tests.support.forging.faults import changed, decided_by, of_kind, retold
 from tests.support.histories import write_history
 from tests.support.topology import create_queue
 from tests.support.world import Event
@@ -72,13 +74,35 @@ def without_flag(journal: list[Event]) -> list[Event]:
     ]
 
 
+def retained() -> DoorWorld:
+    """A world in which a new queue got what its topic retained."""
+    world = DoorWorld()
+    connection = world.connect()
+    world.send("news", b"a", connection, routing_type=MULTICAST, retain=c.RETAIN_SET)
+    world.ok(create_queue("reader", "news", MULTICAST))
+    world.turn()
+    return world
+
+
+def without_mark(journal: list[Event]) -> list[Event]:
+    """Recalls as releases before level 11 wrote them."""
+    (event,) = of_kind(journal, events.RECALLED)
+    detail = msgspec.structs.replace(event.decoded, retained=False)
+    return retold(journal, event, events.encode_detail(detail))
+
+
 @pytest.mark.parametrize(
-    ("change", "older"), [(ORIGINS, without_origin), (RETURNED_FLAG, without_flag)]
+    ("change", "decided", "older"),
+    [
+        (ORIGINS, dead_letter, without_origin),
+        (RETURNED_FLAG, dead_letter, without_flag),
+        (RETAINED, retained, without_mark),
+    ],
 )
 def test_what_an_older_broker_decided_stays_allowed(
-    change: Change, older: Callable[[list[Event]], list[Event]]
+    change: Change, decided: Callable[[], DoorWorld], older: Callable[[list[Event]], list[Event]]
 ) -> None:
-    world = dead_letter()
+    world = decided()
     assert judged(world.journal, world.ends) == []
     story = older(world.journal)
     for level in (UNKNOWN, change.level - 1):

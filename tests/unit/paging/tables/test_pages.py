@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from daybook.engine.facts.events import ID_MAX, OF_HEADERS, SHORT_ID_MAX
 from daybook.engine.messages.annotations import annotated, hash_of
 from daybook.engine.messages.message import PRIORITIES, message_without_content
-from daybook.engine.queues.entry import HELD_LEVEL, SCHEDULED_LEVEL, Entry, Scheduled
+from daybook.engine.queues.entry import HELD_LEVEL, RETAINED, SCHEDULED_LEVEL, Entry, Scheduled
 from daybook.engine.state.digest import entry_hash
 from daybook.paging.tables import pages
 from daybook.paging.tables.pages import SIZE_MAX, Rows, rows_of
@@ -142,5 +142,6 @@ def test_hashes_are_those_of_the_digest(entries: list[Known], queue: int, level:
         entry = Scheduled(message, due) if due else Entry(message)
         entry.level = each
         entry.delivery_count = delivery_count
+        entry.retained = flags & RETAINED > 0
         expected.append(entry_hash(queue, entry))
     assert found.tolist() == expected
