@@ -29,6 +29,8 @@ Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
 STARTS: Final = changing({BROKER}, {BEGINS})
 BARE: Final = Window(1000, 1 << 40, with_content=False)
 """How many entries come from the index at a time."""
+ANY_LARGE: Final = 0
+"""In the place of a message that could not be read: it may be any large one."""
 NOT_REQUESTED: Final = "no administrator's request covers it"
 RETURNED_MAX: Final = 10_000
 """How many messages that came back to one ring are known by themselves."""
@@ -57,7 +59,8 @@ class AuditContext:
         # messages of this block are forgotten at its end.
         self.chunks: dict[int, tuple[int, int]] = {}
         self.used: list[int] = []
-        # Messages that could not be read, by queue: others may pass them.
+        # Messages that could not be read, by queue: others may pass them. What a consumer is only
+        # shown has no event of its end, so there it may have been any large one.
         self.unreadable: set[tuple[int, int]] = set()
         # Consumers by how their deliveries were seen to be acknowledged.
         self.automatic: set[int] = set()

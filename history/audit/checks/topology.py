@@ -26,7 +26,7 @@ from daybook.engine.queues.queue import Queue
 from daybook.engine.topology.topology import is_unused
 from daybook.history.audit import rules
 from daybook.history.audit.checks.ends import wrong_attached, wrong_detached
-from daybook.history.audit.context import AuditContext
+from daybook.history.audit.context import ANY_LARGE, AuditContext
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
@@ -70,6 +70,8 @@ def detached(context: AuditContext, row: Row) -> Wrong | None:
     if (queue.id, queue.address.id, consumer.connection_id) == (
         row[QUEUE], row[ADDRESS], row[CONNECTION],
     ):  # fmt: skip
+        if row[REASON] == reasons.UNREADABLE:
+            context.unreadable.add((queue.id, ANY_LARGE))
         return wrong_detached(context, row)
     why = f"it was attached to queue '{queue.name}' by connection {consumer.connection_id}"
     return rules.TAKER, why, (consumer.id,)

@@ -13,7 +13,7 @@ from daybook.engine import commands as c
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.facts.events import Row
-from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT
+from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT, UNREADABLE
 from daybook.history.audit import re_execution
 from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn
@@ -38,6 +38,23 @@ def audited(data: Path, after: int = 0, last: int = 0) -> Audit:
     now = time.time_ns() // 1000
     found = tasks(data, disk, after, last, processes=1, now=now, tolerance=SECOND)
     return joined([audit_piece(task, disk) for task in found])
+
+
+def test_what_could_not_be_shown_may_be_passed_over() -> None:
+    """A large message is withheld when its body cannot be read, also by a browser."""
+    world = DoorWorld()
+    one, other = world.connect(), world.connect()
+    large = world.send_large("q", [b"piece"], one)
+    world.send("q", b"small", one)
+    consumer = world.attach(one, "q", browses=True)
+    world.turn()
+    world.ok(c.Detach(consumer, reason=UNREADABLE))
+    world.ok(c.Withhold(world.queue("q").id, large))
+    world.attach(other, "q")
+    world.turn()
+    [delivered] = world.events_named("Delivered")
+    assert delivered.row[events.MESSAGE] != large
+    assert not judged(world.journal, world.ends)
 
 
 @pytest.mark.parametrize("planter", BREACHES, ids=lambda planter: planter.__name__)
