@@ -127,7 +127,7 @@ class Campaign:
             client.subscribe(destination, str(number), 1000)
         open_acks: dict[str, str] = {}
         drained: set[str] = set()
-        newest: dict[str, int] = {}
+        newest: dict[tuple[str, str], int] = {}
         while len(drained) < left or open_acks:
             heard = client.receive(30)
             assert heard is not None, (
@@ -138,8 +138,9 @@ class Campaign:
             else:
                 assert isinstance(heard, Delivery), heard
                 self.ledger.delivered(heard.body, heard.delivery_count, heard.is_flagged)
-                assert heard.id > newest.get(heard.destination, 0), (newest, heard)
-                newest[heard.destination] = heard.id
+                line = heard.destination, heard.producer
+                assert heard.id > newest.get(line, 0), (newest, heard)
+                newest[line] = heard.id
                 drained.add(heard.body)
                 open_acks[heard.body] = heard.body
                 client.ack(heard, heard.body)

@@ -36,6 +36,7 @@ class StompPy(stomp.ConnectionListener):  # type: ignore[misc]
     """stomp.py: its own thread reads, this puts what it hands over into a queue."""
 
     name: Final = "stomp.py"
+    keeps_what_was_undone: Final = True
 
     def __init__(self, port: int) -> None:
         self._heard: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
@@ -115,6 +116,7 @@ class Stompest:
     """stompest: synchronous, no threads of its own."""
 
     name: Final = "stompest"
+    keeps_what_was_undone: Final = True
 
     def __init__(self, port: int) -> None:
         config = StompConfig(

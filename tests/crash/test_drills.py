@@ -67,20 +67,26 @@ def plant(monkeypatch: pytest.MonkeyPatch, harm: str, *, forks: bool) -> None:
         monkeypatch.setattr(broker, "subprocess", made)
 
 
-def drill(folder: Path, name: str, rounds: int, seed: int = 5) -> Report:
+def drill(folder: Path, name: str, rounds: int, seed: int = 5, protocol: str = "stomp") -> Report:
     file = folder / "broker.toml"
     file.write_text(CONFIG, "utf-8")
-    return drills.run(Asked(name, file, rounds, 5.0, seed, 5.0, folder / "scratch"))
+    return drills.run(Asked(name, file, rounds, 5.0, seed, 5.0, folder / "scratch", protocol))
 
 
-@pytest.mark.parametrize("name", ["power-cut", "slow-disk", "disk-full"])
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [
+        ("kill", "both"), ("power-cut", "stomp"), ("power-cut", "amqp"), ("slow-disk", "stomp"),
+        ("slow-disk", "amqp"), ("disk-full", "stomp"), ("disk-full", "amqp"),
+    ],
+)  # fmt: skip
 def test_a_sound_release_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, protocol: str, seed: int
 ) -> None:
     monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
     plant(monkeypatch, "", forks=True)
-    check_sound(drill(tmp_path, name, 1, seed))
+    check_sound(drill(tmp_path, name, 1, seed, protocol))
 
 
 def check_sound(report: Report) -> None:
@@ -149,6 +155,22 @@ FLAGS_NOTHING = """
 from daybook.protocols.stomp.subscription import Subscription
 real = Subscription.deliver
 Subscription.deliver = lambda self, message, count, flagged, gate: real(self, message, 1, 0, gate)
+"""
+AMQP_FLAGS_NOTHING = """
+from daybook.protocols.amqp.outgoing import Outgoing
+real = Outgoing.deliver
+Outgoing.deliver = lambda self, message, count, marks, gate: real(self, message, 1, 0, gate)
+"""
+AMQP_FORGETS_MESSAGES = """
+from daybook.protocols.amqp.incoming import Incoming
+real = Incoming._send
+count = [0]
+def _send(self, message, *given):
+    send = real(self, message, *given)
+    count[0] += 1
+    send.persistent = count[0] % 10 != 0
+    return send
+Incoming._send = _send
 """
 DAMAGES_BODIES = """
 from daybook.protocols.stomp.subscription import Subscription
@@ -329,6 +351,8 @@ OF_THE_INDEX = {
 PLANTS = [
     ("kill", "counts-afresh", COUNTS_AFRESH),
     ("kill", "flags-nothing", FLAGS_NOTHING),
+    ("kill", "flags-nothing-over-amqp", AMQP_FLAGS_NOTHING),
+    ("kill", "forgets-messages-over-amqp", AMQP_FORGETS_MESSAGES),
     ("kill", "damages-bodies", DAMAGES_BODIES),
     ("kill", "dies-by-itself", DIES_BY_ITSELF),
     ("kill", "cuts-too-much", CUTS_TOO_MUCH),
@@ -359,7 +383,7 @@ PLANTS = [
 
 
 PROMISES = {
-    FLAGS_NOTHING: {"P5"},
+    FLAGS_NOTHING: {"P5"}, AMQP_FLAGS_NOTHING: {"P5"},
     LOSES_SYNCS: {"P1"}, ANSWERS_EARLY: {"P1"}, DAMAGES_BODIES: {"P1"}, DIES_BY_ITSELF: {"P1"},
     REBUILDS_IN_SILENCE: {"P8"}, NEEDS_ITS_INDEX: {"P8"},
 }  # fmt: skip
@@ -380,7 +404,8 @@ def test_a_planted_mistake_is_found(
     monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
     monkeypatch.setattr(witness, "ANSWER_SECONDS", 5.0)
     plant(monkeypatch, harm, forks=f"{name}-{mistake}" not in BEFORE_IMPORTS)
-    report = drill(tmp_path, name, 1 if harm in OF_THE_INDEX else 4)
+    protocol = "amqp" if mistake.endswith("-over-amqp") else "stomp"
+    report = drill(tmp_path, name, 1 if harm in OF_THE_INDEX else 4, protocol=protocol)
     assert not report.right
     promises = PROMISES.get(harm, {f"P{number}" for number in range(1, 9)} | {"bug"})
     assert report.findings[0].promise in promises, report.findings

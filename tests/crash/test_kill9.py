@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from daybook.tools.drills.clients.amqp_client import AmqpDrillClient
 from daybook.tools.drills.clients.client import Connect
 from tests.crash.campaign import Campaign
 from tests.crash.clients import CLIENTS, StompPy
@@ -34,6 +35,21 @@ def test_nothing_receipted_is_lost(tmp_path: Path, kills: int, seed: int, connec
         for _ in range(kills):
             campaign.round()
         campaign.finish()
+
+
+class AmqpKills(Campaign):
+    """Clients that speak AMQP 1.0."""
+
+    listen = ("amqp://127.0.0.1:0",)
+
+
+def test_nothing_accepted_over_amqp_is_lost(tmp_path: Path, kills: int, seed: int) -> None:
+    campaign = AmqpKills(tmp_path / "data", AmqpDrillClient, seed)
+    with campaign.broker:
+        for _ in range(kills):
+            campaign.round()
+        campaign.finish()
+    assert "Traceback" not in campaign.broker.log_text()
 
 
 def test_nothing_receipted_is_lost_in_one_process(tmp_path: Path, kills: int, seed: int) -> None:

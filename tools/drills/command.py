@@ -157,6 +157,13 @@ keep_option = click.option(
 )  # fmt: skip
 
 
+protocol_option = click.option(
+    "--protocol", type=click.Choice(["stomp", "amqp", "both"]), default="stomp", show_default=True,
+    help="What the clients speak; with both each second one speaks AMQP 1.0. Dead letters are read"
+    " by STOMP, which names their numbers.",
+)  # fmt: skip
+
+
 def campaign_command(name: str, rounds: int) -> Callable[[Command], Command]:
     """Make a function the command of a campaign, with the options that all have."""
 
@@ -167,8 +174,8 @@ def campaign_command(name: str, rounds: int) -> Callable[[Command], Command]:
             help="How often the broker is killed.",
         )  # fmt: skip
         for option in (
-            json_option, report_option, keep_option, seed_option, minutes_option, rounds_option,
-            config_option,
+            json_option, report_option, keep_option, seed_option, minutes_option, protocol_option,
+            rounds_option, config_option,
         ):  # fmt: skip
             command = option(command)
         made(command)
@@ -183,7 +190,7 @@ def _campaign(name: str, flags: dict[str, Any]) -> None:
 
     asked = drills.Asked(
         name, flags["config"], flags["rounds"], flags["minutes"], drawn_seed(flags["seed"]),
-        flags.get("delay_ms", 0.0), flags["keep"],
+        flags.get("delay_ms", 0.0), flags["keep"], flags["protocol"],
     )  # fmt: skip
     output.give(drills.run(asked), html=flags["html"], as_json=flags["as_json"])
 

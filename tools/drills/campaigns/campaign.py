@@ -24,8 +24,10 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.readonly import newest_state
 from daybook.tools.drills.campaigns.derived_files import SAID, Wounds
+from daybook.tools.drills.clients.amqp_client import AmqpDrillClient
 from daybook.tools.drills.clients.client import (
     Client,
+    Connect,
     Delivery,
     Gone,
     Receipt,
@@ -45,7 +47,7 @@ from daybook.tools.drills.clients.workload import (
     end_work,
 )
 from daybook.tools.drills.scratch.broker import BrokerTrouble, DrillBroker
-from daybook.tools.drills.scratch.server import Serving
+from daybook.tools.drills.scratch.server import AMQP, STOMP, Serving
 
 WORK_SECONDS: Final = (0.05, 1.5)
 START_SECONDS: Final = (0.05, 0.8)
@@ -97,10 +99,13 @@ class Campaign:
         seed: int,
         tell: Callable[[int], None],
         wounds: Wounds | None = None,
+        protocols: tuple[str, ...] = (STOMP,),
     ) -> None:
-        """`wounds` damages derived files before every other start, and before the last one."""
+        """`wounds` damages derived files before every other start, and before the last one.
+        Clients speak the `protocols` in turn."""
         self.data: Final = Path(serving.data)
         self.broker: Final = DrillBroker(serving, self.data.parent / "broker.log")
+        self.makers: Final = tuple([self._maker(each) for each in protocols])
         self.hardship: Final = hardship
         self.ledger: Final = Ledger()
         self.chance: Final = random.Random(seed)
@@ -114,6 +119,12 @@ class Campaign:
         self._tell: Final = tell
         self._begun = time.monotonic()
         self._counted = 0, 0.0
+
+    def _maker(self, protocol: str) -> Connect:
+        """Return the function that connects clients of a protocol."""
+        if protocol == AMQP:
+            return lambda port: AmqpDrillClient(self.broker.amqp_port)
+        return StompClient
 
     @property
     def now(self) -> float:
@@ -130,8 +141,9 @@ class Campaign:
         self.hardship.before_start(self.data)
         self._start()
         workers = begin_work(
-            self.ledger, StompClient, self.broker.port, f"r{self.rounds}", DRILL_STAFF
-        )
+            self.ledger, StompClient, self.broker.port, f"r{self.rounds}", DRILL_STAFF,
+            self.makers,
+        )  # fmt: skip
         struck = 0.0
         self.ledger.must_serve = True
         try:
@@ -244,12 +256,12 @@ class Campaign:
         self.hardship.before_start(self.data)
         self._start()
         try:
-            with _customer(self.broker.port) as client:
+            with _customer(self.makers[-1], self.broker.port) as client:
                 for number, destination in enumerate((ORDERS, INPUT, OUTPUT)):
                     client.subscribe(destination, str(number), 1000)
                 self._drain(client, self._take)
             # A dead letter has the destination that it was sent to: it needs a client of its own.
-            with _customer(self.broker.port) as undertaker:
+            with _customer(StompClient, self.broker.port) as undertaker:
                 undertaker.subscribe(DEAD, "1", 1000)
                 self._drain(undertaker, self._bury)
         except Gone as gone:
@@ -330,9 +342,9 @@ class Campaign:
 
 
 @contextmanager
-def _customer(port: int) -> Iterator[Client]:
+def _customer(connect: Connect, port: int) -> Iterator[Client]:
     """Connect, and drop the connection at the end. Raises Gone."""
-    client = StompClient(port)
+    client = connect(port)
     try:
         yield client
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daybook.tools.drills.campaigns.campaign import Campaign, Hardship
 from daybook.tools.drills.campaigns.derived_files import Wounds
@@ -22,7 +23,7 @@ from daybook.tools.drills.clients.witness import Wrong
 from daybook.tools.drills.reports import output as reports
 from daybook.tools.drills.reports.report import Finding, Line, Mark, Report, Tried
 from daybook.tools.drills.scratch.broker import BrokerTrouble
-from daybook.tools.drills.scratch.server import Serving
+from daybook.tools.drills.scratch.server import AMQP, STOMP, Serving
 from daybook.tools.drills.scratch.workplace import NO_RETENTION, furnish, need_space, workplace
 from daybook.tools.terminal.printing import progress
 
@@ -42,6 +43,7 @@ COULD_NOT: Final = {
     "before it was done, and the index was not slowed down",
     "disk-full": "full disks of other kinds: quotas, thin volumes, or no inodes",
 }
+BOTH: Final = "both"
 TEARING: Final = ("kill", "power-cut")
 """The drills that also damage derived files, before every other start."""
 SNAPSHOTS: Final = "journal.snapshot-every=256KiB"
@@ -57,7 +59,8 @@ SMALL_DISK: Final = (
 class Asked(msgspec.Struct, frozen=True):
     """The options of the drill.
 
-    `keep` is the folder to work in and to keep, None for a temporary one.
+    `keep` is the folder to work in and to keep, None for a temporary one. `protocol` is the one
+    that clients speak, or BOTH.
     """
 
     drill: str
@@ -67,6 +70,12 @@ class Asked(msgspec.Struct, frozen=True):
     seed: int
     delay_ms: float = 20.0
     keep: Path | None = None
+    protocol: str = STOMP
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The protocols that clients speak in turn."""
+        return (STOMP, AMQP) if self.protocol == BOTH else (self.protocol,)
 
 
 def run(asked: Asked) -> Report:
@@ -75,20 +84,24 @@ def run(asked: Asked) -> Report:
     config = str(asked.config.resolve()) if asked.config is not None else ""
     report = reports.begun(
         asked.drill, ABOUT[asked.drill],
-        {"config": config or "the defaults", "rounds": asked.rounds, "minutes": asked.minutes},
+        {
+            "config": config or "the defaults", "rounds": asked.rounds, "minutes": asked.minutes,
+            "protocol": asked.protocol,
+        },
         asked.seed,
     )  # fmt: skip
     report.could_not.append(COULD_NOT[asked.drill])
     with ExitStack() as closing:
         folder = closing.enter_context(workplace(asked.keep))
         hardship, serving = _prepared(asked, config, folder, report, closing)
+        serving = replace(serving, speaks_amqp=AMQP in asked.protocols)
         served = furnish(serving, report)
         need_space(folder, SEGMENTS * served.journal.segment_bytes)
         if serving.settings:
             report.notes.append("set for this drill: " + ", ".join(serving.settings))
         advance = closing.enter_context(progress(asked.drill, asked.rounds))
         wounds = Wounds(asked.seed) if asked.drill in TEARING else None
-        campaign = Campaign(serving, hardship, asked.seed, advance, wounds)
+        campaign = Campaign(serving, hardship, asked.seed, advance, wounds, asked.protocols)
         closing.callback(campaign.end)
         _carry_out(campaign, asked, report, begun + asked.minutes * 60)
         if wounds is not None:
@@ -157,7 +170,7 @@ def _again(asked: Asked) -> str:
     words += ["--rounds", str(asked.rounds), "--minutes", f"{asked.minutes:g}"]
     if asked.drill == "slow-disk":
         words += ["--delay-ms", f"{asked.delay_ms:g}"]
-    words += ["--seed", str(asked.seed), "--keep", "DIR"]
+    words += ["--protocol", asked.protocol, "--seed", str(asked.seed), "--keep", "DIR"]
     return shlex.join(words)
 
 

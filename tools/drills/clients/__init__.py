@@ -4,7 +4,8 @@ It must never know the broker that it judges: it shares no code with it. Begin w
 
 Modules:
 
-- `client`: The interface of a drill's workload to a STOMP client, and its implementation by the
+- `amqp_client`: The client of a drill's workload over AMQP 1.0, by the client of this package.
+- `client`: The interface of a drill's workload to a client, and its implementation by the STOMP
   client of this package.
 - `ledger`: The record of clients, checked against the broker's promises.
 - `witness`: A client that looks at a broker under a hardship, when its disk hangs or is full.

@@ -1,4 +1,4 @@
-"""The interface of a drill's workload to a STOMP client, and its implementation by the client of
+"""The interface of a drill's workload to a client, and its implementation by the STOMP client of
 this package.
 
 A client belongs to one thread, which reads with `receive`. `Gone` is raised when the connection has
@@ -22,7 +22,11 @@ class Gone(DaybookError):
 
 
 class Delivery(NamedTuple):
-    """A MESSAGE: the body without its padding, and `frame`, the client's own object."""
+    """A MESSAGE: the body without its padding, and `frame`, the client's own object.
+
+    `id` is the broker's number of the message, or, where the protocol does not name that, its place
+    among the messages of a `producer`.
+    """
 
     body: str
     delivery_count: int
@@ -30,6 +34,7 @@ class Delivery(NamedTuple):
     destination: str
     id: int
     frame: Any
+    producer: str = ""
 
 
 class Receipt(NamedTuple):
@@ -48,7 +53,12 @@ Heard: TypeAlias = Delivery | Receipt | Refused
 
 
 class Client(Protocol):
-    """The interface that the workload needs of a client."""
+    """The interface that the workload needs of a client. `keeps_what_was_undone` says that a
+    delivery which a transaction settled is still this client's after its rollback; otherwise it
+    comes again."""
+
+    @property
+    def keeps_what_was_undone(self) -> bool: ...
 
     def send(
         self, destination: str, body: str, receipt: str = "", transaction: str = ""
@@ -96,6 +106,8 @@ Connect: TypeAlias = Callable[[int], Client]
 class StompClient:
     """The client of this package. A refused frame is answered with Refused, and the end of the
     connection with Gone."""
+
+    keeps_what_was_undone: Final = True
 
     def __init__(self, port: int) -> None:
         """Connect as guest to a port of this machine; raises Gone."""

@@ -41,7 +41,12 @@ POLL: Final = 0.005
 
 
 class Worker:
-    """A client's thread: connects, works, connects again if it died, ends when the broker has."""
+    """A client's thread: connects, works, connects again if it died, ends when the broker has.
+
+    `needs_numbers` says that its client must name the broker's numbers of messages.
+    """
+
+    needs_numbers = False
 
     def __init__(self, name: str, ledger: Ledger, connect: Connect, port: int) -> None:
         self.name: Final = name
@@ -154,7 +159,7 @@ class Consumer(Worker):
     def work(self, client: Client) -> None:
         self.acks: dict[str, str] = {}
         self.unacked: list[Delivery] = []
-        newest = 0
+        newest: dict[str, int] = {}
         client.subscribe(self.destination, "1", CREDIT)
         while True:
             heard = client.receive(POLL * 4)
@@ -166,10 +171,11 @@ class Consumer(Worker):
                 if heard.delivery_count == 1:
                     # Messages without an earlier delivery arrive in the order in which they were
                     # sent.
-                    if heard.id < newest:
-                        said = f"{self.name}: {heard.id} came after {newest}"
+                    before = newest.get(heard.producer, 0)
+                    if heard.id < before:
+                        said = f"{self.name}: {heard.producer} {heard.id} came after {before}"
                         self.ledger.complain(Misordered(said))
-                    newest = heard.id
+                    newest[heard.producer] = heard.id
                 if self.random.random() < 0.004:
                     client.cut()
                     return
@@ -216,11 +222,12 @@ class Forwarder(Consumer):
         client.ack(delivery, "", name)
         client.send(OUTPUT, output, transaction=name)
         if self.random.random() < 0.1:
-            # Undone, the delivery is still this consumer's and can be settled again.
             self.ledger.given_up([output])
             self.acks[name] = ""
             client.abort(name, name)
-            self.settle(client, delivery)
+            if client.keeps_what_was_undone:
+                # The delivery can be settled again.
+                self.settle(client, delivery)
             return
         self.outputs[name] = output
         self.acks[name] = delivery.body
@@ -238,7 +245,9 @@ class Forwarder(Consumer):
 
 
 class Undertaker(Worker):
-    """Takes dead letters."""
+    """Takes dead letters, whose numbers show that each was made once."""
+
+    needs_numbers = True
 
     def work(self, client: Client) -> None:
         client.subscribe(DEAD, "1", CREDIT)
@@ -267,13 +276,26 @@ DRAINING: Final[Staff] = (Consumer, Consumer, Forwarder)
 
 
 def begin_work(
-    ledger: Ledger, connect: Connect, port: int, name: str, staff: Staff = STAFF
+    ledger: Ledger,
+    connect: Connect,
+    port: int,
+    name: str,
+    staff: Staff = STAFF,
+    others: tuple[Connect, ...] = (),
 ) -> list[Worker]:
-    """Start all clients of a round; names and so bodies begin with `name`."""
+    """Start all clients of a round; names and so bodies begin with `name`.
+
+    `connect` makes clients that name numbers of messages. If there are `others`, these make the
+    clients that need none, in turn.
+    """
+    makers = others or (connect,)
     workers = [
-        kind(f"{name}{chr(ord('a') + number)}", ledger, connect, port)
+        kind(
+            f"{name}{chr(ord('a') + number)}", ledger,
+            connect if kind.needs_numbers else makers[number % len(makers)], port,
+        )
         for number, kind in enumerate(staff)
-    ]
+    ]  # fmt: skip
     for worker in workers:
         worker.thread.start()
     return workers

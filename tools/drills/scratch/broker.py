@@ -36,6 +36,7 @@ class DrillBroker:
         self.serving = serving
         self.log: Final = log
         self.port = 0
+        self.amqp_port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._output: Final = log.with_suffix(".out")
         self._launched = 0.0
@@ -79,11 +80,13 @@ class DrillBroker:
         return time.perf_counter() - self._launched
 
     def is_ready(self) -> bool:
-        """Whether a broker that was launched serves; then `port` is where."""
+        """Whether a broker that was launched serves; then `port` is where, and `amqp_port` if it
+        speaks AMQP."""
         line = self._output.read_text("utf-8")
         if not (line.startswith("ready ") and line.endswith("\n")):
             return False
-        self.port = int(line.split()[1].rpartition(":")[2])
+        ports = [int(url.rpartition(":")[2]) for url in line.split()[1:]]
+        self.port, self.amqp_port = ports[0], ports[-1]
         return True
 
     def wait_a_moment(self, seconds: float) -> None:

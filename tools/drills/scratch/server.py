@@ -9,7 +9,7 @@ drill that started it, however that ends.
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -28,14 +28,16 @@ from daybook.tools.drills.clients.workload import DEAD_NAME, NAMES, PREFIX, SPAC
 from daybook.tools.drills.disks.undo_log import DiskPlan, NotingDisk
 
 STOMP: Final = "stomp"
+AMQP: Final = "amqp"
 KEY: Final = "drill-signing.pem"
 ANCHORS: Final = "drill-anchors"
 ATTEMPTS_MAX: Final = 5
 REPLACED: Final = (
     "replaced in the configuration: data directory, users and archive (scratch), signing key and"
     " anchors where there are any (a key made for the drill, and a file beside the scratch data),"
-    " acceptors (one on loopback, with the options of the first for STOMP, without TLS, with quick"
-    " heart-beats and headers of 10 KiB), security settings,"
+    " acceptors (one on loopback for each protocol of the drill, with the options of the first for"
+    " it, without TLS, that of STOMP with quick heart-beats and headers of 10 KiB),"
+    " security settings,"
     " addresses, queues, diverts and virtual hosts (none), and the settings of the drill's own"
     " queues (dead letters after 5 attempts, no limits)"
 )
@@ -56,8 +58,8 @@ SETTINGS: Final[dict[str, Value]] = {
 
 class Serving(msgspec.Struct, frozen=True):
     """What to serve: configuration file ("" for the defaults), data directory, further settings as
-    for `--set`, the behaviour of the journal's disk, and the process with which it ends (0: with
-    none).
+    for `--set`, the behaviour of the journal's disk, the process with which it ends (0: with none),
+    and whether it speaks AMQP, too.
     """
 
     config: str
@@ -65,6 +67,7 @@ class Serving(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()
     disk: DiskPlan = DiskPlan()
     starter: int = 0
+    speaks_amqp: bool = False
 
 
 def drilled(serving: Serving) -> Config:
@@ -80,8 +83,11 @@ def drilled(serving: Serving) -> Config:
     settings = dict(config.address_settings)
     for name in (*NAMES, DEAD_NAME, SPACE_NAME):
         settings[name] = {**settings.get(name, {}), **SETTINGS}
+    acceptors = [_stomp_acceptor(config)]
+    if serving.speaks_amqp:
+        acceptors.append(_acceptor(config, AMQP, {}))
     return replace(
-        config, broker=broker, journal=journal, acceptors=(_acceptor(config),),
+        config, broker=broker, journal=journal, acceptors=tuple(acceptors),
         address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
         virtual_hosts=(), host_security={}, warnings=(), log=_log(config),
     )  # fmt: skip
@@ -113,16 +119,24 @@ def _log(config: Config) -> LogConfig:
     return replace(config.log, level="warning") if config.log.level == "error" else config.log
 
 
-def _acceptor(config: Config) -> AcceptorConfig:
-    own = [each for each in config.acceptors if each.protocol == STOMP]
-    one = (own or list(load(None).acceptors))[0]
-    options = {
-        **one.options, "queue-prefix": PREFIX, "hosts": (), "percent-encoding": False,
-        "default-persistent": True, "path-separator": "", "heart-beat-send": BEAT_MS,
-        "max-header-length": HEADER_BYTES,
-    }  # fmt: skip
+def _stomp_acceptor(config: Config) -> AcceptorConfig:
+    return _acceptor(
+        config, STOMP,
+        {
+            "queue-prefix": PREFIX, "hosts": (), "percent-encoding": False,
+            "default-persistent": True, "path-separator": "", "heart-beat-send": BEAT_MS,
+            "max-header-length": HEADER_BYTES,
+        },
+    )  # fmt: skip
+
+
+def _acceptor(config: Config, protocol: str, replaced: dict[str, Any]) -> AcceptorConfig:
+    """Return an acceptor with the options of the first one for a protocol, or the defaults."""
+    own = [each for each in config.acceptors if each.protocol == protocol]
+    one = (own or load(None, listen=[f"{protocol}://127.0.0.1:0"]).acceptors)[0]
     return replace(
-        one, name="drill", host="127.0.0.1", port=0, options=options, tls=False, certificate="",
+        one, name=f"drill-{protocol}", host="127.0.0.1", port=0,
+        options={**one.options, **replaced}, tls=False, certificate="",
         key="", client_certificates=acceptor_config.NONE, client_ca="",
         certificate_login=acceptor_config.NONE, certificate_pattern="", allow_cleartext=True,
     )  # fmt: skip
