@@ -222,6 +222,8 @@ class AmqpConnection(Output):
 
     def _flush(self, now: int) -> None:
         """Say what the frames of this call had for consequences."""
+        if self.discharging and not self.closing:
+            self._discharge(now)
         if self.thirsty:
             for link in list(self.thirsty.values()):
                 if not link.session.is_ended:
@@ -235,6 +237,14 @@ class AmqpConnection(Output):
             self.dirty.clear()
         if self.out:
             self._spoken = now
+
+    def _discharge(self, now: int) -> None:
+        """Resume commits that waited for messages."""
+        waiting = list(self.discharging.values())
+        self.discharging.clear()
+        for link in waiting:
+            assert isinstance(link, Incoming)
+            self._push(link, now)
 
     # ---- before the open
 

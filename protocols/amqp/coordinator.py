@@ -66,6 +66,10 @@ class Coordinator(Incoming):
             return Begin(output.connection, name)
         if asked.fail:
             return Rollback(output.connection, name)
+        if output.has_work(txn_id):
+            # Its messages came first, and wait in their links.
+            output.discharging[self.number] = self
+            return None
         return Commit(output.connection, name, self.number)
 
     def _read(self, message: Message) -> tuple[Message, Declare | Discharge, bytes]:

@@ -51,8 +51,8 @@ class Message:
     `mode` says who settles it first."""
 
     __slots__ = (
-        "bytes", "chunk", "chunks", "delivery", "held", "is_large", "is_refused", "is_settled",
-        "is_whole", "mode", "pieces", "send", "txn_id",
+        "bytes", "chunk", "chunks", "delivery", "held", "is_counted", "is_large", "is_refused",
+        "is_settled", "is_whole", "mode", "pieces", "send", "txn_id",
     )  # fmt: skip
 
     def __init__(self, delivery: int, txn_id: bytes | None, mode: int) -> None:
@@ -64,6 +64,8 @@ class Message:
         # How many bytes of it are in memory.
         self.held = 0
         self.is_settled = False
+        # Whether its transaction waits for it.
+        self.is_counted = False
         self.is_whole = False
         self.is_large = False
         # What still arrives of it is not kept.
@@ -124,7 +126,7 @@ class Incoming(Link):
         if message is None or message.is_whole:
             message = self._begin(transfer)
         if transfer.aborted:
-            self._forget(self._messages.pop())
+            self._leave(self._messages.pop())
             self.session.output.thirsty[self.number] = self
             self.session.output.partial.pop(self.number, None)
             return
@@ -166,6 +168,9 @@ class Incoming(Link):
                 )  # fmt: skip
             mode = FIRST
         message = Message(transfer.delivery_id, txn_id, mode)
+        if txn_id is not None:
+            message.is_counted = True
+            self.session.output.count_work(txn_id, 1)
         self._messages.append(message)
         return message
 
@@ -228,12 +233,20 @@ class Incoming(Link):
             for delivery in [each for each, link in waiting.items() if link is self]:
                 del waiting[delivery]
         while self._messages:
-            self._forget(self._messages.pop())
+            self._leave(self._messages.pop())
         if output.connection:
             output.broker.handle(GiveUpSend(output.connection, self.number), now)
         output.forget_link(self.number)
 
     # ---- messages
+
+    def _leave(self, message: Message) -> None:
+        """Forget a message, for which its transaction waits no longer."""
+        self._forget(message)
+        if message.is_counted:
+            assert message.txn_id is not None
+            message.is_counted = False
+            self.session.output.count_work(message.txn_id, -1)
 
     def _take(self, message: Message) -> bytes:
         """Return what has arrived of a message, and keep it no longer."""
@@ -338,7 +351,7 @@ class Incoming(Link):
 
     def _done(self, message: Message, answer: int) -> None:
         """A message was taken."""
-        self._forget(self._messages.popleft())
+        self._leave(self._messages.popleft())
         self._average = (self._average * 7 + message.bytes >> 3) if self._average else message.bytes
         if message.is_settled:
             return
@@ -354,6 +367,7 @@ class Incoming(Link):
 
     def _reject(self, message: Message, problem: Any) -> None:
         message.is_refused = True
+        self._leave(message)
         if not message.is_settled:
             self._tell(message, Rejected(problem))
 

@@ -87,17 +87,34 @@ class Output:
         self.large: Final[dict[int, Sending]] = {}
         # Links on which a message has begun and is not whole.
         self.partial: Final[dict[int, Sending]] = {}
+        # Coordinators whose commit waits for messages of its transaction.
+        self.discharging: Final[dict[int, Sending]] = {}
         self._tables: Final = (
             self.waiting, self.unfinished, self.thirsty, self.large, self.partial,
+            self.discharging,
         )  # fmt: skip
         self.dirty: Final[dict[int, Sayer]] = {}
         # Open transactions, with the deliveries that they settled.
         self.transactions: Final[dict[bytes, list[tuple[int, int]]]] = {}
+        # How many messages of a transaction have begun, and were neither taken nor refused.
+        self._work: Final[dict[bytes, int]] = {}
         # Deliveries that transactions settled which were rolled back, to be given back.
         self.give_back: list[tuple[int, int]] = []
         self.txn_count = 0
         self.link_count = 0
         self._kept: Final[deque[Callable[[int], None]]] = deque()
+
+    def count_work(self, txn_id: bytes, step: int) -> None:
+        """Count a message of a transaction that begins, or that was taken or refused."""
+        count = self._work.get(txn_id, 0) + step
+        if count:
+            self._work[txn_id] = count
+        else:
+            del self._work[txn_id]
+
+    def has_work(self, txn_id: bytes) -> bool:
+        """Whether messages of a transaction wait in their links."""
+        return txn_id in self._work
 
     def forget_link(self, number: int) -> None:
         """Forget a link that has ended."""
@@ -109,6 +126,7 @@ class Output:
         for table in self._tables:
             table.clear()
         self.dirty.clear()
+        self._work.clear()
         self.give_back.clear()
         self._kept.clear()
         self.input_bytes = self.unsent_bytes = 0

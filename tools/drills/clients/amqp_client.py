@@ -44,9 +44,12 @@ class AmqpDrillClient:
             raise Gone from error
         self._senders: Final[dict[str, Sender]] = {}
         self._transactions: Final[dict[str, bytes]] = {}
+        # Messages of transactions that are open.
+        self._posted: Final[dict[str, list[int]]] = {}
         # Receipts by the numbers of the deliveries that were sent, and that were answered.
         self._sent: Final[dict[int, str]] = {}
         self._answered: Final[dict[int, str]] = {}
+        self._undone: Final[set[int]] = set()
         self._heard: Final[deque[Heard]] = deque()
 
     def send(self, destination: str, body: str, receipt: str = "", transaction: str = "") -> None:
@@ -58,9 +61,12 @@ class AmqpDrillClient:
             if link is None:
                 link = self._senders[destination] = self._client.sender(message.place)
             content = Content(len(data), lambda: iter([data]))
-            self._sent[self._client.send(link, message, content, txn_id=txn_id)] = receipt
+            number = self._client.send(link, message, content, txn_id=txn_id)
         except AmqpClientError as error:
             raise Gone from error
+        if transaction:
+            self._posted.setdefault(transaction, []).append(number)
+        self._sent[number] = receipt
 
     def subscribe(self, destination: str, id: str, credit: int) -> None:
         try:
@@ -96,6 +102,10 @@ class AmqpDrillClient:
             number = self._client.end(self._transactions.pop(transaction), fails=fails)
         except AmqpClientError as error:
             raise Gone from error
+        posted = self._posted.pop(transaction, [])
+        if fails:
+            # What becomes of messages that are undone does not matter.
+            self._undone.update(posted)
         self._sent[number] = receipt
 
     def receive(self, seconds: float) -> Heard | None:
@@ -112,6 +122,9 @@ class AmqpDrillClient:
         """Put everything that has arrived into words."""
         for number, state in self._client.take_outcomes():
             receipt = self._sent.pop(number, "")
+            if number in self._undone:
+                self._undone.discard(number)
+                continue
             try:
                 check(state, f"{receipt or 'a message in a transaction'} was refused")
             except AmqpRefused as error:

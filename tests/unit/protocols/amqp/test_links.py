@@ -195,6 +195,47 @@ def test_a_message_that_was_rejected_early_is_rejected_once() -> None:
     assert peer.world.events_named("ChunkReceived") == []
 
 
+def test_a_commit_waits_for_messages_that_wait_in_their_links() -> None:
+    peer = Peer(World()).open()
+    world = peer.world
+    world.settings(**{"full": {"max-size-messages": 1, "address-full-policy": "BLOCK"}})
+    peer.sender(0, "full")
+    _control_by(peer, Coordinator())
+    declared = _control(peer, 0, Declare())
+    peer.send(0, 1, message(b"first"))
+    peer.send(0, 2, message(b"it waits for room"))
+    peer.send(0, 3, message(b"in it"), state=TransactionalState(declared.txn_id))
+    _say_control(peer, 4, Discharge(declared.txn_id))
+    assert [each.first for each in peer.heard(Disposition)] == [1]
+    world.ok(c.PurgeQueue("full"))
+    peer.connection.resume_sender(1, world.now)
+    peer.settle()
+    assert [each.first for each in peer.heard(Disposition)] == [2, 3]
+    world.ok(c.PurgeQueue("full"))
+    peer.connection.resume_sender(2, world.now)
+    peer.settle()
+    ended = peer.hear(Disposition)
+    assert (ended.first, ended.state) == (4, Accepted())
+    assert world.ready("full") == [b"in it"]
+
+
+def test_a_commit_does_not_wait_for_a_message_that_was_aborted_or_whose_link_ended() -> None:
+    peer = Peer(World()).open()
+    peer.sender(0, "a")
+    peer.sender(1, "a")
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    for number, end in ((10, Transfer(0, aborted=True)), (20, Detach(0, closed=True))):
+        declared = _control(peer, number, Declare())
+        state = TransactionalState(declared.txn_id)
+        peer.say(Transfer(0, number + 1, b"t", 0, more=True, state=state), b"\0")
+        _say_control(peer, number + 2, Discharge(declared.txn_id))
+        assert peer.heard(Disposition) == []
+        peer.say(end)
+        assert peer.hear(Disposition).state == Accepted()
+
+
 def test_without_credit_or_above_the_limit_the_link_ends_alone() -> None:
     peer = Peer(World(), credit=2, max_message_size=100).open()
     peer.sender(0, "a")
@@ -678,8 +719,12 @@ def _control_by(peer: Peer, target: Any) -> None:
     peer.say(Attach("tx", 5, SENDER, source=Source(), target=target, initial_delivery_count=0))
 
 
-def _control(peer: Peer, number: int, said: Any) -> Any:
+def _say_control(peer: Peer, number: int, said: Any) -> None:
     peer.send(5, number, section_of(0x77, COMPOSITES.encoded(said)))
+
+
+def _control(peer: Peer, number: int, said: Any) -> Any:
+    _say_control(peer, number, said)
     return peer.heard(Disposition)[-1].state
 
 
