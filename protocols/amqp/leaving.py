@@ -10,6 +10,7 @@ from typing import Any, Final
 from daybook.engine.effects import REDELIVERED
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.events import FORMAT, PERSISTENT
+from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.content_codec import AMQP, annotated, leaving
 from daybook.engine.messages.amqp.sections import (
@@ -122,17 +123,21 @@ def _head_of(
         "group_id": found.group_id, "group_sequence": found.group_sequence,
         "reply_to_group_id": found.reply_to_group_id,
     }  # fmt: skip
-    standard = Properties(**{name: said for name, said in properties.items() if said})
-    items = [
-        encoded(each)
-        for name, value in view.properties.items()
-        for each in (name, value if isinstance(value, bool | int | float) else text_of(value))
-    ]
+    standard = Properties(**{name: each for name, each in properties.items() if each})
+    items: list[bytes] = []
+    own: list[bytes] = []
+    for name, value in view.properties.items():
+        said = value if isinstance(value, bool | int | float) else text_of(value)
+        if name in ANNOTATIONS:
+            own += (encoded(Symbol(ANNOTATIONS[name])), encoded(said))
+        else:
+            items += (encoded(name), encoded(said))
     annotations = [_JMS_TYPE, jms_type] if jms_type else []
     if to_type is not None:
         annotations += [_JMS_TO, _JMS_KINDS[to_type]]
     if reply_type is not None:
         annotations += [_JMS_REPLY_TO, _JMS_KINDS[reply_type]]
+    annotations += own
     annotations += [encoded(each) for pair in noted.items() for each in pair]
     parts = []
     if annotations:

@@ -10,6 +10,8 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*$", re.MULTILINE)
 FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|md|toml|service|sh))(?::\w+)?`")
 
+TEST = re.compile(r"`(test_\w+)::(test_\w+)`")
+
 
 def slug(heading: str) -> str:
     """Return the anchor that Markdown viewers give a heading."""
@@ -41,3 +43,16 @@ def missing_files(root: Path, page: Path) -> Iterator[str]:
     for name in FILE.findall(FENCE.sub("", page.read_text("utf-8"))):
         if not (root / name).exists() and not (page.parent / name).exists():
             yield f"{page}: names `{name}`, which is not there"
+
+
+def missing_tests(root: Path, page: Path) -> Iterator[str]:
+    """Find tests that the page names by their module, and that are not in the tree."""
+    named = TEST.findall(FENCE.sub("", page.read_text("utf-8")))
+    if not named:
+        return
+    texts: dict[str, str] = {}
+    for path in (root / "tests").rglob("test_*.py"):
+        texts[path.stem] = texts.get(path.stem, "") + path.read_text("utf-8")
+    for module, test in named:
+        if f"def {test}(" not in texts.get(module, ""):
+            yield f"{page}: names {module}::{test}, which is not there"

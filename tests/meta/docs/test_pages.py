@@ -27,6 +27,11 @@ def test_named_files_exist(page: Path) -> None:
     assert not list(pages.missing_files(tree.ROOT, page))
 
 
+@pytest.mark.parametrize("page", CURRENT, ids=lambda page: page.name)
+def test_named_tests_exist(page: Path) -> None:
+    assert not list(pages.missing_tests(tree.ROOT, page))
+
+
 PLANTED = [
     ("see [there](gone.md)", "[gone.md] leads nowhere"),
     ("see [there](there.md#other)", "does not have"),
@@ -66,3 +71,11 @@ def test_planted_missing_file_is_found(tmp_path: Path) -> None:
     page = plant(tmp_path, "`room/there.py` and `room/gone.py` and `room/gone`")
     (found,) = pages.missing_files(tmp_path, page)
     assert "room/gone.py" in found
+
+
+def test_planted_missing_test_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("def test_there() -> None: ...\n")
+    page = plant(tmp_path, "`test_it::test_there`, `test_it::test_gone`, `test_no::test_there`")
+    found = list(pages.missing_tests(tmp_path, page))
+    assert ["test_gone" in found[0], "test_no" in found[1], len(found)] == [True, True, 2]

@@ -120,3 +120,15 @@ def test_messages_carry_the_login_of_their_sender_if_that_is_wanted() -> None:
     peer.receiver(1, "a", credit=1)
     ((_, data),) = peer.deliveries()
     assert annotations_of(data) == {"x-opt-VALIDATED-USER": "guest"}
+
+
+def test_a_dead_letter_of_stomp_has_them_too(peer: Peer) -> None:
+    peer.world.send("a", b"x", headers={"mine": "kept"})
+    peer.receiver(1, "a", credit=1)
+    ((transfer, _),) = peer.deliveries()
+    peer.say(Disposition(RECEIVER, transfer.delivery_id, settled=True, state=Rejected()))
+    peer.receiver(2, "dead", credit=1)
+    ((_, dead),) = peer.deliveries()
+    assert annotations_of(dead)["x-opt-ORIG-ADDRESS"] == "a"
+    named = next(each for each in places_of(dead) if each.code == APPLICATION_PROPERTIES)
+    assert Reader(dead, named.value, named.end).value() == {"mine": "kept"}

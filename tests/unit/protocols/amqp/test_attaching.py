@@ -9,8 +9,11 @@ from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import places_of, properties_of
 from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.sections import MESSAGE_ANNOTATIONS, PROPERTIES
-from daybook.protocols.amqp.wire.errors import INVALID_FIELD, NOT_IMPLEMENTED
-from daybook.protocols.amqp.wire.performatives import Attach, Detach
+from daybook.protocols.amqp.wire.errors import DECODE_ERROR, INVALID_FIELD, NOT_IMPLEMENTED
+from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.wire.kinds import RECEIVER
+from daybook.protocols.amqp.wire.performatives import Attach, Close, Detach, Transfer
+from daybook.protocols.amqp.wire.termini import Source, Target
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
 
@@ -64,3 +67,23 @@ def test_addresses_of_stomp_are_those_of_amqp(peer: Peer) -> None:
     peer.sender(1, "/queue/a")
     peer.send(1, 0, message(b"answer"))
     assert len(peer.world.entries("a")) == 2
+
+
+def test_attach_and_detach_in_one_write_are_both_answered(peer: Peer) -> None:
+    asked = Attach("n", 3, RECEIVER, source=Source("a"), target=Target())
+    peer.feed(frame(0, asked) + frame(0, Detach(3, closed=True)))
+    assert peer.hear(Attach).source.address == "a"
+    detached = peer.hear(Detach)
+    assert (detached.handle, detached.closed, detached.error) == (3, True, None)
+
+
+def test_a_tag_of_33_bytes_closes_the_connection(peer: Peer) -> None:
+    peer.sender(0, "a")
+    data = frame(0, Transfer(0, 0, b"t" * 32, 0), message())
+    at = data.index(b"\xa0\x20" + b"t" * 32)
+    size = int.from_bytes(data[:4]) + 1
+    longer = size.to_bytes(4, "big") + data[4:at] + b"\xa0\x21" + b"t" * 33 + data[at + 34 :]
+    head = longer.index(b"\xc0")
+    longer = longer[: head + 1] + bytes((longer[head + 1] + 1,)) + longer[head + 2 :]
+    peer.feed(longer)
+    assert peer.hear(Close).error.condition == DECODE_ERROR
