@@ -483,6 +483,25 @@ class ProtocolOption(NamedTuple):
     doc: str
 
 
+BUFFER_SIZE: Final = ProtocolOption(
+    "buffer-size",
+    Size(4 << 10, 1 << 30, may_be_auto=True),
+    "1MiB",
+    "Deliveries that may be on their way to one connection; a peer that does not read "
+    'holds at most this. "auto": from 640KiB down to 20KiB, the more connections there are.',
+)
+CONNECT_TIMEOUT: Final = ProtocolOption(
+    "connect-timeout", Duration(100), 10_000, "How long a peer may take to log in."
+)
+DIE_DELAY: Final = ProtocolOption(
+    "die-delay",
+    Duration(0),
+    250,
+    "How long a connection stays open after an error, so that the client can read it.",
+)
+"""The options that Messaging protocols share."""
+
+
 HOST_NAMES: Final = "host-names"
 """Among the values for Watching protocols: the names of the machine, and the host of `listen`."""
 
@@ -525,7 +544,9 @@ class Offer(NamedTuple):
     `watching` and `administering` is set: it gets the values of `options` by name, and raises
     ValueError if they contradict each other. Modules of the sessions are imported only then.
     `refusal` encodes the reason why a connection is refused. `subprotocols` are its names for
-    WebSocket, the best one first; without any, it is not spoken over WebSocket.
+    WebSocket, the best one first; without any, it is not spoken over WebSocket. What its peers send
+    first begins with one of `beginnings`, none of which begins one of another protocol; without
+    any, it shares no acceptor with other protocols.
     """
 
     scheme: str
@@ -538,6 +559,7 @@ class Offer(NamedTuple):
     watching: Callable[[Mapping[str, Value]], Watching] | None = None
     subprotocols: tuple[str, ...] = ()
     administering: Callable[[Mapping[str, Value]], Administering] | None = None
+    beginnings: tuple[bytes, ...] = ()
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Raise ValueError if the values of the options contradict each other."""

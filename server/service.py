@@ -262,12 +262,12 @@ class Service:
         self._begin_background_work(self._control)
         self._handle_signals()
         self.monitoring.phase = Phase.SERVING
-        urls = " ".join(acceptor.url for acceptor in self._acceptors)
+        urls = " ".join(acceptor.urls for acceptor in self._acceptors)
         print(f"ready {urls}", flush=True)
         self._notifier.say(READY, f"STATUS=ready {urls}")
         log.info(
             "ready",
-            listen=[acceptor.url for acceptor in self._acceptors],
+            listen=[acceptor.urls for acceptor in self._acceptors],
             version=VERSION,
             max_connections=self.checks.admission.descriptors.connections_max,
         )
@@ -302,7 +302,7 @@ class Service:
         return sum(
             config.max_connections
             for config in self.config.acceptors
-            if OFFERS[config.protocol].messaging is None
+            if not any(OFFERS[each].messaging for each in config.speaks)
         )
 
     def _options(self) -> Options:
@@ -528,7 +528,7 @@ class Service:
             "acceptors": [
                 {
                     "name": acceptor.config.name,
-                    "url": acceptor.url,
+                    "url": acceptor.urls,
                     "connections": len(acceptor.connections),
                 }
                 for acceptor in self._acceptors

@@ -61,8 +61,8 @@ def cli() -> None:
 @click.option(
     "--listen", multiple=True, metavar="PROTOCOL://HOST:PORT",
     help="Listen here instead of where the configuration says, and with a broker.xml besides; may "
-    "be repeated. PROTOCOL is stomp for clients, amqp for those of AMQP 1.0 and JMS, http for "
-    "supervisors and Prometheus, control for administrators.",
+    "be repeated. PROTOCOL is stomp for clients, amqp for those of AMQP 1.0 and JMS, amqp+stomp "
+    "for both at one port, http for supervisors and Prometheus, control for administrators.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.Choice(("1", "3")),

@@ -8,6 +8,9 @@ from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.options import ROOM_MAX, AmqpOptions
 from daybook.protocols.amqp.wire.frames import SASL, protocol_header
 from daybook.protocols.port import (
+    BUFFER_SIZE,
+    CONNECT_TIMEOUT,
+    DIE_DELAY,
     BrokerPort,
     Caller,
     Count,
@@ -34,14 +37,8 @@ _FIELDS: Final = {
 """The fields of the options by their keys."""
 
 OPTIONS: Final = (
-    ProtocolOption(
-        "buffer-size",
-        Size(4 << 10, _GIB, may_be_auto=True),
-        "1MiB",
-        "Deliveries that may be on their way to one connection; a peer that does not read "
-        'holds at most this. "auto": from 640KiB down to 20KiB, the more connections there are.',
-    ),
-    ProtocolOption("connect-timeout", Duration(100), 10_000, "How long a peer may take to open."),
+    BUFFER_SIZE,
+    CONNECT_TIMEOUT,
     ProtocolOption(
         "idle-time-out",
         Duration(0),
@@ -49,12 +46,7 @@ OPTIONS: Final = (
         "How long a peer may be silent before its connection is closed; the broker announces half"
         " of that. 0: no limit.",
     ),
-    ProtocolOption(
-        "die-delay",
-        Duration(0),
-        250,
-        "How long a connection stays open after an error, so that the client can read it.",
-    ),
+    DIE_DELAY,
     ProtocolOption(
         "max-frame-size", Size(512, 64 << 20), "128KiB", "Length of a frame, both ways."
     ),
@@ -137,4 +129,5 @@ OFFER: Final = Offer(
     refusal=lambda why: protocol_header(SASL),
     messaging=Amqp,
     subprotocols=("amqp",),
+    beginnings=(b"AMQP",),
 )

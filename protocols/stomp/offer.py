@@ -8,6 +8,9 @@ import msgspec
 from daybook.engine.names.host_names import known_of
 from daybook.engine.names.syntax import syntax_of
 from daybook.protocols.port import (
+    BUFFER_SIZE,
+    CONNECT_TIMEOUT,
+    DIE_DELAY,
     BrokerPort,
     Caller,
     Count,
@@ -29,14 +32,8 @@ _PREFIX: Final = Text('a prefix of destinations, like "/queue/"', r"\S+")
 _SYMBOL: Final = Text('characters like "/", or empty for the default', r"\S{0,8}")
 
 OPTIONS: Final = (
-    ProtocolOption(
-        "buffer-size",
-        Size(4 << 10, _GIB, may_be_auto=True),
-        "1MiB",
-        "Deliveries that may be on their way to one connection; a peer that does not read "
-        'holds at most this. "auto": from 640KiB down to 20KiB, the more connections there are.',
-    ),
-    ProtocolOption("connect-timeout", Duration(100), 10_000, "How long a peer may take to log in."),
+    BUFFER_SIZE,
+    CONNECT_TIMEOUT,
     ProtocolOption(
         "body-timeout",
         Duration(0),
@@ -44,12 +41,7 @@ OPTIONS: Final = (
         "How long a peer may take for the next 64 KiB of a body that it has begun to send, before "
         "its connection is closed; 0: without limit.",
     ),
-    ProtocolOption(
-        "die-delay",
-        Duration(0),
-        250,
-        "How long a connection stays open after an ERROR, so that the client can read it.",
-    ),
+    DIE_DELAY,
     ProtocolOption(
         "heart-beat-send",
         Duration(0),
@@ -234,4 +226,5 @@ OFFER: Final = Offer(
     refusal=refusal,
     messaging=Stomp,
     subprotocols=("v12.stomp", "v11.stomp", "v10.stomp"),
+    beginnings=(b"CONNECT", b"STOMP", b"\n", b"\r"),
 )

@@ -13,20 +13,23 @@ NONE: Final = "none"
 OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
 VERSIONS: Final = ("1.2", "1.3")
+BETWEEN: Final = "+"
+"""Divides several protocols of an acceptor, as in amqp+stomp://HOST:PORT."""
 SOURCES: Final = (NONE, "cn", "email", "dns", "uri")
 """The parts of a client's certificate that may be its login; see `layers.client_names`."""
 
 
 class AcceptorConfig(msgspec.Struct, frozen=True):
-    """One [[acceptor]]; durations in milliseconds. `options` are those of its protocol, by key."""
+    """One [[acceptor]]; durations in milliseconds. `speaks` has its protocols, and the options of
+    each by key.
+    """
 
     name: str
-    protocol: str
     host: str
     port: int
     max_connections: int
     tcp_keepalive: int
-    options: dict[str, Value]
+    speaks: dict[str, dict[str, Value]]
     tls: bool = False
     certificate: str = ""
     key: str = ""
@@ -37,3 +40,16 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     certificate_login: str = NONE
     certificate_pattern: str = ""
     allow_cleartext: bool = False
+
+    @property
+    def protocol(self) -> str:
+        """Its protocols in one word, as the scheme of `--listen` has them."""
+        return BETWEEN.join(self.speaks)
+
+    @property
+    def options(self) -> dict[str, Value]:
+        """The options of all of its protocols; the first that has a key says its value."""
+        of_all: dict[str, Value] = {}
+        for options in self.speaks.values():
+            of_all = options | of_all
+        return of_all

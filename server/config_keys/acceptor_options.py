@@ -4,6 +4,7 @@ Some belong to every acceptor, the others to its protocol, which describes them 
 `server.config_keys.options` for the tables of everything else.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from daybook.protocols.port import Offer
@@ -15,6 +16,7 @@ from daybook.server.config_keys.kinds import (
     PATH_OR_EMPTY,
     TEXTS,
     choice,
+    choices,
     count,
     duration,
     kind_within,
@@ -132,6 +134,10 @@ WEBSOCKET: Final = (
 """The options of acceptors whose protocol can use WebSocket."""
 
 
+TOLD_APART: Final = tuple(scheme for scheme, offer in OFFERS.items() if offer.beginnings)
+"""The protocols that can share an acceptor."""
+
+
 def common_options(offer: Offer) -> tuple[Option, ...]:
     """The keys that every acceptor has, with the defaults of a protocol."""
     return (
@@ -143,6 +149,14 @@ def common_options(offer: Offer) -> tuple[Option, ...]:
             "reload knows an acceptor by its name.",
         ),
         Option("protocol", choice(*OFFERS), DEFAULT.scheme, "The protocol that it speaks."),
+        Option(
+            "protocols",
+            choices(*TOLD_APART),
+            [DEFAULT.scheme],
+            "The protocols that it speaks, instead of `protocol`: the first bytes of a client, or"
+            " its sub-protocol of WebSocket, say which one. The first in the list answers clients"
+            " that say nothing, or speak none of them.",
+        ),
         Option(
             "listen",
             LISTEN,
@@ -184,9 +198,14 @@ TABLES: Final[dict[str, tuple[Option, ...]]] = {
 }
 """All keys of an acceptor, by its protocol."""
 
-ANY: Final[tuple[Option, ...]] = tuple(
-    {option.name: option for table in reversed(TABLES.values()) for option in table}.values()
-)
+
+def table_of(protocols: Sequence[str]) -> tuple[Option, ...]:
+    """Return the keys of an acceptor with these protocols; the first says the defaults."""
+    tables = [TABLES[each] for each in reversed(protocols)]
+    return tuple({option.name: option for table in tables for option in table}.values())
+
+
+ANY: Final[tuple[Option, ...]] = table_of(tuple(TABLES))
 """Every key that an acceptor of any protocol may have."""
 
 COMMON: Final[frozenset[str]] = frozenset(option.name for option in common_options(DEFAULT))

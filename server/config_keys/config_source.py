@@ -15,7 +15,8 @@ from urllib.parse import unquote
 import msgspec
 
 from daybook.protocols.registry import DEFAULT
-from daybook.server.config_keys.acceptor_options import TABLES
+from daybook.server.config_keys.acceptor_config import BETWEEN
+from daybook.server.config_keys.acceptor_options import TABLES, table_of
 from daybook.server.config_keys.option import unknown
 from daybook.server.config_keys.options import ARRAYS, SECTIONS
 from daybook.server.config_keys.toml_source import Place, TomlError, TomlSource, read_toml
@@ -127,12 +128,16 @@ def read_flags(
 
 
 def _acceptor_of_url(scheme: str, rest: str, where: str) -> dict[str, Given]:
-    """Return the values of PROTOCOL://HOST:PORT?KEY=VALUE&...; a scheme with an s has TLS."""
+    """Return the values of PROTOCOL://HOST:PORT?KEY=VALUE&...; a scheme with an s has TLS, and one
+    with a + several protocols.
+    """
     endpoint, _, parameters = rest.partition("?")
-    values = {"protocol": Given(scheme, where), "listen": Given(endpoint, where)}
-    if scheme not in TABLES and scheme.removesuffix("s") in TABLES:
-        values["protocol"] = Given(scheme.removesuffix("s"), where)
+    values = {"listen": Given(endpoint, where)}
+    protocols = scheme.split(BETWEEN)
+    if all(each not in TABLES and each.removesuffix("s") in TABLES for each in protocols):
+        protocols = [each.removesuffix("s") for each in protocols]
         values["tls"] = Given(True, where)
+    values |= speaking(protocols, where)
     for parameter in filter(None, parameters.split("&")):
         key, _, value = parameter.partition("=")
         values[key] = Given(unquote(value), where, text=True)
@@ -179,12 +184,30 @@ def protocol_of(block: Block) -> str:
     return value if isinstance(value, str) and value in TABLES else DEFAULT.scheme
 
 
+def protocols_of(block: Block) -> tuple[str, ...]:
+    """Return the protocols of an acceptor, without unknown names."""
+    given = block.values.get("protocols")
+    value = given.value if given is not None else None
+    if given is not None and given.text and isinstance(value, str):
+        value = literal(value)
+    named = value if isinstance(value, list) else []
+    known = [each for each in named if isinstance(each, str) and each in TABLES]
+    return tuple(dict.fromkeys(known)) or (protocol_of(block),)
+
+
+def speaking(protocols: Sequence[str], where: str) -> dict[str, Given]:
+    """Return the value that says what an acceptor speaks."""
+    if len(protocols) == 1:
+        return {"protocol": Given(protocols[0], where)}
+    return {"protocols": Given(list(protocols), where)}
+
+
 def _override_acceptors(blocks: list[Block], key: str, given: Given) -> None:
     """Set a key of every acceptor whose protocol has it; of all acceptors if none has it."""
     known = [
         block
         for block in blocks
-        if any(option.name == key for option in TABLES[protocol_of(block)])
+        if any(option.name == key for option in table_of(protocols_of(block)))
     ]
     for block in known or blocks:
         block.values[key] = given

@@ -31,14 +31,14 @@ from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
 from daybook.server.config_keys import kinds, options
-from daybook.server.config_keys.acceptor_config import AcceptorConfig
-from daybook.server.config_keys.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys.acceptor_config import BETWEEN, AcceptorConfig
+from daybook.server.config_keys.acceptor_options import COMMON, protocol_options, table_of
 from daybook.server.config_keys.config_source import (
     Block,
     Given,
     Source,
     literal,
-    protocol_of,
+    protocols_of,
     read_file,
     read_flags,
 )
@@ -366,17 +366,17 @@ class _Builder:
     def acceptors(self, blocks: Sequence[Block]) -> tuple[AcceptorConfig, ...]:
         built: list[AcceptorConfig] = []
         before = len(self.problems)
-        rows = [self.values(block, TABLES[protocol_of(block)], "acceptor.") for block in blocks]
+        rows = [self.acceptor(block) for block in blocks]
         names = {row["name"] for row in rows}
         for block, row in zip(blocks, rows, strict=True):
             row["host"], row["port"] = kinds.split_listen(row.pop("listen"))
             if not row["name"]:
-                row["name"] = _free_name(row["protocol"], names)
+                row["name"] = _free_name(BETWEEN.join(row["speaks"]), names)
                 names.add(row["name"])
             for field in ("certificate", "key", "client_ca"):
                 row[field] = str(self.absolute(row[field])) if row[field] else ""
-            built.append(_acceptor(row))
-            self.check_protocol(block, built[-1])
+            built.append(AcceptorConfig(**row))
+            self.check_protocols(block, built[-1])
             for key, wrong in encryption.problems(built[-1]):
                 where = block.values.get(key, block).where
                 self.problem(where, f"acceptor {built[-1].name!r}: {wrong}")
@@ -385,12 +385,31 @@ class _Builder:
             self.unique_endpoints(blocks, built)
         return tuple(built)
 
-    def check_protocol(self, block: Block, acceptor: AcceptorConfig) -> None:
-        """Ask the protocol whether the values, right one by one, also go together."""
-        try:
-            OFFERS[acceptor.protocol].check(acceptor.options)
-        except ValueError as error:
-            self.problem(block.where, f"acceptor {acceptor.name!r}: {error}")
+    def acceptor(self, block: Block) -> dict[str, Any]:
+        """Return the values of an acceptor by field: those of each protocol under its name."""
+        protocols = protocols_of(block)
+        if "protocol" in block.values and (given := block.values.get("protocols")) is not None:
+            self.problem(given.where, "acceptor.protocols stands for acceptor.protocol: give one")
+        row = self.values(block, table_of(protocols), "acceptor.")
+        common = {field_of(key) for key in COMMON} - {"protocol", "protocols"}
+        speaks = {
+            each: {
+                option.name: row[field_of(option.name)]
+                if option.name in block.values
+                else default_of(option)
+                for option in protocol_options(OFFERS[each])
+            }
+            for each in protocols
+        }
+        return {field: row[field] for field in common} | {"speaks": speaks}
+
+    def check_protocols(self, block: Block, acceptor: AcceptorConfig) -> None:
+        """Ask the protocols whether the values, right one by one, also go together."""
+        for protocol, given in acceptor.speaks.items():
+            try:
+                OFFERS[protocol].check(given)
+            except ValueError as error:
+                self.problem(block.where, f"acceptor {acceptor.name!r}: {error}")
 
     def unique_endpoints(
         self, blocks: Sequence[Block], acceptors: Sequence[AcceptorConfig]
@@ -566,15 +585,6 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return repr(value)  # JSON has no words for inf and nan, TOML has these.
     return msgspec.json.encode(value, enc_hook=str).decode()
-
-
-def _acceptor(row: Mapping[str, Any]) -> AcceptorConfig:
-    """An acceptor of its values by field name: those of its protocol are known by their keys."""
-    common = {field_of(key) for key in COMMON} | {"host", "port"}
-    own = {key_of(field): value for field, value in row.items() if field not in common}
-    return AcceptorConfig(
-        **{field: value for field, value in row.items() if field in common}, options=own
-    )
 
 
 def check_archive(config: Config) -> None:

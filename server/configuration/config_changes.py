@@ -11,7 +11,7 @@ import msgspec
 from daybook.journal.archive.store import without_password
 from daybook.server.config_keys import options
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
-from daybook.server.config_keys.acceptor_options import COMMON, TABLES
+from daybook.server.config_keys.acceptor_options import COMMON, table_of
 from daybook.server.config_keys.journal_options import JOURNAL
 from daybook.server.config_keys.option import Option
 from daybook.server.configuration.config import Config, field_of, key_of, show
@@ -50,13 +50,13 @@ def _renew(old: Section, new: Section, table: Sequence[Option]) -> Section:
 
 
 def _renew_acceptor(old: AcceptorConfig, new: AcceptorConfig) -> AcceptorConfig:
-    """The values in force of an acceptor: the options of its protocol are live, the protocol itself
-    is not.
+    """The values in force of an acceptor: the options of its protocols are live, the protocols are
+    not.
     """
     if old.protocol != new.protocol:
         return old
-    table = [option for option in TABLES[old.protocol] if option.name in COMMON]
-    return msgspec.structs.replace(_renew(old, new, table), options=new.options)
+    table = [option for option in table_of(tuple(old.speaks)) if option.name in COMMON]
+    return msgspec.structs.replace(_renew(old, new, table), speaks=new.speaks)
 
 
 def changes(old: Config, new: Config) -> tuple[list[str], list[str]]:
@@ -77,7 +77,8 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     }
     for acceptor in config.acceptors:
         common = _by_key(acceptor)
-        del common["options"]
+        common["protocol"] = acceptor.protocol
+        del common["speaks"]
         flat[f"acceptor {acceptor.name}"] = common | acceptor.options
     flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
     for queue in config.queues:

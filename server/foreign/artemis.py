@@ -29,6 +29,9 @@ PARAMETERS: Final = {
     "connectionsAllowed": "max-connections",
     "stompMaxHeaderSize": "max-header-length",
     "stompMinLargeMessageSize": "min-large-message-size",
+    "amqpMinLargeMessageSize": "min-large-message-size",
+    "amqpCredits": "credit",
+    "amqpIdleTimeout": "idle-time-out",
 }
 """Parameters in the URL of an acceptor, and their keys."""
 
@@ -125,10 +128,12 @@ NEEDLESS_PARAMETERS: Final[dict[str, str]] = {
         ),
         "sockets are tuned by the broker",
     ),
+    "amqpLowCredits": "links get credit again before they have used up what they had",
+    "amqpDuplicateDetection": "messages with a duplicate id are always looked up",
     **dict.fromkeys(
         (
-            "amqpCredits", "amqpLowCredits", "amqpMinLargeMessageSize", "amqpDuplicateDetection",
-            "amqpIdleTimeout", "supportAdvisory", "suppressInternalManagementObjects",
+            "amqpCredits", "amqpMinLargeMessageSize", "amqpIdleTimeout",
+            "supportAdvisory", "suppressInternalManagementObjects",
             "virtualTopicConsumerWildcards", "subscribeToMaximum", "topicAliasMaximum",
             "defaultMqttSessionExpiryInterval", "receiveMaximum", "maximumPacketSize",
             "serverKeepAlive",

@@ -7,14 +7,23 @@ Values are checked where those of other files are. Must never act on the configu
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.engine.settings.setting_keys import BY_NAME
 from daybook.engine.settings.settings import check_value
-from daybook.server.config_keys.acceptor_options import TABLES
-from daybook.server.config_keys.config_source import Block, Given, Source, literal
+from daybook.protocols.registry import OFFERS
+from daybook.server.config_keys.acceptor_options import TOLD_APART, table_of
+from daybook.server.config_keys.config_source import (
+    Block,
+    Given,
+    Source,
+    literal,
+    protocols_of,
+    speaking,
+)
 from daybook.server.config_keys.options import BROKER, QUEUE_TABLE
 from daybook.server.foreign import artemis_tls
 from daybook.server.foreign.apollo_xml import ApolloReader
@@ -42,10 +51,12 @@ _URL: Final = re.compile(r"(\w+)://(\[[^\]]+\]|[^:/?]*):(\d+)/?(?:\?(.*))?", re.
 _CAPITAL: Final = re.compile("[A-Z]")
 _BROKER_KEYS: Final = {option.name: option for option in BROKER}
 _QUEUE_KEYS: Final = {option.name: option for option in QUEUE_TABLE}
-_SUPPORTED: Final = "stomp"
 _DEFAULT_MATCH: Final = "#"
 ROLES_NAMED_MAX: Final = 5
-_PREFIXES: Final = ("anycastPrefix", "multicastPrefix")
+_ANYCAST_PREFIX: Final = "anycastPrefix"
+_MULTICAST_PREFIX: Final = "multicastPrefix"
+_PREFIXES: Final = (_ANYCAST_PREFIX, _MULTICAST_PREFIX)
+_SPOKEN: Final = " and ".join(OFFERS[each].name for each in TOLD_APART)
 
 
 class _Reader:
@@ -227,6 +238,8 @@ class _Reader:
         parameters = {key.strip(): value.strip() for key, _, value in pairs}
         block = Block(self.where(element), {})
         block.values["name"] = Given(name, block.where)
+        if spoken := _spoken(parameters):
+            block.values |= speaking(spoken, block.where)
         block.values["listen"] = Given(f"{found[2] or '0.0.0.0'}:{found[3]}", block.where)
         encryption = artemis_tls.Translated(parameters)
         for key, value in encryption.values.items():
@@ -248,34 +261,42 @@ class _Reader:
         """Return why an acceptor cannot be opened, empty if it can."""
         if scheme != "tcp":
             return f"{scheme}:// is not supported"
-        protocols = [each.strip().lower() for each in parameters.get("protocols", "").split(",")]
-        if protocols == [""] or _SUPPORTED in protocols:
+        if _spoken(parameters):
             return ""
         return (
-            f"of its protocols ({parameters['protocols']}) none is supported; Daybook speaks STOMP"
+            f"of its protocols ({parameters['protocols']}) none is supported; Daybook speaks"
+            f" {_SPOKEN}"
         )
 
     def parameter(self, element: Element, block: Block, key: str, value: str) -> None:
         """Translate a parameter of the URL of an acceptor."""
         if key == "protocols":
-            others = [each.strip() for each in value.split(",") if each.strip().lower() != "stomp"]
-            if others and len(others) < len(value.split(",")):
+            named = [each.strip() for each in value.split(",") if each.strip()]
+            others = [each for each in named if each.lower() not in TOLD_APART]
+            if others:
                 shown = element.attributes.get("name", "")
                 listed = ", ".join(others)
                 self.warn(
                     element,
-                    f"<acceptor> {shown!r}: clients of {listed} cannot connect; there is STOMP",
+                    f"<acceptor> {shown!r}: clients of {listed} cannot connect; Daybook speaks"
+                    f" {_SPOKEN}",
                 )
             return
         if key in _PREFIXES:
             prefixes: list[str] = [each.strip() for each in value.split(",") if each.strip()]
-            known = block.values
-            # `/queue/` and `/topic/` are prefixes from the start.
-            kept = [each for each in prefixes if each not in ("/queue/", "/topic/")]
-            known[PARAMETERS[key]] = Given(kept, block.where)
+            # Both are prefixes of STOMP from the start, with a meaning of their own.
+            own = {"/queue/": _ANYCAST_PREFIX, "/topic/": _MULTICAST_PREFIX}
+            is_stomp = protocols_of(block) == ("stomp",)
+            of_others = ("",) if is_stomp else ("", key)
+            kept = [each for each in prefixes if own.get(each, "") in of_others]
+            block.values[PARAMETERS[key]] = Given(kept, block.where)
             return
         name = PARAMETERS.get(key)
-        if name is None or not any(option.name == name for option in TABLES["stomp"]):
+        protocols = protocols_of(block)
+        # Parameters begin with their protocol, if they have one.
+        is_meant = not key.startswith(TOLD_APART) or key.startswith(protocols)
+        known = table_of(protocols) if is_meant else ()
+        if name is None or not any(option.name == name for option in known):
             if key in NEEDLESS_PARAMETERS:
                 self.spare(element, f"<acceptor>: {key}: {NEEDLESS_PARAMETERS[key]}")
             else:
@@ -283,7 +304,10 @@ class _Reader:
                 self.warn(element, f"<acceptor>: {what}")
             return
         if int(value) > 0 if value.lstrip("-").isdigit() else True:
-            block.values[name] = self.given(element, value, as_text=False, is_size=True)
+            given = self.given(element, value, as_text=False, is_size=True)
+            if block.values.get(name, given) != given:
+                self.warn(element, f"<acceptor>: {key}: {name} was set before; this value counts")
+            block.values[name] = given
 
     # ---- addresses and queues
 
@@ -470,6 +494,12 @@ class _Reader:
             elif child.tag != "class-name":
                 self.ignore(child, f"the transformer of divert {divert!r}")
         self.put(element, block, "add-properties", Given(pairs, self.where(element)))
+
+
+def _spoken(parameters: Mapping[str, str]) -> list[str]:
+    """Return the protocols of an acceptor that are spoken here; all of them if it names none."""
+    named = [each.strip().lower() for each in parameters.get("protocols", "").split(",")]
+    return [each for each in (TOLD_APART if named == [""] else named) if each in TOLD_APART]
 
 
 def _is_flag(text: str) -> bool:

@@ -10,6 +10,7 @@ Modules:
   login.
 - `connection_checks`: The checks between a new socket and the connection of a user.
 - `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
+- `first_bytes`: Finds the protocol of a peer by its first bytes, where an acceptor speaks several.
 - `hangups`: Detects closed connections of peers from which nothing is read.
 - `layers`: The layers between a socket and a session: TLS and WebSocket. A plain connection has
   neither.

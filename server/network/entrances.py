@@ -6,14 +6,16 @@ protocol.
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from daybook.engine.facts.reasons import PROTOCOL_ERROR
 from daybook.protocols.port import (
     HOST_NAMES,
     Administering,
     Caller,
     Messaging,
+    Offer,
     Session,
     Value,
     Watching,
@@ -76,18 +78,23 @@ class ConnectionHandler(Protocol):
 
 
 class Entrance(Protocol):
-    """The protocol of an acceptor, as the acceptor uses it; `logs_in` says whether its peers log
+    """The protocols of an acceptor, as the acceptor uses them; `logs_in` says whether its peers log
     in.
 
     `room` is how many bytes may be on their way to a peer.
     """
 
+    offers: Sequence[Offer]
     handler: ConnectionHandler
     room: int
     logs_in: bool
 
     def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
-        """Create the state of a peer."""
+        """Create the state of a peer, which speaks the first of the protocols so far."""
+        ...
+
+    def speak(self, peer: Any, offer: Offer | None, /) -> None:
+        """The peer has shown which of several protocols it speaks; None: none of them."""
         ...
 
 
@@ -96,30 +103,62 @@ class MessagingEntrance:
 
     logs_in = True
 
-    def __init__(self, hub: Hub, protocol: Messaging, acceptor: str, server_name: str) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        protocols: Mapping[str, Messaging],
+        acceptor: str,
+        server_name: str,
+    ) -> None:
+        """`protocols` by their schemes, the first one for peers that have said nothing."""
+        self.offers: Sequence[Offer] = [OFFERS[scheme] for scheme in protocols]
         self.handler: ConnectionHandler = hub
-        self.room = protocol.room
-        self._tunes_room: Final = protocol.tunes_room
+        self._first: Final = next(iter(protocols.values()))
+        self.room = self._first.room
         self._hub: Final = hub
-        self._protocol: Final = protocol
+        self._protocols: Final = protocols
         self._acceptor: Final = acceptor
         self._server_name: Final = server_name
 
     def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
         caller = Caller(name, self._hub.mechanisms.offered, is_loopback=is_loopback)
-        session = self._protocol.session(self._hub.broker, caller, self._server_name)
+        session = self._first.session(self._hub.broker, caller, self._server_name)
         peer = Peer(session, transport, caller, self._acceptor, self.room)
-        peer.is_tuned = self._tunes_room
+        peer.is_tuned = self._first.tunes_room
         return peer
 
+    def speak(self, peer: Peer, offer: Offer | None, /) -> None:
+        """Give a peer the session of its protocol; end it if it speaks none of them."""
+        if peer.session.closing:
+            return
+        if offer is None:
+            spoken = " and ".join(each.name for each in self.offers)
+            what = f"these bytes begin none of the protocols that are spoken here: {spoken}"
+            self._hub.dismiss(peer, what, "", PROTOCOL_ERROR)
+        elif offer is not self.offers[0]:
+            protocol = self._protocols[offer.scheme]
+            peer.session = protocol.session(self._hub.broker, peer.caller, self._server_name)
+            self._hub.opened(peer)
 
-class WatchingEntrance:
-    """Connects an acceptor to the connections of Watching protocols."""
+
+class _OneProtocol:
+    """An entrance with a single protocol, whose peers do not log in."""
 
     logs_in = False
 
-    def __init__(self, onlookers: Onlookers, protocol: Watching) -> None:
+    def __init__(self, offer: Offer) -> None:
+        self.offers: Sequence[Offer] = [offer]
+
+    def speak(self, peer: PeerState, offer: Offer | None, /) -> None:
+        """A peer has no choice."""
+
+
+class WatchingEntrance(_OneProtocol):
+    """Connects an acceptor to the connections of Watching protocols."""
+
+    def __init__(self, onlookers: Onlookers, offer: Offer, protocol: Watching) -> None:
+        super().__init__(offer)
         self.handler: ConnectionHandler = onlookers
         self.room = onlookers.room
         self._onlookers: Final = onlookers
@@ -130,12 +169,13 @@ class WatchingEntrance:
         return Onlooker(self._protocol.session(self._onlookers.view), transport, name)
 
 
-class AdministeringEntrance:
+class AdministeringEntrance(_OneProtocol):
     """Connects an acceptor to the connections of administrators."""
 
-    logs_in = False
-
-    def __init__(self, administrators: Administrators, protocol: Administering) -> None:
+    def __init__(
+        self, administrators: Administrators, offer: Offer, protocol: Administering
+    ) -> None:
+        super().__init__(offer)
         self.handler: ConnectionHandler = administrators
         self.room = administrators.room
         self._protocol: Final = protocol
@@ -168,15 +208,20 @@ class Entrances:
 
     def make(self, config: AcceptorConfig) -> Entrance:
         """Create the entrance of an acceptor."""
+        protocols = {
+            scheme: make(options | dict(self._options()))
+            for scheme, options in config.speaks.items()
+            if (make := OFFERS[scheme].messaging) is not None
+        }
+        if protocols:
+            return MessagingEntrance(self._hub, protocols, config.name, self._server_name)
         offer = OFFERS[config.protocol]
-        if offer.messaging is not None:
-            protocol = offer.messaging(config.options | dict(self._options()))
-            return MessagingEntrance(self._hub, protocol, config.name, self._server_name)
         if offer.administering is not None:
             assert self._administrators is not None
-            return AdministeringEntrance(self._administrators, offer.administering(config.options))
+            protocol = offer.administering(config.options)
+            return AdministeringEntrance(self._administrators, offer, protocol)
         assert offer.watching is not None
         names = (config.host, socket.gethostname())
         return WatchingEntrance(
-            self._onlookers, offer.watching(config.options | {HOST_NAMES: names})
+            self._onlookers, offer, offer.watching(config.options | {HOST_NAMES: names})
         )

@@ -68,7 +68,8 @@ class Acceptor:
         """Raise TlsError if the certificate cannot be used."""
         self.config = config
         self.admission: Final = admission
-        ending = ERROR_FRAME if OFFERS[config.protocol].messaging else REFUSED
+        self.entrance: Entrance = entrances.make(config)
+        ending = ERROR_FRAME if self.entrance.logs_in else REFUSED
         self.error_frames: Final = ErrorFrames(config.name, ending)
         self.layer_errors: Final = ErrorFrames(config.name, LAYER_FAILED, by_reason=True)
         self._warn_at = 0.0
@@ -77,7 +78,6 @@ class Acceptor:
         self.websocket = _websocket(config)
         # Oldest first.
         self.connections: Final[dict[Connection, None]] = {}
-        self.entrance: Entrance = entrances.make(config)
         self._entrances: Final = entrances
         # One buffer for all connections: its content is processed before the next read.
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
@@ -198,10 +198,11 @@ class Acceptor:
         )
 
     @property
-    def url(self) -> str:
-        """The URL for clients."""
+    def urls(self) -> str:
+        """The URL for clients, one for each protocol, divided by spaces."""
         host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-        return f"{self.config.protocol}{'s' * self.config.tls}://{host}:{self.port}"
+        tls = "s" * self.config.tls
+        return " ".join(f"{each}{tls}://{host}:{self.port}" for each in self.config.speaks)
 
     def configure(self, config: AcceptorConfig) -> None:
         """Apply a changed configuration, and a renewed certificate, to new connections.
@@ -264,8 +265,8 @@ class Acceptor:
         connection.abort()
 
     def explain(self, why: str) -> bytes:
-        """Encode, for the protocol, why a connection is refused or closed."""
-        return OFFERS[self.config.protocol].refusal(why)
+        """Encode, for the first protocol, why a connection is refused."""
+        return self.entrance.offers[0].refusal(why)
 
     def stop(self) -> None:
         """Listen no more; connections stay."""
@@ -285,7 +286,8 @@ class Acceptor:
 
 
 def _websocket(config: AcceptorConfig) -> WebSocketOptions | None:
-    return WebSocketOptions.of(OFFERS[config.protocol].subprotocols, config.options)
+    offered = [name for each in config.speaks for name in OFFERS[each].subprotocols]
+    return WebSocketOptions.of(offered, config.options)
 
 
 def _names(config: AcceptorConfig) -> ClientNames:

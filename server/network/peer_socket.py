@@ -9,12 +9,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
-from daybook.protocols.port import Certificate
+from daybook.protocols.port import Certificate, Offer
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.encryption import is_loopback
 from daybook.server.hub.error_frames import ErrorFrames
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
 from daybook.server.network.entrances import ConnectionHandler, Entrance, PeerState
+from daybook.server.network.first_bytes import (
+    NEEDS_MORE,
+    Unclear,
+    of_subprotocol,
+    recognised,
+)
 from daybook.server.network.hangups import Hangups
 from daybook.server.network.layers.certificates import Identity
 from daybook.server.network.layers.client_names import ClientNames
@@ -69,10 +75,6 @@ class ListeningAddress(Protocol):
         """Counts the errors of the layers below the sessions."""
         ...
 
-    def explain(self, why: str) -> bytes:
-        """Encode, for the protocol, why a connection is refused or closed."""
-        ...
-
     def forget(self, connection: Any, /) -> None:
         """Stop counting a connection whose socket is closed."""
         ...
@@ -87,6 +89,9 @@ class Connection(asyncio.BufferedProtocol):
         self._handler: Final[ConnectionHandler] = acceptor.entrance.handler
         self.host: Final = host
         self._port: Final = port
+        # The protocol of the peer: the first one, until its bytes have shown another.
+        self._offer = acceptor.entrance.offers[0]
+        self._first_bytes = b""
         self._transport: asyncio.Transport | None = None
         self._peer: PeerState | None = None
         self._dismissed = ""
@@ -130,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
             self._dismissed = why
             return
         if self._peer is not None and not self._peer.session.closing:
-            self.write(self._acceptor.explain(why))
+            self.write(self._offer.refusal(why))
         self.close(0)
 
     def abort(self) -> None:
@@ -273,30 +278,58 @@ class Connection(asyncio.BufferedProtocol):
             Tls(identity.context, identity.end_point),
             acceptor.client_names,
             acceptor.handshakes,
-            lambda: acceptor.explain(WRONG_PORT),
+            self._explain_tls,
         )
         self._take = shell.received
         self._encode = shell.write
 
+    def _explain_tls(self, data: bytes) -> bytes:
+        """Encode for a peer that begins so, without TLS, that the port wants TLS."""
+        offer = recognised(self._entrance.offers, data)
+        return (self._offer if isinstance(offer, Unclear) else offer).refusal(WRONG_PORT)
+
     def _look(self, data: bytes) -> None:
         """Look at the first bytes for the session: do they begin a protocol that is spoken here?"""
-        if data[0] == HANDSHAKE_RECORD and self._shell is None:
+        if data[0] == HANDSHAKE_RECORD and self._shell is None and not self._first_bytes:
             self.fail("the client speaks TLS, and this port does not", REFUSAL)
             return
-        direct = partial(self._handler.received, self._peer)
         if self._acceptor.websocket is not None and data[:1] == _BEGIN_OF_HTTP:
-            self._begin_websocket(self._acceptor.websocket, direct)
+            self._begin_websocket(self._acceptor.websocket)
+            (self._take if self._shell is None else self._decoded)(data)
+        else:
+            self._recognise(data)
+
+    def _recognise(self, data: bytes) -> None:
+        """Find out which protocol the first bytes for the session begin, and give it to them."""
+        offers = self._entrance.offers
+        data = self._first_bytes + data
+        if self._web is not None and self._web.subprotocol:
+            self._speak(of_subprotocol(offers, self._web.subprotocol))
+        elif len(offers) > 1:
+            found = recognised(offers, data)
+            if found is NEEDS_MORE:
+                self._first_bytes = data
+                return
+            self._speak(None if isinstance(found, Unclear) else found)
+        self._first_bytes = b""
+        direct = partial(self._handler.received, self._peer)
+        if self._web is not None:
+            self._web.deliver = direct
         elif self._shell is None:
             self._take = direct
         else:
             self._decoded = direct
-        (self._take if self._shell is None else self._decoded)(data)
+        direct(data)
 
-    def _begin_websocket(self, options: WebSocketOptions, direct: Callable[[bytes], None]) -> None:
+    def _speak(self, offer: Offer | None) -> None:
+        self._offer = offer or self._offer
+        self._entrance.speak(self._peer, offer)
+
+    def _begin_websocket(self, options: WebSocketOptions) -> None:
         """Let WebSocket take the bytes of the socket, or what TLS has decrypted."""
         below = self._encode
         web = self._web = WebSocket(
-            self, options, below, asyncio.get_running_loop().call_soon, direct
+            self, options, below, asyncio.get_running_loop().call_soon, self._recognise
         )
         if below is None:
             self._take = web.received

@@ -68,9 +68,9 @@ class Shell:
         tls: Tls,
         names: ClientNames,
         handshakes: Handshakes,
-        explain: Callable[[], bytes],
+        explain: Callable[[bytes], bytes],
     ) -> None:
-        """`explain` encodes, without TLS, that the port wants TLS."""
+        """`explain` encodes, for a peer that begins without TLS, that the port wants TLS."""
         self._owner: Final = owner
         self._tls: Final = tls
         self._names: Final = names
@@ -89,7 +89,9 @@ class Shell:
         if not self._has_begun:
             self._has_begun = True
             if data[0] != HANDSHAKE_RECORD:
-                self._end("TLS is spoken here, and the client speaks without it", self._explain())
+                self._end(
+                    "TLS is spoken here, and the client speaks without it", self._explain(data)
+                )
                 return
             self._owner.charge(HANDSHAKE_BYTES)
         try:

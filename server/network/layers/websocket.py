@@ -95,13 +95,13 @@ class WebSocket:
         deliver: Callable[[bytes], None],
     ) -> None:
         """`below` encrypts, if anything does; `schedule` calls a function in the next turn;
-        `deliver` gives the session bytes.
+        `deliver` takes the bytes for the session, and may be replaced at any time.
         """
         self._owner: Final = owner
         self._options: Final = options
         self._below: Final = below
         self._schedule: Final = schedule
-        self._deliver: Final = deliver
+        self.deliver = deliver
         self._protocol: Final = ServerProtocol(
             origins=_accepted(options.origins),
             select_subprotocol=lambda _, offered: self._select(offered),
@@ -116,6 +116,11 @@ class WebSocket:
         self._is_text: bool | None = None
         self._is_message_text = False
         self._decoder: Final = codecs.getincrementaldecoder("utf-8")()
+
+    @property
+    def subprotocol(self) -> str:
+        """The subprotocol that was agreed on, "" for none."""
+        return self._protocol.subprotocol or ""
 
     # ---- from below
 
@@ -165,7 +170,7 @@ class WebSocket:
         buffered = len(self._pending) + len(self._protocol.reader.buffer)
         self._owner.charge_input(0 if self._is_ended else buffered)
         # A part of a frame counts as a sign of life, and in the account of memory.
-        self._deliver(found[0] if len(found) == 1 else b"".join(found))
+        self.deliver(found[0] if len(found) == 1 else b"".join(found))
         if self._pending and not self._is_ended:
             self._wait()
 

@@ -23,7 +23,7 @@ STORE = """
 <journal-type>NIO</journal-type>
 <acceptors>
   <acceptor name="all">tcp://127.0.0.1:0?protocols=CORE,STOMP;anycastPrefix=anycast://</acceptor>
-  <acceptor name="amqp">tcp://127.0.0.1:5672?protocols=AMQP;multicastPrefix=multicast://</acceptor>
+  <acceptor name="core">tcp://127.0.0.1:5672?protocols=CORE;multicastPrefix=multicast://</acceptor>
 </acceptors>
 <addresses>
   <address name="DLA"><anycast><queue name="DLQ"/></anycast></address>
@@ -143,7 +143,7 @@ def test_an_untyped_message_to_an_unknown_address_is_multicast(
 
 def test_what_is_ignored_is_in_the_log(broker: BrokerProcess) -> None:
     text = broker.log_text()
-    assert "'amqp' is not opened" in text
+    assert "'core' is not opened" in text
     assert "journal-type" not in text
     (line,) = [each for each in broker.lines() if "not needed here" in each["event"]]
     assert line["elements"] == 1

@@ -37,7 +37,7 @@ class Encrypted:
             Tls(identity.context, identity.end_point),
             ClientNames("none", ""),
             Handshakes(self.owner.call_soon),
-            lambda: TELL,
+            lambda _: TELL,
         )
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = trusting.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")

@@ -196,7 +196,7 @@ PIECES: Final[dict[str, Piece]] = {
     "advisory messages": Piece(
         '<acceptors><acceptor name="artemis">tcp://127.0.0.1:61616?protocols=CORE,AMQP,OPENWIRE;'
         "supportAdvisory=false;suppressInternalManagementObjects=false</acceptor></acceptors>",
-        missing=("CORE,AMQP,OPENWIRE",),
+        missing=("CORE, OPENWIRE",),
     ),
     "settings that are merged": Piece(
         _settings(

@@ -132,11 +132,11 @@ def _stomp_acceptor(config: Config) -> AcceptorConfig:
 
 def _acceptor(config: Config, protocol: str, replaced: dict[str, Any]) -> AcceptorConfig:
     """Return an acceptor with the options of the first one for a protocol, or the defaults."""
-    own = [each for each in config.acceptors if each.protocol == protocol]
+    own = [each for each in config.acceptors if protocol in each.speaks]
     one = (own or load(None, listen=[f"{protocol}://127.0.0.1:0"]).acceptors)[0]
     return replace(
         one, name=f"drill-{protocol}", host="127.0.0.1", port=0,
-        options={**one.options, **replaced}, tls=False, certificate="",
+        speaks={protocol: {**one.speaks[protocol], **replaced}}, tls=False, certificate="",
         key="", client_certificates=acceptor_config.NONE, client_ca="",
         certificate_login=acceptor_config.NONE, certificate_pattern="", allow_cleartext=True,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from daybook.protocols.registry import OFFERS
 from daybook.protocols.stomp.offer import Stomp
 from daybook.protocols.stomp.wire.options import StompOptions
-from daybook.server.config_keys.acceptor_options import COMMON
+from daybook.server.config_keys.acceptor_options import COMMON, TOLD_APART
 from daybook.server.config_keys.acceptor_options import TABLES as ACCEPTORS
 from daybook.server.configuration.config import ConfigError, default_of, load
 from daybook.server.configuration.config_changes import changes, effective
@@ -58,7 +58,7 @@ def test_every_default_of_an_acceptor_is_valid_and_has_a_place(scheme: str) -> N
     for option in ACCEPTORS[scheme]:
         if option.name not in COMMON:
             assert acceptor.options[option.name] == default_of(option)
-        elif option.name not in ("name", "protocol", "listen"):
+        elif option.name not in ("name", "protocol", "protocols", "listen"):
             assert fields[option.name.replace("-", "_")] == default_of(option)
     assert acceptor.protocol == acceptor.name == scheme
     by_file = load(None, [f"acceptor.protocol={scheme}"]).acceptors[0]
@@ -77,6 +77,68 @@ def test_a_flag_sets_the_acceptors_whose_protocol_has_the_key() -> None:
     assert stomp.max_connections == http.max_connections == 9
     with pytest.raises(ConfigError, match=r"unknown key 'acceptor.max-headers'"):
         load(None, ["acceptor.max-headers=3"], ["http://localhost:2"])
+
+
+def test_several_protocols_have_their_own_options_and_share_some(write: Writer) -> None:
+    config = write.load(
+        "[[acceptor]]\nprotocols = ['amqp', 'stomp']\nlisten = 'localhost:61616'\n"
+        "max-headers = 7\ncredit = 5\nqueue-prefix = 'q/'\nwebsocket = false\n"
+    )
+    (acceptor,) = config.acceptors
+    assert (acceptor.name, acceptor.protocol) == ("amqp+stomp", "amqp+stomp")
+    amqp, stomp = acceptor.speaks.values()
+    assert amqp["max-headers"] == stomp["max-headers"] == 7
+    assert (amqp["credit"], stomp["queue-prefix"]) == (5, "q/")
+    assert (amqp["anycast-prefix"], stomp["anycast-prefix"]) == (("queue://",), ())
+    assert "credit" not in stomp
+    assert acceptor.options["credit"] == 5
+    assert acceptor.options["anycast-prefix"] == ("queue://",)
+    assert acceptor.options["websocket"] is False
+
+
+@pytest.mark.parametrize(
+    ("listen", "protocols", "tls"),
+    [
+        ("amqp+stomp://127.0.0.1:0", ["amqp", "stomp"], False),
+        ("stomps+amqps://127.0.0.1:0?certificate=x", ["stomp", "amqp"], True),
+    ],
+)
+def test_a_flag_names_several_protocols(listen: str, protocols: list[str], tls: bool) -> None:
+    config = load(None, ["acceptor.credit=3", "acceptor.hosts=['h']"], [listen])
+    (acceptor,) = config.acceptors
+    assert (list(acceptor.speaks), acceptor.tls) == (protocols, tls)
+    assert acceptor.speaks["amqp"]["credit"] == 3
+    assert acceptor.speaks["stomp"]["hosts"] == ("h",)
+    flags = [f"acceptor.protocols={protocols!r}", "acceptor.credit=3"]
+    assert load(None, flags).acceptors[0].speaks["amqp"]["credit"] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("protocols = ['amqp', 'http']", 'must be a list of one or more of "stomp", "amqp"'),
+        ("protocols = []", "must be a list of one or more of"),
+        ("protocols = 'amqp'", "must be a list of one or more of"),
+        ("protocol = 'amqp'\nprotocols = ['amqp']", "stands for acceptor.protocol: give one"),
+        ("protocols = ['amqp', 'stomp']\nmax-queues = 1", "unknown key 'acceptor.max-queues'"),
+        (
+            "protocols = ['stomp', 'amqp']\nanycast-prefix = ['a:']\nmulticast-prefix = ['a:']",
+            "'a:' would mean two things",
+        ),
+    ],
+)
+def test_protocols_that_an_acceptor_cannot_have(write: Writer, text: str, wrong: str) -> None:
+    problems = write.problems(f"[[acceptor]]\n{text}\n")
+    assert any(wrong in each and each.startswith("FILE:") for each in problems), problems
+
+
+def test_protocols_of_one_acceptor_agree_on_what_their_options_are() -> None:
+    """A value is checked once, for all of them."""
+    shared: dict[str, set[object]] = {}
+    for scheme in TOLD_APART:
+        for option in OFFERS[scheme].options:
+            shared.setdefault(option.name, set()).add(option.range)
+    assert not [name for name, ranges in shared.items() if len(ranges) > 1]
 
 
 def test_a_key_of_another_protocol_is_unknown(write: Writer) -> None:

@@ -19,9 +19,9 @@ from tests.support.brokers.artemis_created import HASHED, create
 def test_what_artemis_creates_has_few_losses_and_many_needless_things(tmp_path: Path) -> None:
     config = load(create(tmp_path / "etc"))
     lost = [each for each in config.warnings if "without TLS" not in each]
-    assert len(lost) == 4
+    assert len(lost) == 3
     assert all("protocols" in each or "cannot connect" in each for each in lost), lost
-    assert len(config.foreign.needless) == 34
+    assert len(config.foreign.needless) == 37
     assert not any("persistence-enabled" in each for each in config.warnings)
     assert not any("persistence-enabled" in each for each in config.foreign.needless)
     assert config.broker.name == "daybook"

@@ -80,7 +80,7 @@ async def listen(hub: Any, config: AcceptorConfig, *, is_full: bool = False) -> 
     )
     await acceptor.bind()
     await acceptor.start()
-    assert acceptor.url == f"stomp{'s' * config.tls}://127.0.0.1:{acceptor.port}"
+    assert acceptor.urls == f"stomp{'s' * config.tls}://127.0.0.1:{acceptor.port}"
     return acceptor
 
 
@@ -293,7 +293,7 @@ def test_a_buffer_that_fills_the_room_tells_when_it_has_drained(room: int) -> No
     async def scenario() -> None:
         hub = RememberingHub()
         acceptor = await listen(
-            hub, configuration(options={**configuration().options, "buffer-size": room})
+            hub, configuration(speaks={"stomp": {**configuration().options, "buffer-size": room}})
         )
         reader, writer = await asyncio.open_connection("127.0.0.1", acceptor.port)
         await until(lambda: hub.peers)
