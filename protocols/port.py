@@ -218,6 +218,42 @@ class Pull(NamedTuple):
         return max(self.gate, self.chunk)
 
 
+SENDS: Final = "sender"
+RECEIVES: Final = "receiver"
+COORDINATES: Final = "coordinator"
+
+
+class LinkRow(NamedTuple):
+    """A link of a peer, or a subscription, for administrators.
+
+    The peer SENDS or RECEIVES by it, or declares transactions by it (COORDINATES). `session` is the
+    number of its session on the connection, 0 in a protocol without sessions. `consumer` is the
+    engine's id of the consumer or the bundle behind one that receives, which knows the rest; of the
+    others, `address` is where messages go if all go to one, `credit` how many more may come,
+    `in_flight` how many have no outcome yet, and `total` how many came. `waits` for room or for the
+    window of the peer; `memory_bytes` is what the session holds for it.
+    """
+
+    name: str
+    role: str
+    session: int = 0
+    consumer: int = 0
+    address: str | None = None
+    credit: int = 0
+    in_flight: int = 0
+    total: int = 0
+    waits: bool = False
+    memory_bytes: int = 0
+
+
+class LinkCounts(NamedTuple):
+    """How many sessions and links a connection has; those of coordinators send."""
+
+    sessions: int
+    senders: int
+    receivers: int
+
+
 class Session(Protocol):
     """The interface of every session. Its owner
 
@@ -312,6 +348,16 @@ class MessagingSession(Session, Protocol):
     def first_chunk(self) -> int:
         """LSN of the first chunk that the session still needs: of the body that the peer is
         sending, or of those that it pulls; 0 if none."""
+        ...
+
+    @property
+    def link_counts(self) -> LinkCounts:
+        """How many sessions and links there are."""
+        ...
+
+    def link_rows(self, first: int, count: int) -> list[LinkRow]:
+        """Return so many of the links in their order, from one on; all are `link_counts` of
+        them."""
         ...
 
     def authenticated(self, user: str | None, text: str, now: int) -> None:

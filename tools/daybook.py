@@ -31,6 +31,7 @@ PLACES: Final = {
     "divert": "daybook.tools.administration.broker_commands:divert",
     "drill": "daybook.tools.drills.command:drill_group",
     "health": "daybook.tools.administration.health:health",
+    "link": "daybook.tools.administration.broker_commands:link",
     "pipeline": "daybook.tools.pipeline:pipeline_group",
     "queue": "daybook.tools.administration.queued_deaths:queue",
     "receive": "daybook.tools.administration.messages:receive",

@@ -7,7 +7,7 @@ Must never know sockets, clocks, tasks or disks.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 from daybook.engine.commands import CloseConnection, Command, EndOwner, OpenConnection, Settle
@@ -72,7 +72,7 @@ from daybook.protocols.amqp.wire.performatives import (
     SaslResponse,
     Transfer,
 )
-from daybook.protocols.port import BrokerPort, Caller, SaslStep
+from daybook.protocols.port import BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
 
 _US_PER_MS: Final = 1000
 LOOK_SHIFT: Final = 6
@@ -146,6 +146,17 @@ class AmqpConnection(Output):
             link.first_chunk for each in self._sessions.values() for link in each.links.values()
         )
         return min(filter(None, chunks), default=0)
+
+    @property
+    def link_counts(self) -> LinkCounts:
+        """How many sessions and links there are."""
+        sending = self.attached - self.receiving
+        return LinkCounts(len(self._sessions), sending, self.receiving)
+
+    def link_rows(self, first: int, count: int) -> list[LinkRow]:
+        """Return so many of the links, from one on."""
+        every = (each.links.values() for each in self._sessions.values())
+        return [each.row() for each in islice(chain.from_iterable(every), first, first + count)]
 
     # ---- input
 

@@ -24,6 +24,7 @@ from daybook.protocols.amqp.wire.errors import (
 from daybook.protocols.amqp.wire.performatives import Error
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted, Declare, Declared, Discharge
+from daybook.protocols.port import COORDINATES, LinkRow
 
 _TXN_ID_BYTES: Final = 8
 CONTROL_BYTES_MAX: Final = 1024
@@ -41,6 +42,10 @@ class Coordinator(Incoming):
         self._ids: list[bytes] = []
         # The transaction that the message in front is about, once it was read.
         self._declared: tuple[Message, Declare | Discharge, bytes] | None = None
+
+    def row(self) -> LinkRow:
+        """Return it for administrators."""
+        return super().row()._replace(role=COORDINATES)
 
     def give_up(self, now: int) -> None:
         """Roll back what was not discharged: the link ends."""

@@ -26,6 +26,7 @@ from daybook.protocols.amqp.wire.errors import (
 from daybook.protocols.amqp.wire.kinds import FIRST
 from daybook.protocols.amqp.wire.performatives import Error, Transfer
 from daybook.protocols.amqp.wire.termini import Accepted, Rejected, TransactionalState
+from daybook.protocols.port import SENDS, LinkRow
 
 AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
@@ -117,6 +118,16 @@ class Incoming(Link):
     def arriving_chunks(self) -> list[int]:
         """The chunks of the message that arrives."""
         return self._messages[-1].chunks if self._messages else []
+
+    def row(self) -> LinkRow:
+        """Return it for administrators."""
+        held = sum(each.held for each in self._messages)
+        return LinkRow(
+            self.name, SENDS, self.session.number,
+            address=self.place.address if self.place is not None else None,
+            credit=self.credit.link_credit, in_flight=len(self._messages),
+            total=self.credit.came, waits=self.is_waiting, memory_bytes=self.own_bytes + held,
+        )  # fmt: skip
 
     # ---- from the session
 

@@ -18,7 +18,7 @@ from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.hot import transfer_frames
 from daybook.protocols.amqp.wire.performatives import Flow, Transfer
 from daybook.protocols.amqp.wire.serial import distance
-from daybook.protocols.port import DeliveredMessage, Pull
+from daybook.protocols.port import RECEIVES, DeliveredMessage, LinkRow, Pull
 
 _MASK: Final = 0xFFFF_FFFF
 _TAG_BYTES: Final = 8
@@ -61,9 +61,10 @@ class Outgoing(Link):
     deliveries are settled when they are sent. `subscription` is the name of the durable
     subscription that closing the link ends, or empty."""
 
+    is_receiving = True
     __slots__ = (
-        "_behind", "_count", "_held", "_in_all", "_large", "consumer", "default", "is_settled",
-        "subscription", "unsettled",
+        "_behind", "_count", "_held", "_held_bytes", "_in_all", "_large", "consumer", "default",
+        "is_settled", "subscription", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,8 @@ class Outgoing(Link):
         self.consumer = 0
         self.default: Any = None
         self.subscription = ""
+        # Bytes of memory for deliveries behind a large one.
+        self._held_bytes = 0
         # The ids of messages by their delivery numbers.
         self.unsettled: Final[dict[int, int]] = {}
         # The delivery-count: deliveries, and credit that drains took back; and that which would
@@ -94,6 +97,15 @@ class Outgoing(Link):
             return large.chunks[large.done]
         behind = [each[0] for each in self._behind if len(each) == 4]
         return min((each.chunks[0] for each in (*behind, *self._held) if each.chunks), default=0)
+
+    def row(self) -> LinkRow:
+        """Return it for administrators."""
+        waiting = sum(map(_size_of, self._held))
+        return LinkRow(
+            self.name, RECEIVES, self.session.number, self.consumer,
+            waits=self._large is not None or bool(self._held),
+            memory_bytes=self.own_bytes + self._held_bytes + waiting,
+        )  # fmt: skip
 
     # ---- effects
 
@@ -193,7 +205,9 @@ class Outgoing(Link):
         self.session.unsettled.pop(delivery, None)
 
     def _hold(self, message: DeliveredMessage, times: int) -> None:
-        self.session.output.unsent_bytes += times * _size_of(message)
+        size = times * _size_of(message)
+        self.session.output.unsent_bytes += size
+        self._held_bytes += size
 
     def drop(self) -> None:
         """Send no more."""

@@ -70,8 +70,9 @@ class Output:
         # Bytes of messages that arrive, and of deliveries that wait for windows.
         self.input_bytes = 0
         self.unsent_bytes = 0
-        # Links that are attached, and the memory that they take.
+        # Links that are attached, those that receive among them, and the memory that they take.
         self.attached = 0
+        self.receiving = 0
         self.links_bytes = 0
         self.has_more = False
         self.has_unfinished = False

@@ -5,7 +5,7 @@ Must never know an address or a queue.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from daybook.protocols.amqp.faults import SessionFault
 from daybook.protocols.amqp.output import Output
@@ -16,6 +16,7 @@ from daybook.protocols.amqp.wire.performatives import Begin, Detach, Disposition
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted
 from daybook.protocols.amqp.wire.windows import SessionWindows
+from daybook.protocols.port import LinkRow
 
 LINK_BYTES: Final = 1000
 """Bytes of memory for a link, besides its name."""
@@ -29,10 +30,11 @@ _ACCEPTED: Final = COMPOSITES.encoded(Accepted())
 
 
 class Link:
-    """A link of a session. `number` is what the engine knows it by; `owns` says that a destination
-    ends with it, `is_gone` that it has ended."""
+    """A link of a session; the peer receives by it, or sends. `number` is what the engine knows it
+    by; `owns` says that a destination ends with it, `is_gone` that it has ended."""
 
     __slots__ = ("handle", "is_gone", "name", "number", "owns", "session")
+    is_receiving: ClassVar[bool] = False
 
     def __init__(self, session: "AmqpSession", handle: int, name: str, number: int) -> None:
         self.session: Final = session
@@ -45,6 +47,15 @@ class Link:
     @property
     def first_chunk(self) -> int:
         """LSN of the first chunk that it still needs; 0 if none."""
+        raise NotImplementedError
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of memory that it takes by itself."""
+        return LINK_BYTES + len(self.name)
+
+    def row(self) -> LinkRow:
+        """Return it for administrators."""
         raise NotImplementedError
 
 
@@ -221,7 +232,8 @@ class AmqpSession:
 
     def _charge(self, link: Link, times: int) -> None:
         self.output.attached += times
-        self.output.links_bytes += times * (LINK_BYTES + len(link.name))
+        self.output.receiving += times * link.is_receiving
+        self.output.links_bytes += times * link.own_bytes
 
     def number_delivery(self) -> int:
         """Return the number of a new delivery."""

@@ -4,6 +4,7 @@ Sans-IO like the session, which parses the input: it must never know where a fra
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from daybook.engine.commands import (
@@ -16,7 +17,14 @@ from daybook.engine.commands import (
 from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, TIMEOUT
 from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.port import BrokerPort, Caller, Login
+from daybook.protocols.port import (
+    RECEIVES,
+    BrokerPort,
+    Caller,
+    LinkCounts,
+    LinkRow,
+    Login,
+)
 from daybook.protocols.stomp.heart_beats import HeartBeats
 from daybook.protocols.stomp.output import Output
 from daybook.protocols.stomp.subscription import Subscription
@@ -256,6 +264,19 @@ class Conversation(Output):
             self.handle(CloseConnection(self.connection, reason, text), now)
             self.connection = 0
         self.end(0)
+
+    @property
+    def link_counts(self) -> LinkCounts:
+        """How many subscriptions there are: each is a link."""
+        return LinkCounts(0, 0, len(self.by_key))
+
+    def link_rows(self, first: int, count: int) -> list[LinkRow]:
+        """Return so many of the subscriptions, from one on."""
+        some = islice(self.by_key.values(), first, first + count)
+        return [
+            LinkRow(each.key[1], RECEIVES, consumer=each.consumer, memory_bytes=each.keys_bytes)
+            for each in some
+        ]
 
     def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
         """End the session on behalf of the broker, and send the peer the reason."""

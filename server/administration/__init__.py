@@ -7,8 +7,8 @@ Modules:
 - `admin_requests`: The table of administration: each request once.
 - `admin_rights`: The rights of administrators over the network: the permission that each request
   needs, and where.
-- `connections`: Connections and consumers for administrators: listed in pages, and closed by id,
-  user or address.
+- `connections`: Connections, links and consumers for administrators: lists in pages, and closing
+  connections.
 - `control`: The control socket, over which the command line talks to the broker of a data
   directory.
 - `overview`: All objects of a broker at a moment, except messages: all pages of its views.

@@ -145,7 +145,7 @@ class Connections(Reading, frozen=True, tag="connections"):
             table=Table(
                 "connections",
                 ("connection", "user", "peer", "consumers", "transactions", "in_flight"),
-                ("host", "client_id", "protocol"),
+                ("host", "client_id", "protocol", "sessions", "links"),
                 named_by="host",
             ),
         ),
@@ -153,7 +153,38 @@ class Connections(Reading, frozen=True, tag="connections"):
 
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the connections."""
-        return connections.listing_connections(source.state, self.offset)
+        return connections.listing_connections(source.state, self.offset, source.session_of)
+
+
+class Links(Reading, frozen=True, tag="links"):
+    """List the links by which clients send and receive. A subscription of STOMP is one, too.
+
+    Credit, messages in flight and all messages are those of a link; it waits if its address is
+    full, or if the client takes no more.
+    """
+
+    offset: Offset = 0
+    connection: Annotated[
+        int, msgspec.Meta(ge=0), Option("--connection", "Those of a connection.", "CONNECTION")
+    ] = 0
+    is_about_clients = True
+    ways = (
+        Way(
+            "link list",
+            table=Table(
+                "links",
+                ("connection", "link", "role", "address", "credit", "in_flight", "messages"),
+                ("user", "session", "queue", "consumer", "waits", "memory_bytes", "host"),
+                named_by="host",
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Sliced:
+        """Return a page of the links."""
+        return connections.listing_links(
+            source.state, self.offset, source.session_of, self.connection
+        )
 
 
 class Consumers(Reading, frozen=True, tag="consumers"):
@@ -717,8 +748,8 @@ class SettingsRemoval(Change, frozen=True, tag="remove-settings"):
 REQUESTS: Final[Mapping[str, type[Request]]] = {
     str(row.__struct_config__.tag): row
     for row in (
-        Status, Queues, Addresses, Connections, Consumers, Diverts, GroupsOf, SettingsOf, Browse,
-        RightsOf, ConnectionClosing, QueueCreation, QueueUpdate, QueueDeletion, QueuePurge,
+        Status, Queues, Addresses, Connections, Links, Consumers, Diverts, GroupsOf, SettingsOf,
+        Browse, RightsOf, ConnectionClosing, QueueCreation, QueueUpdate, QueueDeletion, QueuePurge,
         QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,

@@ -42,6 +42,7 @@ from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
+from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
 from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing
 from daybook.server.administration.request_rows import (
@@ -74,6 +75,10 @@ class ControlledHub(Protocol):
 
     def close_connection(self, connection: int, what: str, advice: str) -> bool:
         """Close a connection; return whether there is one."""
+        ...
+
+    def session_of(self, connection: int) -> MessagingSession | None:
+        """Return the session of a connection, None if it is gone."""
         ...
 
     def beginning_of(self, message: Message) -> bytes:
@@ -245,6 +250,7 @@ class ControlServer:
                 lambda address: hosts.check_known(hub.broker, address),
                 hub.broker.room.waiting.length,
                 hub.beginning_of,
+                hub.session_of,
                 lambda counted: {"pid": os.getpid()} | hub.status(counted),
             )
         )

@@ -19,7 +19,9 @@ from daybook.engine.messages.message import Message
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.permissions import MANAGE, Actor, Permissions
 from daybook.engine.state.state import State
+from daybook.protocols.port import MessagingSession
 from daybook.server.administration import views
+from daybook.server.administration.connections import nobody
 from daybook.server.process.slices import Slices
 
 Answer: TypeAlias = dict[str, Any]
@@ -126,6 +128,7 @@ class ViewSource(msgspec.Struct, frozen=True):
     check_host: Callable[[str], Refusal | None] = _known
     blocked: Callable[[str], int] = views.nobody
     beginning: Callable[[Message], bytes] = views.no_beginning
+    session_of: Callable[[int], MessagingSession | None] = nobody
     status: Callable[[Answer], Answer] = views.without_broker
 
 

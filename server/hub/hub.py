@@ -20,7 +20,7 @@ from daybook.engine.facts.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
 from daybook.engine.refusals import UNFINISHED, Refusal
-from daybook.protocols.port import Body, Login, Pull, SaslStep
+from daybook.protocols.port import Body, Login, MessagingSession, Pull, SaslStep
 from daybook.server.administration.views import counting
 from daybook.server.hub.blocked import BlockedSenders
 from daybook.server.hub.deadlines import Deadlines
@@ -178,6 +178,11 @@ class Hub:
         if (peer := self._by_connection.get(connection)) is not None:
             self.dismiss(peer, what, advice, ADMINISTRATION)
         return peer is not None
+
+    def session_of(self, connection: int) -> MessagingSession | None:
+        """Return the session of a connection, None if it is gone."""
+        peer = self._by_connection.get(connection)
+        return peer.session if peer is not None else None
 
     def dismiss(self, peer: Peer, what: str, advice: str, reason: int = LIMIT) -> None:
         """End the connection of a peer, and send it the reason if it still reads."""

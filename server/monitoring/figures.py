@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.state.state import State
 from daybook.journal.writing.writer import SYNC_BOUNDS, WriterStats
-from daybook.protocols.port import Family, Histogram, Reading
+from daybook.protocols.port import RECEIVES, SENDS, Family, Histogram, Reading
 from daybook.server.hub.hub import Hub
 from daybook.server.monitoring.health import KINDS, Problem
 from daybook.server.process.machine_memory import resident
@@ -102,6 +102,16 @@ def _connections(process: Process) -> Values:
     return [((each.name, each.protocol), each.connections) for each in process.acceptors()]
 
 
+def _sessions(process: Process) -> float:
+    return sum(peer.session.link_counts.sessions for peer in process.hub.peers)
+
+
+def _links(process: Process) -> Values:
+    counts = [peer.session.link_counts for peer in process.hub.peers]
+    senders = sum(each.senders for each in counts)
+    return [((SENDS,), senders), ((RECEIVES,), sum(each.receivers for each in counts))]
+
+
 def _certificates(process: Process) -> Values:
     acceptors = process.acceptors()
     return [((one.name,), one.certificate_expires) for one in acceptors if one.certificate_expires]
@@ -172,6 +182,13 @@ BROKER: Final = (
     ),
     _gauge(
         "logins_waiting", _status("logins_waiting"), "Logins whose passcodes wait to be checked."
+    ),
+    _gauge("sessions", _sessions, "Sessions of the protocols that have several on a connection."),
+    _gauge(
+        "links",
+        _links,
+        "Links by which clients send and receive; a subscription of STOMP is a link, too.",
+        "role",
     ),
     _gauge("consumers", lambda process: len(_state(process).consumers), "Consumers."),
     _gauge(

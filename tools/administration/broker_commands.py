@@ -100,11 +100,16 @@ def connection() -> None:
 
 
 @click.group(cls=Commands)
+def link() -> None:
+    """Show the links by which clients send and receive."""
+
+
+@click.group(cls=Commands)
 def consumer() -> None:
     """Show consumers."""
 
 
-for _group in (queue, address, divert, connection, consumer):
+for _group in (queue, address, divert, connection, link, consumer):
     add_commands(_group)
 
 

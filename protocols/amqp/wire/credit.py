@@ -9,14 +9,16 @@ from daybook.protocols.amqp.wire.serial import after, distance
 
 
 class ReceiverCredit:
-    """The credit of a link on which the peer sends: `link_credit` deliveries may come."""
+    """The credit of a link on which the peer sends: `link_credit` deliveries may come, and `came`
+    is how many did."""
 
-    __slots__ = ("delivery_count", "link_credit")
+    __slots__ = ("came", "delivery_count", "link_credit")
 
     def __init__(self, initial_delivery_count: int) -> None:
         """Begin without credit."""
         self.delivery_count = initial_delivery_count
         self.link_credit = 0
+        self.came = 0
 
     def grant(self, credit: int) -> None:
         """Let so many deliveries come; a flow says so."""
@@ -27,6 +29,7 @@ class ReceiverCredit:
         if self.link_credit <= 0:
             raise AmqpError(TRANSFER_LIMIT_EXCEEDED, "a delivery came without credit")
         self.link_credit -= 1
+        self.came += 1
         self.delivery_count = after(self.delivery_count)
 
     def flow_came(self, flow: Flow) -> int:

@@ -25,7 +25,17 @@ from daybook.engine.facts.reasons import (
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.names.names import HOST, temporary_name
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.port import Body, BrokerPort, Caller, Pull, SaslStep
+from daybook.protocols.port import (
+    RECEIVES,
+    SENDS,
+    Body,
+    BrokerPort,
+    Caller,
+    LinkCounts,
+    LinkRow,
+    Pull,
+    SaslStep,
+)
 from tests.support.links.incoming import CREDIT, Incoming
 from tests.support.links.outgoing import Outgoing
 from tests.support.links.wire import BadFrame, Cutter, frame
@@ -66,6 +76,20 @@ class LinksSession:
         self._proof = b""
         self._container = ""
         self._is_pumping = False
+
+    @property
+    def link_counts(self) -> LinkCounts:
+        """How many links there are."""
+        receivers = sum(isinstance(each, Outgoing) for each in self.links.values())
+        return LinkCounts(1, len(self.links) - receivers, receivers)
+
+    def link_rows(self, first: int, count: int) -> list[LinkRow]:
+        """Return so many links, from one on."""
+        some = list(self.links.items())[first : first + count]
+        return [
+            LinkRow(str(number), RECEIVES if isinstance(each, Outgoing) else SENDS, 1)
+            for number, each in some
+        ]
 
     # ---- output
 

@@ -46,6 +46,9 @@ class FakeHub:
         else:
             callback(answer)
 
+    def session_of(self, connection: int) -> None:
+        """Nobody is connected."""
+
     def beginning_of(self, message: Message) -> bytes:
         if message.chunks == (0,):
             raise StoreError("event 0 is damaged")
