@@ -393,6 +393,10 @@ class MessagingSession(Session, Protocol):
         """End the session on behalf of the broker, and send the peer the reason."""
         ...
 
+    def farewell(self, text: str) -> bytes:
+        """Return the last bytes for the peer, as the broker stops: nothing is decided any more."""
+        ...
+
     def connection_lost(self, now: int, reason: int = ..., text: str = "") -> None:
         """The connection is gone."""
         ...

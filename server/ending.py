@@ -68,6 +68,7 @@ class Ending:
             except StoreError as error:
                 # The digest at a stop reads the whole index.
                 self._on_unreadable(error)
+        self._hub.say_goodbye()
         for acceptor in acceptors:
             acceptor.close_all()
         self.has_stopped = stopped.is_set()

@@ -53,6 +53,7 @@ from daybook.protocols.amqp.wire.frames import (
     Frame,
     FrameReader,
     Header,
+    frame,
     protocol_header,
 )
 from daybook.protocols.amqp.wire.kinds import AUTH, OK, RECEIVER
@@ -75,6 +76,8 @@ from daybook.protocols.amqp.wire.performatives import (
 from daybook.protocols.port import BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
 
 _US_PER_MS: Final = 1000
+IDLE_TIME_OUT_MIN_MS: Final = 500
+"""The shortest time for which a peer may ask: sessions are looked at ten times a second."""
 LOOK_SHIFT: Final = 6
 """Looking at unsettled deliveries costs a unit of the budget for 2 to this power."""
 ANONYMOUS: Final = "ANONYMOUS"
@@ -342,6 +345,10 @@ class AmqpConnection(Output):
             raise AmqpError(NOT_ALLOWED, f"max-frame-size is below {FRAME_SIZE_MIN}")
         if len(said.container_id) > NAME_BYTES_MAX:
             raise AmqpError(RESOURCE_LIMIT_EXCEEDED, "the container id is too long")
+        if 0 < (said.idle_time_out or 0) < IDLE_TIME_OUT_MIN_MS:
+            # Section 2.4.5: a peer that cannot support a time-out closes the connection.
+            text = f"idle-time-out is {said.idle_time_out} ms, and below {IDLE_TIME_OUT_MIN_MS} ms"
+            raise AmqpError(NOT_ALLOWED, text)
         self._open = said
         self.host_request = host_of(said.hostname, self.options.virtual_hosts)
 
@@ -729,6 +736,12 @@ class AmqpConnection(Output):
         """End the connection on behalf of the broker."""
         if not self.closing:
             self._fail(CONNECTION_FORCED, f"{what}; {advice}" if advice else what, reason, now)
+
+    def farewell(self, text: str) -> bytes:
+        """Return a close that says why: the peer may connect elsewhere, or later."""
+        if self._state is not OPENED:
+            return b""
+        return frame(0, Close(error(CONNECTION_FORCED, text)))
 
     def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
         """The connection is gone."""

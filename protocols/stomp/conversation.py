@@ -278,6 +278,10 @@ class Conversation(Output):
             for each in some
         ]
 
+    def farewell(self, text: str) -> bytes:
+        """Return nothing: STOMP has only ERROR, by which clients understand a mistake of theirs."""
+        return b""
+
     def dismiss(self, what: str, advice: str, now: int, reason: int = LIMIT) -> None:
         """End the session on behalf of the broker, and send the peer the reason."""
         if not self.closing:

@@ -37,6 +37,8 @@ from daybook.server.users.login_refusals import Refusals
 from daybook.server.users.logins import HostRequest, LoginRequest
 from daybook.server.users.sasl import Mechanisms
 
+STOPPING: Final = "the broker is stopping"
+
 
 class Hub:
     """All connections of a broker. `schedule` must call `turn` soon; `authenticate` must answer a
@@ -212,6 +214,11 @@ class Hub:
         self.refusals.flush()
         self.stopping = True
         self.request(Stop(), callback)
+
+    def say_goodbye(self) -> None:
+        """Tell the peers that the broker stops, behind all that they were to hear."""
+        for peer in self.peers:
+            peer.say_goodbye(STOPPING)
 
     def status(self, counted: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the figures for `daybook status`; `counted` is what was counted in slices."""

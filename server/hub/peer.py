@@ -190,6 +190,11 @@ class Peer:
                 self.transport.write(session.urgent)
             session.urgent = b""
 
+    def say_goodbye(self, text: str) -> None:
+        """Send the last bytes of the session, as the broker stops."""
+        if not (self.closed or self.closing or self.session.closing or self.has_bodies):
+            self.transport.write(self.session.farewell(text))
+
     @property
     def _is_between_frames(self) -> bool:
         """Whether the written output ends with a whole frame: only a body interrupts one."""

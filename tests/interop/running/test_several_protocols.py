@@ -21,6 +21,7 @@ pytestmark = pytest.mark.interop
 SECONDS = 30
 SASL = b"AMQP\x03\x01\x00\x00"
 AMQP = b"AMQP\x00\x01\x00\x00"
+TLS = b"AMQP\x02\x01\x00\x00"
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 
 
@@ -49,9 +50,9 @@ def encrypted(
 
 def said(port: int, *pieces: bytes, tls: ssl.SSLContext | None = None) -> bytes:
     """What the broker says to these bytes until it closes, or until it has answered."""
-    with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as plain:
-        peer = plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost")
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with plain if tls is None else tls.wrap_socket(plain, server_hostname="localhost") as peer:
         for piece in pieces:
             peer.sendall(piece)
         return b"".join(iter(lambda: peer.recv(65536), b""))
@@ -107,7 +108,7 @@ def test_strangers_hear_why(broker: BrokerProcess) -> None:
     assert f"{wrong}STOMP and AMQP 1.0".encode() in answer
     # What looks like AMQP gets the answer of AMQP, wherever it comes.
     for port in (amqp_first, stomp_first):
-        assert said(port, b"AMQP\x00\x00\x09\x01") == SASL
+        assert said(port, b"AMQP\x00\x00\x09\x01") == said(port, TLS) == SASL
     # The first one of an address and reason in a minute is recorded by itself.
     refused = ("AMQP 1.0", f"{wrong}AMQP 1.0 and STOMP")
     wait_for(lambda: refused in refusals(broker), SECONDS)
@@ -132,8 +133,10 @@ def test_both_over_tls(encrypted: BrokerProcess, authority: Authority) -> None:
         for at in range(8):
             peer.sendall(SASL[at : at + 1])
         assert peer.recv(8) == SASL
+        # The header for TLS (5.2.1) asks for what is there already.
+        assert said(encrypted.port, TLS, tls=trusting) == SASL
     # Without TLS each hears in its own language that it is wrong here.
-    assert said(encrypted.port, SASL) == SASL
+    assert said(encrypted.port, SASL) == said(encrypted.port, TLS) == SASL
     assert b"speaks TLS" in said(encrypted.port, CONNECT)
 
 

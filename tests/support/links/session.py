@@ -402,6 +402,10 @@ class LinksSession:
         if not self.closing:
             self._fail(what, reason, now)
 
+    def farewell(self, text: str) -> bytes:
+        """Return nothing."""
+        return b""
+
     def connection_lost(self, now: int, reason: int = DISCONNECTED, text: str = "") -> None:
         """The connection is gone."""
         self._close(reason, text, now)

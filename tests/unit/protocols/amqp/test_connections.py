@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from daybook.engine.facts import reasons
+from daybook.protocols.amqp.connection import IDLE_TIME_OUT_MIN_MS
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
     DECODE_ERROR,
@@ -19,6 +20,8 @@ from daybook.protocols.amqp.wire.frames import (
     EMPTY_FRAME,
     SASL,
     TLS,
+    Frame,
+    FrameReader,
     Header,
     frame,
     protocol_header,
@@ -30,6 +33,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Close,
     Detach,
     End,
+    Error,
     Flow,
     Open,
     SaslChallenge,
@@ -219,6 +223,45 @@ def test_a_peer_hears_something_in_half_of_its_time() -> None:
     peer.world.sleep(2)
     peer.connection.tick(peer.world.now)
     assert peer.connection.out == [EMPTY_FRAME]
+
+
+@pytest.mark.parametrize("asked", [1, 2, IDLE_TIME_OUT_MIN_MS - 1])
+def test_a_peer_that_cannot_wait_is_refused(asked: int) -> None:
+    peer = Peer(World()).log_in()
+    peer.say(Open("c", idle_time_out=asked))
+    peer.settle()
+    peer.hear(Open)
+    problem = peer.hear(Close).error
+    assert problem.condition == NOT_ALLOWED
+    assert problem.description == f"idle-time-out is {asked} ms, and below 500 ms"
+    assert peer.connection.closing
+
+
+@pytest.mark.parametrize("asked", [None, 0, IDLE_TIME_OUT_MIN_MS, 0xFFFF_FFFF])
+def test_any_other_time_of_a_peer_holds(asked: int | None) -> None:
+    peer = Peer(World(), idle_time_out_ms=0).open(idle_time_out=asked)
+    peer.hear(Open)
+    assert not peer.connection.closing
+    wanted = peer.world.now + asked * 500 if asked else 0
+    assert peer.connection.next_deadline == wanted
+
+
+def test_a_broker_that_stops_says_so_and_decides_nothing() -> None:
+    peer = Peer(World())
+    assert peer.connection.farewell("over") == b""
+    peer.log_in()
+    assert peer.connection.farewell("over") == b""
+    peer.say(Open("c"))
+    peer.connection.admitted("", peer.world.now)
+    before = peer.world.broker.lsn
+    last = peer.connection.farewell("over")
+    assert peer.world.broker.lsn == before
+    reader = FrameReader(512)
+    reader.receive(protocol_header(AMQP) + last)
+    assert isinstance(reader.next(), Header)
+    said = reader.next()
+    assert isinstance(said, Frame)
+    assert said.performative == Close(Error(CONNECTION_FORCED, "over"))
 
 
 def test_an_empty_frame_leaves_before_what_waits_for_the_disk() -> None:
