@@ -89,10 +89,10 @@ def test_several_protocols_have_their_own_options_and_share_some(write: Writer) 
     amqp, stomp = acceptor.speaks.values()
     assert amqp["max-headers"] == stomp["max-headers"] == 7
     assert (amqp["credit"], stomp["queue-prefix"]) == (5, "q/")
-    assert (amqp["anycast-prefix"], stomp["anycast-prefix"]) == (("queue://",), ())
+    assert (amqp["anycast-prefix"], stomp["anycast-prefix"]) == (("queue://", "/queue/"), ())
     assert "credit" not in stomp
     assert acceptor.options["credit"] == 5
-    assert acceptor.options["anycast-prefix"] == ("queue://",)
+    assert acceptor.options["anycast-prefix"] == amqp["anycast-prefix"]
     assert acceptor.options["websocket"] is False
 
 

@@ -125,7 +125,7 @@ def test_an_acceptor_of_stomp_alone(tmp_path: Path) -> None:
 def test_an_acceptor_without_protocols_speaks_all(tmp_path: Path) -> None:
     (found,) = read(tmp_path, acceptor("tcp://0.0.0.0:61616")).acceptors
     assert list(found.speaks) == ["stomp", "amqp"]
-    assert found.speaks["amqp"]["anycast-prefix"] == ("queue://",)
+    assert "queue://" in found.speaks["amqp"]["anycast-prefix"]
     assert found.speaks["stomp"]["anycast-prefix"] == ()
 
 
