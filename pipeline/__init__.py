@@ -4,6 +4,7 @@ Modules:
 
 - `ahead`: Runs a function over items in several threads, and yields the results in order.
 - `arrays`: Columns of `events` as Arrow arrays, made of the selected rows of several blocks.
+- `channels`: Connections of the publisher: a transaction of messages over STOMP, or over AMQP 1.0.
 - `decoding`: The decoder: turns the splits of a plan into Arrow record batches.
 - `delta`: A Parquet archive as a Delta table: the same files, with Delta's log beside them.
 - `duck`: The embedded engine: DuckDB in this process, over the decoder's batches and Parquet files.

@@ -12,16 +12,17 @@ disappear at any moment and come back. Must never know where messages come from.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final, Literal
 from uuid import uuid4
 
 import msgspec
 
-from daybook.client.bodies import PIECE_BYTES, Content
-from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import Refused, StompClient, StompError, encode
+from daybook.client.amqp.failures import AmqpRefused
+from daybook.client.bodies import Content
+from daybook.client.endpoint import ClientError, Endpoint
+from daybook.client.stomp import Refused
 from daybook.errors import DaybookError
+from daybook.pipeline.channels import Channel, Sendable, connected
 
 ROWS_MAX: Final = 200
 """Messages of a transaction: with 64 subscriptions to their topic they are as many as the broker's
@@ -44,8 +45,8 @@ RESERVED: Final = frozenset(
 """Headers with a meaning for the broker: they are not copied to a published message."""
 ROUTING_TYPES: Final = ("", "anycast", "multicast")
 
-_TRANSACTION: Final = "daybook-publish"
-_HEART_BEAT_MS: Final = 5_000
+_FORCED: Final = "amqp:connection:forced"
+"""A broker over AMQP that stops says it; another attempt may find it again."""
 _SILENCE_SECONDS: Final = 20.0
 _WAIT_SECONDS: Final = 5.0
 _BACKOFF_SECONDS: Final = 0.1
@@ -145,7 +146,7 @@ class Publisher:
         self._rate: Final = rate
         self._timeout: Final = timeout
         self._told: Final = told
-        self._client: StompClient | None = None
+        self._channel: Channel | None = None
         self._free_at = 0.0
 
     def __enter__(self) -> "Publisher":
@@ -158,7 +159,7 @@ class Publisher:
         """Connect now, without retries. Raises PublishError."""
         try:
             self._connected()
-        except StompError as error:
+        except ClientError as error:
             raise PublishError(str(error)) from error
 
     def publish(self, chunk: str, messages: Sequence[Message]) -> bool:
@@ -174,13 +175,12 @@ class Publisher:
         while True:
             try:
                 return self._attempt(chunk, messages, give_up)
-            except Refused as refusal:
+            except ClientError as error:
                 self._drop()
-                if refusal.code == DUPLICATE:
+                if error.code == DUPLICATE:
                     return False
-                raise PublishError(f"{self.endpoint} refused: {refusal}") from refusal
-            except StompError as error:
-                self._drop()
+                if is_final(error):
+                    raise PublishError(f"{self.endpoint} refused: {error}") from error
                 if time.monotonic() + delay > give_up:
                     raise PublishError(f"{error} (tried for {self._timeout:.0f} s)") from error
                 if delay == _BACKOFF_SECONDS:
@@ -190,10 +190,9 @@ class Publisher:
 
     def close(self) -> None:
         """Disconnect; everything published is already confirmed."""
-        if self._client is not None:
-            with suppress(StompError):
-                self._client.disconnect()
-            self._drop()
+        if self._channel is not None:
+            self._channel.disconnect()
+            self._channel = None
 
     def _pace(self, count: int) -> None:
         """Wait until the rate allows `count` more messages."""
@@ -203,44 +202,28 @@ class Publisher:
                 time.sleep(self._free_at - now)
             self._free_at = max(self._free_at, now) + count / self._rate
 
-    def _connected(self) -> StompClient:
-        if self._client is None:
-            self._client = StompClient(self.endpoint, heart_beat_ms=_HEART_BEAT_MS)
-        return self._client
+    def _connected(self) -> Channel:
+        if self._channel is None:
+            self._channel = connected(self.endpoint)
+        return self._channel
 
     def _drop(self) -> None:
-        if self._client is not None:
-            self._client.__exit__()
-            self._client = None
+        if self._channel is not None:
+            self._channel.drop()
+            self._channel = None
 
     def _attempt(self, chunk: str, messages: Sequence[Message], give_up: float) -> bool:
-        client = self._connected()
-        transaction = ("transaction", _TRANSACTION)
-        unwritten = bytearray(encode("BEGIN", [transaction]))
-        for head, body in _numbered(chunk, messages):
-            head.append(transaction)
-            if isinstance(body, bytes):
-                unwritten += encode("SEND", head, body)
-            else:
-                client.send_encoded(bytes(unwritten))
-                unwritten.clear()
-                client.send_content(head, body)
-            if len(unwritten) >= PIECE_BYTES:
-                client.send_encoded(bytes(unwritten))
-                unwritten.clear()
-        client.send_encoded(bytes(unwritten))
-        receipt = client.request_receipt("COMMIT", [transaction])
-        self._wait_for(client, receipt, messages, give_up)
+        channel = self._connected()
+        channel.send(_numbered(chunk, messages))
+        self._wait_for(channel, messages, give_up)
         return True
 
-    def _wait_for(
-        self, client: StompClient, receipt: str, messages: Sequence[Message], give_up: float
-    ) -> None:
-        """Wait for a COMMIT as long as the broker answers, and report long waits."""
+    def _wait_for(self, channel: Channel, messages: Sequence[Message], give_up: float) -> None:
+        """Wait for a commit as long as the broker answers, and report long waits."""
         begun, silent_for = time.monotonic(), _WAIT_SECONDS
-        while not client.has_receipt(receipt, _WAIT_SECONDS):
-            if client.silence > _SILENCE_SECONDS:
-                raise StompError(f"{self.endpoint} has sent nothing for {client.silence:.0f} s")
+        while not channel.is_committed(_WAIT_SECONDS):
+            if channel.silence > _SILENCE_SECONDS:
+                raise ClientError(f"{self.endpoint} has sent nothing for {channel.silence:.0f} s")
             waited = time.monotonic() - begun
             sentence = (
                 f"{self.endpoint} has not committed {len(messages):,} messages for {waited:.0f} "
@@ -254,9 +237,14 @@ class Publisher:
                 silent_for *= 2
 
 
-def _numbered(
-    chunk: str, messages: Sequence[Message]
-) -> Iterator[tuple[list[tuple[str, str]], bytes | Content]]:
+def is_final(error: ClientError) -> bool:
+    """Whether an error is a refusal that another attempt would meet again."""
+    if isinstance(error, AmqpRefused):
+        return error.condition != _FORCED
+    return isinstance(error, Refused)
+
+
+def _numbered(chunk: str, messages: Sequence[Message]) -> Iterator[Sendable]:
     """Yield headers and bodies, some with a duplicate id."""
     carriers = _carriers(messages)
     for position, message in enumerate(messages):
@@ -281,7 +269,7 @@ def _carriers(messages: Sequence[Message]) -> dict[int, int]:
 def remembers_ids(
     endpoint: Endpoint, destination: str, routing_type: RoutingType = ""
 ) -> bool | None:
-    """Return whether an address detects duplicates, None if unknown. Raises StompError.
+    """Return whether an address detects duplicates, None if unknown. Raises ClientError.
 
     This has no effect: the probing transaction can never be committed, because one queue would be
     on two addresses. An address that remembers ids refuses it earlier, because two messages have
@@ -289,21 +277,20 @@ def remembers_ids(
     """
     name = f"daybook-probe-{uuid4().hex}"
     twice, queue = f"{name}-id", f"{name}-queue"
-    transaction = ("transaction", name)
     asked = Message(destination, b"", routing_type=routing_type).lines()
-    asked += [(DUPLICATE_ID, twice), transaction]
+    asked.append((DUPLICATE_ID, twice))
+    probe: list[Sendable] = [(asked, b""), (asked, b"")]
+    probe += [([("destination", f"{name}-{each}::{queue}")], b"") for each in ("1", "2")]
+    channel = connected(endpoint, _PROBE_SECONDS)
     try:
-        with StompClient(endpoint, timeout=_PROBE_SECONDS) as client:
-            client.send("BEGIN", [transaction])
-            client.send("SEND", asked)
-            client.send("SEND", asked)
-            for address in ("1", "2"):
-                client.send("SEND", [("destination", f"{name}-{address}::{queue}"), transaction])
-            client.has_receipt(client.request_receipt("COMMIT", [transaction]), _PROBE_SECONDS)
-    except Refused as refusal:
-        if not refusal.receipt:
+        channel.send(probe)
+        channel.is_committed(_PROBE_SECONDS)
+    except (Refused, AmqpRefused) as refusal:
+        if isinstance(refusal, Refused) and not refusal.receipt:
             return None
         return True if twice in str(refusal) else False if queue in str(refusal) else None
+    finally:
+        channel.drop()
     return None
 
 
@@ -311,7 +298,7 @@ def check_remembers(endpoint: Endpoint, destination: str) -> None:
     """Raise PublishError if an address does not detect duplicates, or without a broker."""
     try:
         answer = remembers_ids(endpoint, destination)
-    except StompError as error:
+    except ClientError as error:
         raise PublishError(str(error)) from error
     if answer is False:
         raise forgets(endpoint, destination)

@@ -14,7 +14,7 @@ from daybook.client.endpoint import Endpoint
 from daybook.history.replays.progress_file import ProgressFileError
 from daybook.pipeline.jobs.defaults import POISON_DELIVERIES
 from daybook.pipeline.selection import SelectionError
-from daybook.tools.administration.messages import stomp_url_option
+from daybook.tools.administration.messages import url_option
 from daybook.tools.jobs.options import job_options, output_options
 from daybook.tools.terminal.extras import needs_extra
 from daybook.tools.terminal.failures import Commands
@@ -152,7 +152,7 @@ def latency_command(
 
 @pipeline_group.command("replay", cls=JobCommand)
 @job_options()
-@stomp_url_option
+@url_option
 @click.option(
     "--into", default="", metavar="DESTINATION",
     help="Send all messages there: /queue/NAME, /topic/NAME or ADDRESS::QUEUE. Default: where each "

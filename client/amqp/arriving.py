@@ -126,7 +126,7 @@ class Arriving:
                 header = header_of(data, place)
             elif place.code == PROPERTIES:
                 expires = properties_of(data, place).absolute_expiry_time or 0
-        if header.ttl is not None:
+        if not expires and header.ttl is not None:
             expires = now_ms + header.ttl
         headers = {
             "destination": destination,

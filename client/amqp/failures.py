@@ -3,10 +3,8 @@
 from typing import Any, Final
 
 from daybook.client.endpoint import ClientError
+from daybook.protocols.amqp.faults import CODE
 from daybook.protocols.amqp.wire.performatives import Error
-
-CODE: Final = "daybook:code"
-"""The key of the broker's code for programs, in the info of an error."""
 
 
 class AmqpClientError(ClientError):

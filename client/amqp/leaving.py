@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daybook.client.amqp.failures import AmqpClientError
+from daybook.client.amqp.failures import AmqpRefused
 from daybook.client.bodies import BODY_BYTES_IN_MEMORY, Content
 from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.values import Symbol, Timestamp
@@ -44,12 +44,12 @@ class Place(NamedTuple):
 
 def place_of(destination: str) -> Place:
     """Return what a destination means: /queue/NAME, /topic/NAME, NAME or ADDRESS::QUEUE. Raises
-    AmqpClientError for those that only STOMP has."""
+    AmqpRefused for those that only STOMP has."""
     for prefix, capability in _CAPABILITIES.items():
         if destination.startswith(prefix):
             return Place(destination, destination.removeprefix(prefix), (capability,))
     if destination.startswith(_ELSEWHERE):
-        raise AmqpClientError(
+        raise AmqpRefused(
             f"{destination}: AMQP has no such destinations; name /queue/NAME, /topic/NAME or"
             " ADDRESS::QUEUE, or use a URL with stomp://"
         )
@@ -73,7 +73,7 @@ class Leaving(msgspec.Struct, frozen=True):
     due: int = 0
 
     def encoded(self, content: Content) -> Content:
-        """Return the sections of the message, with its body. Raises AmqpClientError."""
+        """Return the sections of the message, with its body. Raises AmqpRefused."""
         header = Header(durable=self.persistent, priority=self.priority, ttl=self.ttl or None)
         noted: dict[Any, Any] = {}
         if self.delay:
@@ -88,7 +88,7 @@ class Leaving(msgspec.Struct, frozen=True):
                 whole = b"".join((front, *parts))
                 return Content(len(whole), lambda: iter([whole]))
         if content.size > _BODY_BYTES_MAX:
-            raise AmqpClientError("a body of 4 GiB or more cannot be sent over AMQP")
+            raise AmqpRefused("a body of 4 GiB or more cannot be sent over AMQP")
         head = front + data_head(View(LINES, lines), content.size, noted, self.expires)
 
         def pieces() -> Iterator[bytes]:
@@ -99,14 +99,14 @@ class Leaving(msgspec.Struct, frozen=True):
 
 
 def leaving_of(destination: str, headers: Iterable[tuple[str, str]]) -> Leaving:
-    """Return the message that headers describe. Raises AmqpClientError for those that AMQP cannot
+    """Return the message that headers describe. Raises AmqpRefused for those that AMQP cannot
     say."""
     place = place_of(destination)
     known: dict[str, Any] = {}
     lines = [("destination", place.address)]
     for name, value in headers:
         if name in _STOMP_ALONE:
-            raise AmqpClientError(
+            raise AmqpRefused(
                 f"the header {name} is one of STOMP alone; leave it out, or use a URL with stomp://"
             )
         if name in ("priority", "ttl", "expires") or name == _DELAY:
@@ -127,11 +127,11 @@ def leaving_of(destination: str, headers: Iterable[tuple[str, str]]) -> Leaving:
 def _capabilities_of(name: str, value: str) -> tuple[str, ...]:
     capability = _BY_ROUTING_TYPE.get(value.upper())
     if capability is None:
-        raise AmqpClientError(f"the header {name} is ANYCAST or MULTICAST, not '{value}'")
+        raise AmqpRefused(f"the header {name} is ANYCAST or MULTICAST, not '{value}'")
     return (capability,)
 
 
 def _number(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise AmqpClientError(f"the header {name} must be a whole number, not '{value}'")
+        raise AmqpRefused(f"the header {name} must be a whole number, not '{value}'")
     return int(value)

@@ -31,8 +31,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from daybook.client.endpoint import Endpoint, parse_url
-from daybook.client.stomp import StompError
+from daybook.client.endpoint import ClientError, Endpoint, parse_url
 from daybook.pipeline.publishing import (
     BYTES_MAX,
     DEFAULT_PRIORITY,
@@ -246,7 +245,7 @@ def _check_address(options: SinkOptions) -> None:
     endpoint = parse_url(options.url)
     try:
         remembers = _remembers(endpoint, options.address, options.routing_type)
-    except StompError:
+    except ClientError:
         # Tasks wait for an unreachable broker, and report a wrong login.
         return
     if remembers is False:

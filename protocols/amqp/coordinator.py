@@ -120,7 +120,7 @@ class Coordinator(Incoming):
         if known is not None and known[0] is message and isinstance(known[1], Discharge):
             # A commit that is refused is rolled back.
             self._roll_back(known[2], 0)
-            problem = Error(TRANSACTION_ROLLBACK, problem.description)
+            problem = Error(TRANSACTION_ROLLBACK, problem.description, problem.info)
         super()._reject(message, problem)
 
     def _roll_back(self, txn_id: bytes, now: int) -> None:

@@ -25,6 +25,9 @@ from daybook.protocols.amqp.wire.performatives import Error
 TEXT_BYTES_MAX: Final = 300
 """Length of a description, so that every peer can take the frame."""
 
+CODE: Final = "daybook:code"
+"""The key of the code of a refusal in the info of an error."""
+
 _CONDITIONS: Final = {
     Code.NOT_FOUND: NOT_FOUND,
     Code.ALREADY_EXISTS: PRECONDITION_FAILED,
@@ -66,8 +69,11 @@ def refused(refusal: Refusal) -> LinkFault:
 
 
 def error_of(refusal: Refusal) -> Error:
-    """Return a refusal as an error."""
-    return error(condition_of(refusal), refusal.text)
+    """Return a refusal as an error. That a message was routed before is also said for programs."""
+    found = error(condition_of(refusal), refusal.text)
+    if refusal.code is Code.DUPLICATE:
+        return Error(found.condition, found.description, {CODE: refusal.code.value})
+    return found
 
 
 def detached(reason: int, text: str) -> Error:

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daybook.client.amqp.arriving import Arrived
+from daybook.client.amqp.client import AmqpClient
+from daybook.client.amqp.leaving import place_of
 from daybook.client.bodies import Content
-from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import Refused, StompClient, StompError
+from daybook.client.endpoint import AMQP, STOMP, Endpoint
+from daybook.client.stomp import Frame, Refused, StompClient, StompError
 from daybook.pipeline.publishing import (
     OVERHEAD_BYTES,
     Message,
@@ -24,6 +27,7 @@ from daybook.pipeline.publishing import (
     cut,
     remembers_ids,
 )
+from daybook.protocols.amqp.wire.termini import Accepted
 from tests.support.process import BrokerProcess, wait_for
 
 CONFIG = """
@@ -47,24 +51,47 @@ auto-create-queues = false
 """
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+@pytest.fixture(scope="module", params=[STOMP, AMQP])
+def broker(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[BrokerProcess]:
     """A broker for all tests that do not end it; each uses destinations of its own."""
     directory = tmp_path_factory.mktemp("publishing") / "data"
-    with BrokerProcess(directory, config=CONFIG) as process:
+    listen = (f"{request.param}://127.0.0.1:0",)
+    with BrokerProcess(directory, config=CONFIG, listen=listen) as process:
         yield process.start()
 
 
 def endpoint_of(broker: BrokerProcess) -> Endpoint:
-    return Endpoint("127.0.0.1", broker.port, "guest", "guest")
+    protocol = broker.listen[0].partition(":")[0]
+    return Endpoint("127.0.0.1", broker.port, "guest", "guest", protocol=protocol)
 
 
 def messages(destination: str, *bodies: bytes) -> list[Message]:
     return [Message(destination, body) for body in bodies]
 
 
+def received(client: AmqpClient, destination: str, count: int) -> list[Arrived]:
+    """So many messages of a queue over AMQP, which are acknowledged."""
+    client.receiver(place_of(destination))
+    found = []
+    for number in range(count):
+        message = client.message(30)
+        assert message is not None, f"{number} of {count} came"
+        found.append(message[1])
+        client.settle(message[1], Accepted())
+        client.confirm(message[1].delivery)
+    return found
+
+
 def drained(endpoint: Endpoint, destination: str, count: int) -> list[bytes]:
     """The bodies in a queue, which must be so many and no more."""
+    if endpoint.protocol == AMQP:
+        with AmqpClient(endpoint) as client:
+            found = received(client, destination, count)
+            assert client.message(0.2) is None, "there were more"
+            client.disconnect()
+            return [each.body for each in found]
     with StompClient(endpoint) as client:
         client.send("SUBSCRIBE", [("destination", destination), ("id", "1")])
         bodies = []
@@ -115,9 +142,14 @@ def test_everything_that_a_message_has_arrives(broker: BrokerProcess) -> None:
     ]  # fmt: skip
     with Publisher(endpoint) as publisher:
         assert publisher.publish("all", chunk)
-    with StompClient(endpoint) as client:
-        client.send("SUBSCRIBE", [("destination", "typed"), ("id", "1")])
-        found = [client.message(30) for _ in range(3)]
+    found: Sequence[Frame | Arrived | None]
+    if endpoint.protocol == AMQP:
+        with AmqpClient(endpoint) as amqp:
+            found = received(amqp, "typed", 3)
+    else:
+        with StompClient(endpoint) as client:
+            client.send("SUBSCRIBE", [("destination", "typed"), ("id", "1")])
+            found = [client.message(30) for _ in range(3)]
     first, second, third = found
     assert first is not None
     assert second is not None
@@ -189,13 +221,15 @@ def test_a_refusal_is_told_and_ends_it(broker: BrokerProcess) -> None:
         assert publisher.publish("b", messages("/queue/after", b"x"))
 
 
-def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", [STOMP, AMQP])
+def test_a_broker_that_is_killed_and_comes_back(tmp_path: Path, protocol: str) -> None:
     told: list[str] = []
     mixed = [Message("/queue/a", b"light", persistent=False), Message("/queue/a", b"1")]
-    with BrokerProcess(tmp_path / "data", config=CONFIG) as process:
+    listen = (f"{protocol}://127.0.0.1:0",)
+    with BrokerProcess(tmp_path / "data", config=CONFIG, listen=listen) as process:
         process.start()
         port = process.port
-        process.listen[:] = [f"stomp://127.0.0.1:{port}"]
+        process.listen[:] = [f"{protocol}://127.0.0.1:{port}"]
         endpoint = endpoint_of(process)
         with Publisher(endpoint, told=told.append) as publisher:
             assert publisher.publish("1", mixed)

@@ -24,6 +24,7 @@ from daybook.protocols.amqp.wire.errors import (
     NOT_FOUND,
     RESOURCE_DELETED,
     RESOURCE_LIMIT_EXCEEDED,
+    TRANSACTION_ROLLBACK,
     TRANSFER_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
     UNKNOWN_ID,
@@ -193,6 +194,22 @@ def test_a_message_that_was_rejected_early_is_rejected_once() -> None:
     assert rejected.state.error.condition == UNKNOWN_ID
     assert peer.connection.input_bytes == 0
     assert peer.world.events_named("ChunkReceived") == []
+
+
+def test_programs_hear_that_a_transaction_was_routed_before(peer: Peer) -> None:
+    peer.world.settings(**{"#": {"id-cache-size": 10}})
+    peer.sender(0, "a")
+    _control_by(peer, Coordinator())
+    states = []
+    for number in (10, 20):
+        declared = _control(peer, number, Declare())
+        state = TransactionalState(declared.txn_id)
+        body = message(b"x", properties={"_AMQ_DUPL_ID": "1"})
+        peer.send(0, number + 1, body, state=state)
+        states.append(_control(peer, number + 2, Discharge(declared.txn_id)))
+    assert states[0] == Accepted()
+    assert states[1].error.condition == TRANSACTION_ROLLBACK
+    assert states[1].error.info == {"daybook:code": "duplicate-id"}
 
 
 def test_a_commit_waits_for_messages_that_wait_in_their_links() -> None:
