@@ -71,6 +71,8 @@ class Coordinator(Incoming):
             return Begin(output.connection, name)
         if asked.fail:
             return Rollback(output.connection, name)
+        if txn_id in output.doomed:
+            raise Unsendable(error(TRANSACTION_ROLLBACK, "a settled message of it was refused"))
         if output.has_work(txn_id):
             # Its messages came first, and wait in their links.
             output.discharging[self.number] = self
@@ -135,6 +137,7 @@ class Coordinator(Incoming):
         """Forget a transaction; deliveries that it settled in vain come again."""
         output = self.session.output
         settled = output.transactions.pop(txn_id)
+        output.doomed.discard(txn_id)
         if txn_id in self._ids:
             self._ids.remove(txn_id)
         if give_back:

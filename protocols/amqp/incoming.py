@@ -199,7 +199,7 @@ class Incoming(Link):
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
 
     def push(self, now: int) -> None:
-        """Give the broker what has arrived."""
+        """Give the broker what has arrived. Raises LinkFault."""
         output = self.session.output
         messages = self._messages
         output.unfinished.pop(self.number, None)
@@ -376,11 +376,18 @@ class Incoming(Link):
         txn_id = message.txn_id
         self._tell(message, accepted if txn_id is None else TransactionalState(txn_id, accepted))
 
-    def _reject(self, message: Message, problem: Any) -> None:
+    def _reject(self, message: Message, problem: Error) -> None:
+        """Tell the sender that a message is refused. Raises LinkFault for one that was settled: no
+        outcome can tell it, so the end of its link does."""
         message.is_refused = True
         self._leave(message)
         if not message.is_settled:
             self._tell(message, Rejected(problem))
+            return
+        output = self.session.output
+        if message.txn_id in output.transactions:
+            output.doomed.add(message.txn_id)
+        raise LinkFault(problem.condition, problem.description or "a settled message is refused")
 
     def _tell(self, message: Message, state: Any) -> None:
         """Tell the sender an outcome; in the mode second it settles the delivery itself."""

@@ -97,6 +97,8 @@ class Output:
         self.dirty: Final[dict[int, Sayer]] = {}
         # Open transactions, with the deliveries that they settled.
         self.transactions: Final[dict[bytes, list[tuple[int, int]]]] = {}
+        # Those of which a settled message was refused: they cannot be committed.
+        self.doomed: Final[set[bytes]] = set()
         # How many messages of a transaction have begun, and were neither taken nor refused.
         self._work: Final[dict[bytes, int]] = {}
         # Deliveries that transactions settled which were rolled back, to be given back.

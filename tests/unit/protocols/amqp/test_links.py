@@ -14,6 +14,7 @@ from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import header_of, places_of
 from daybook.engine.messages.amqp.writer import section_of
 from daybook.engine.messages.content import view_of
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp import incoming
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
@@ -27,6 +28,7 @@ from daybook.protocols.amqp.wire.errors import (
     TRANSACTION_ROLLBACK,
     TRANSFER_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
+    UNAUTHORIZED_ACCESS,
     UNKNOWN_ID,
     WINDOW_VIOLATION,
 )
@@ -787,6 +789,40 @@ def test_an_unknown_transaction_is_refused(peer: Peer) -> None:
     peer.send(0, 0, message(b"x"), state=TransactionalState(b"none"))
     assert peer.heard(Disposition)[-1].state.error.condition == UNKNOWN_ID
     assert _control(peer, 1, Discharge(b"none")).error.condition == UNKNOWN_ID
+
+
+def test_the_refusal_of_a_settled_message_ends_its_link_with_the_reason(peer: Peer) -> None:
+    rules = {name: ("*",) for name in PERMISSIONS}
+    peer.world.broker.permit(Permissions({"#": rules, "locked": {}}))
+    peer.world.ok(c.SetSettings("full", {"max-size-messages": 1, "address-full-policy": "FAIL"}))
+    refused = (
+        ("locked", message(b"x"), UNAUTHORIZED_ACCESS),
+        ("full", message(b"x"), RESOURCE_LIMIT_EXCEEDED),
+        ("a", b"no message", DECODE_ERROR),
+        (None, message(b"x"), INVALID_FIELD),
+    )
+    for handle, (address, data, condition) in enumerate(refused):
+        peer.sender(handle, address)
+        for number in range(2 if address == "full" else 1):
+            peer.send(handle, 10 * handle + number, data, settled=True)
+        detached = peer.hear(Detach)
+        assert (detached.handle, detached.error.condition) == (handle, condition)
+    assert peer.heard(Disposition) == []
+
+
+def test_a_settled_message_that_is_refused_dooms_its_transaction(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    declared = _control(peer, 1, Declare())
+    state = TransactionalState(declared.txn_id)
+    peer.send(0, 2, message(b"x"), state=state)
+    peer.send(0, 3, b"no message", state=state, settled=True)
+    assert peer.hear(Detach).error.condition == DECODE_ERROR
+    outcome = _control(peer, 4, Discharge(declared.txn_id))
+    assert outcome.error.condition == TRANSACTION_ROLLBACK
+    assert peer.world.broker.state.address_by_name.get("a") is None or not peer.world.ready("a")
 
 
 def test_the_end_of_the_controlling_link_rolls_back(peer: Peer) -> None:
