@@ -176,8 +176,8 @@ def begin_consuming(
             ends=not command.listens, in_sequence=command.from_sequence is not None
         )
         return consumer
-    if queue.definition.outlives_consumers:
-        core.owners.disown(queue.id)
+    # Perhaps by a policy that this subscriber has just changed.
+    core.owners.disown(queue.id)
     if queue.waits_since:
         dispatch_start.decide(core, queue)
     core.budget.spent += group_rules.units_of(queue)

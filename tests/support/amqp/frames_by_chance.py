@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
+from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.writer import section_of
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
@@ -86,6 +87,17 @@ def a_target(chance: random.Random) -> Any:
     )
 
 
+def an_unsettled_map(chance: random.Random) -> dict[bytes, Any] | None:
+    """Tags of deliveries that there may have been, with their states."""
+    if chance.random() < 0.5:
+        return None
+    tags = [chance.randrange(200).to_bytes(8, "big") for _ in range(9)]
+    data = [COMPOSITES.encoded(chance.choice(STATES[1:])) for _ in tags]
+    return {
+        tag: Reader(each, 0, len(each)).value() for tag, each in zip(tags, data, strict=True)
+    } | {b"x": None}
+
+
 def a_payload(chance: random.Random) -> bytes:
     """The bytes of a transfer behind its performative."""
     return chance.choice(
@@ -111,12 +123,15 @@ def a_frame(chance: random.Random) -> bytes:
         said = Attach(
             f"l{chance.randrange(4)}|{chance.choice(['global', '1', ''])}", handle,
             chance.choice([SENDER, RECEIVER]), snd_settle_mode=chance.randrange(3),
-            source=a_source(chance), target=a_target(chance), initial_delivery_count=0,
+            rcv_settle_mode=chance.randrange(2), source=a_source(chance), target=a_target(chance),
+            unsettled=an_unsettled_map(chance), initial_delivery_count=0,
+            properties=chance.choice([None, None, {"priority": number}]),
         )  # fmt: skip
     elif kind < 5:
         said = Transfer(
             handle, chance.choice([number, None]), b"t", 0, chance.choice([None, True, False]),
             chance.random() < 0.3, state=chance.choice(STATES), aborted=chance.random() < 0.1,
+            rcv_settle_mode=chance.choice([None, None, 0, 1]), resume=chance.random() < 0.1,
         )  # fmt: skip
         payload = a_payload(chance)
     elif kind < 7:

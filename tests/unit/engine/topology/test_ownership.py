@@ -200,6 +200,16 @@ def test_a_subscriber_may_change_its_policy() -> None:
     assert QUEUE not in _names(world)
 
 
+@pytest.mark.parametrize("policy", [NEVER, LINK_DETACH])
+def test_what_it_belonged_to_ends_after_it_got_another_policy(policy: str) -> None:
+    world = World()
+    first = world.connect()
+    world.detach(_subscribe(world, first, SESSION_END, expiry_ms=1000))
+    world.detach(_subscribe(world, world.connect(), policy, expiry_ms=1000))
+    world.close(first)
+    assert QUEUE in _names(world)
+
+
 def test_an_administrator_can_keep_it() -> None:
     world = World()
     connection = world.connect()
