@@ -566,19 +566,15 @@ class AmqpConnection(Output):
                 # A disposition cannot be refused; the message comes again without them.
                 command.annotations = None
                 answer = handle(command, now)
-            if isinstance(answer, Refusal):
-                if answer.code is Code.UNFINISHED:
-                    rest = deliveries[place:]
-                    self.keep(partial(self._settle, session, rest, said))
-                    return
-                session.settle_sent(delivery, echoed(said.state))
-                link.forget(delivery)
-                continue
+            if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
+                self.keep(partial(self._settle, session, deliveries[place:], said))
+                return
             if ending.txn_id is not None:
+                # What is refused comes again, too, when the transaction is rolled back.
                 self.transactions[ending.txn_id].append((link.consumer, message))
             link.forget(delivery)
             if not said.settled:
-                self.gate = max(self.gate, answer)
+                self.gate = max(self.gate, 0 if isinstance(answer, Refusal) else answer)
                 session.settle_sent(delivery, echoed(said.state))
 
     def _on_end(self, session: AmqpSession, channel: int, now: int) -> None:

@@ -781,6 +781,25 @@ def test_what_a_rolled_back_transaction_had_settled_comes_again(peer: Peer) -> N
     assert _header(data).delivery_count == 1
 
 
+def test_what_a_transaction_did_not_take_any_more_comes_again(peer: Peer) -> None:
+    peer.say(
+        Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
+    )
+    peer.sender(0, "a")
+    peer.send(0, 0, message(b"x"))
+    peer.receiver(1, "a", 9)
+    [(transfer, _)] = peer.deliveries()
+    declared = _control(peer, 1, Declare())
+    peer.world.sleep(2)
+    peer.world.ok(c.ExpireTransactions(1))
+    _accept(peer, transfer.delivery_id, state=TransactionalState(declared.txn_id, Accepted()))
+    # It said that it had settled it, so there is nothing to answer.
+    assert peer.heard(Disposition) == []
+    assert isinstance(_control(peer, 2, Discharge(declared.txn_id)), Rejected)
+    [(_, data)] = peer.deliveries()
+    assert _header(data).delivery_count == 1
+
+
 def test_an_unknown_transaction_is_refused(peer: Peer) -> None:
     peer.say(
         Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
