@@ -63,7 +63,7 @@ class Outgoing(Link):
 
     is_receiving = True
     __slots__ = (
-        "_behind", "_count", "_held", "_held_bytes", "_in_all", "_large", "consumer", "default",
+        "_behind", "_count", "_held_bytes", "_in_all", "_large", "consumer", "default",
         "is_settled", "subscription", "unsettled",
     )  # fmt: skip
 
@@ -84,10 +84,8 @@ class Outgoing(Link):
         self._count = 0
         self._in_all = 0
         self._large: Large | None = None
-        # Deliveries behind a large one, and what is to be said behind them.
+        # Deliveries that wait for a large one or the window, and what is to be said behind them.
         self._behind: Final[deque[Behind]] = deque()
-        # Messages of deliveries that wait for the window of the session.
-        self._held: Final[deque[DeliveredMessage]] = deque()
 
     @property
     def first_chunk(self) -> int:
@@ -96,34 +94,55 @@ class Outgoing(Link):
         if large is not None and large.done < len(large.chunks):
             return large.chunks[large.done]
         behind = [each[0] for each in self._behind if len(each) == 4]
-        return min((each.chunks[0] for each in (*behind, *self._held) if each.chunks), default=0)
+        return min((each.chunks[0] for each in behind if each.chunks), default=0)
 
     def row(self) -> LinkRow:
         """Return it for administrators."""
-        waiting = sum(map(_size_of, self._held))
         return LinkRow(
             self.name, RECEIVES, self.session.number, self.consumer,
-            waits=self._large is not None or bool(self._held),
-            memory_bytes=self.own_bytes + self._held_bytes + waiting,
+            waits=self._large is not None or bool(self._behind),
+            memory_bytes=self.own_bytes + self._held_bytes,
         )  # fmt: skip
 
     # ---- effects
 
     def deliver(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
-        """Send a delivery, the count-th attempt; behind a large one if that is on its way."""
+        """Send a delivery, the count-th attempt; behind all others that wait.
+
+        It gets a number when it leaves: should the link end before, no number is missing.
+        """
         if self.is_gone:
             return
-        if self._large is not None:
-            self._behind.append((message, count, marks, gate))
-            self._hold(message, 1)
-            return
         session = self.session
-        if session.is_waiting or not session.windows.outgoing_room:
-            # It gets a number when it leaves: should the link end before, no number is missing.
-            self._held.append(message)
-            start = partial(self._begin, message, count, marks, gate)
-            session.hold(self, _size_of(message), start)
+        is_first = not self._behind and self._large is None
+        if is_first and not session.is_waiting and session.windows.outgoing_room:
+            self._send(message, count, marks, gate)
             return
+        self._behind.append((message, count, marks, gate))
+        self._hold(message, 1)
+        if is_first:
+            session.hold(self, self._turn)
+
+    def _turn(self) -> bool:
+        """Send the first that waits: the window of the session has room for it. Return whether
+        another one is to follow, when others had their turn."""
+        each = self._pop_behind()
+        assert len(each) == 4
+        self._send(*each)
+        return self._is_another()
+
+    def _is_another(self) -> bool:
+        """Answer drains, which need no room; return whether a delivery is to follow now."""
+        while self._behind and self._large is None:
+            first = self._behind[0]
+            if len(first) == 4:
+                return True
+            self._behind.popleft()
+            self.session.behind(partial(self._say_drained, first[1]))
+        return False
+
+    def _send(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
+        session = self.session
         delivery = session.number_delivery()
         self._count += 1
         tag = message.id.to_bytes(_TAG_BYTES, "big")
@@ -147,17 +166,12 @@ class Outgoing(Link):
             gate,
         )  # fmt: skip
 
-    def _begin(self, message: DeliveredMessage, count: int, marks: int, gate: int) -> None:
-        """Send a delivery for which the window of the session has room now."""
-        self._held.popleft()
-        self.deliver(message, count, marks, gate)
-
     def drained(self, unused: int, total: int) -> None:
         """Answer a drain, behind what was delivered for it."""
-        if self._large is not None:
+        if self._behind or self._large is not None:
             self._behind.append((unused, total))
         else:
-            self.session.behind(lambda: self._say_drained(total))
+            self.session.behind(partial(self._say_drained, total))
 
     def _say_drained(self, total: int) -> None:
         if not self.is_gone:
@@ -213,7 +227,6 @@ class Outgoing(Link):
         """Send no more."""
         self.is_gone = True
         self._large = None
-        self._held.clear()
         while self._behind:
             self._pop_behind()
         for delivery in list(self.unsettled):
@@ -290,9 +303,5 @@ class Outgoing(Link):
 
     def _end_large(self) -> None:
         self._large = None
-        while self._behind and self._large is None:
-            each = self._pop_behind()
-            if len(each) == 4:
-                self.deliver(*each)
-            else:
-                self.drained(*each)
+        if self._is_another():
+            self.session.hold(self, self._turn)

@@ -60,13 +60,13 @@ class Link:
 
 
 class Waiting:
-    """Something of a link that waits for the window of the peer: a frame, or a delivery, which has
-    no number before `start` sends it."""
+    """Something of a link that waits for the window of the peer: a frame, or its next delivery,
+    which has no number before `start` sends it."""
 
     __slots__ = ("bytes", "frame", "gate", "link", "start")
 
     def __init__(
-        self, link: Link, frame: bytes, gate: int, start: Callable[[], None] | None, held: int
+        self, link: Link, frame: bytes, gate: int, start: Callable[[], bool] | None, held: int
     ) -> None:
         self.link: Final = link
         self.frame: Final = frame
@@ -261,9 +261,10 @@ class AmqpSession:
             self._wait(Waiting(link, each, gate, None, len(each)))
         self.pump()
 
-    def hold(self, link: Link, size: int, start: Callable[[], None]) -> None:
-        """Start a delivery when the window of the peer has room for it."""
-        self._wait(Waiting(link, b"", 0, start, size))
+    def hold(self, link: Link, start: Callable[[], bool]) -> None:
+        """Start a delivery when the window of the peer has room for it; and another one, when
+        others had their turn, if `start` returns that there is one."""
+        self._waiting.append(Waiting(link, b"", 0, start, 0))
         self.pump()
 
     def _wait(self, each: Waiting) -> None:
@@ -291,7 +292,7 @@ class AmqpSession:
                 if first.link.is_gone:
                     continue
                 if first.start is not None:
-                    self._start(first.start)
+                    self._start(first, first.start)
                     continue
                 windows.transfer_left()
                 output.out.append(first.frame)
@@ -300,15 +301,17 @@ class AmqpSession:
                 self._waiting.popleft()
                 first()
 
-    def _start(self, start: Callable[[], None]) -> None:
+    def _start(self, waiting: Waiting, start: Callable[[], bool]) -> None:
         """Send a delivery in front of all that waits."""
         behind = self._waiting
         self._waiting = deque()
-        start()
+        is_more = start()
         if self._waiting:
             self._waiting.extend(behind)
         else:
             self._waiting = behind
+        if is_more:
+            self._waiting.append(waiting)
 
     def _hold(self, size: int) -> None:
         self._unsent += size

@@ -800,6 +800,40 @@ def test_what_a_transaction_did_not_take_any_more_comes_again(peer: Peer) -> Non
     assert _header(data).delivery_count == 1
 
 
+def test_what_waits_for_the_window_and_for_a_large_message_keeps_its_order() -> None:
+    peer = Peer(World(), min_large_message_size=1024).open()
+    peer.begin(1, window=1)
+    peer.sender(0, "a")
+    bodies = [b"0", b"1" * 3000, b"2", b"3" * 3000, b"4"]
+    for number, body in enumerate(bodies):
+        peer.send(0, number, message(body))
+    peer.say(Attach("r", 0, RECEIVER, source=Source("a"), target=Target()), channel=1)
+    found: list[str] = []
+    came = 0
+    for turn in range(40):
+        grant = {"handle": 0, "delivery_count": 0, "link_credit": 9, "drain": True}
+        peer.say(
+            Flow(
+                next_incoming_id=came, incoming_window=1, next_outgoing_id=0, outgoing_window=9,
+                **({} if turn else grant),
+            ),
+            channel=1,
+        )  # fmt: skip
+        while peer.connection.pulls:
+            pull = peer.connection.pulls.pop(0)
+            chunk = next(each for each in peer.world.journal if each.lsn == pull.chunk)
+            pull.taker.take(chunk.body, peer.world.now)
+            peer.settle()
+        for said, payload in peer.said:
+            if isinstance(said, Transfer):
+                came += 1
+                found += [] if said.more else [payload[-1:].decode()]
+            elif isinstance(said, Flow) and said.drain:
+                found.append(f"drained {said.delivery_count}")
+        peer.said.clear()
+    assert found == ["0", "1", "2", "3", "4", "drained 9"]
+
+
 def test_an_unknown_transaction_is_refused(peer: Peer) -> None:
     peer.say(
         Attach("tx", 5, SENDER, source=Source(), target=Coordinator(), initial_delivery_count=0)
