@@ -22,6 +22,11 @@ FOREIGN = frozenset({
     "Trigger.AvailableNow", "VACUUM", "df.write", "df.writeStream",
     # Kubernetes, and an event kind that a decision imagines.
     "Discarded", "discarded", "startupProbe",
+    # Fields of AMQP, whose names in the code have underscores, and annotations whose names are put
+    # together from two words.
+    "creation-time", "group-id", "group-sequence", "undeliverable-here",
+    "x-opt-ACTUAL-EXPIRY", "x-opt-DAYBOOK-DEATH-REASON", "x-opt-ORIG-ADDRESS",
+    "x-opt-ORIG-MESSAGE-ID", "x-opt-ORIG-QUEUE", "x-opt-VALIDATED-USER",
     # A fault whose name is put together from two words.
     # The operating system.
     "dmesg", "nobarrier", "tmpfs",
