@@ -1,9 +1,10 @@
-// A client of AMQP 1.0 over WebSocket with rhea: sends one message and prints what comes back.
-//   node amqp.mjs ws://HOST:PORT QUEUE BODY
+// A client of AMQP 1.0 over WebSocket with rhea: sends a text, and prints the length of what comes.
+//   node amqp.mjs ws://HOST:PORT QUEUE LENGTH
 import rhea from "rhea";
 import WebSocket from "ws";
 
-const [url, queue, body] = process.argv.slice(2);
+const [url, queue, length] = process.argv.slice(2);
+const body = "x".repeat(Number(length));
 const container = rhea.create_container();
 const details = container.websocket_connect(WebSocket)(url, ["amqp"], {});
 
@@ -13,7 +14,7 @@ container.on("connection_open", ({ connection }) => {
 });
 container.once("sendable", ({ sender }) => sender.send({ body, durable: true }));
 container.on("message", ({ message, connection }) => {
-  console.log(message.body);
+  console.log(`${message.body === body ? body.length : "other"} bytes`);
   connection.close();
 });
 for (const event of ["connection_error", "disconnected", "receiver_error", "sender_error"]) {
