@@ -61,7 +61,6 @@ class Outgoing(Link):
     deliveries are settled when they are sent. `subscription` is the name of the durable
     subscription that closing the link ends, or empty."""
 
-    is_receiving = True
     __slots__ = (
         "_behind", "_count", "_held_bytes", "_in_all", "_large", "consumer", "default",
         "is_settled", "subscription", "unsettled",
@@ -95,6 +94,11 @@ class Outgoing(Link):
             return large.chunks[large.done]
         behind = [each[0] for each in self._behind if len(each) == 4]
         return min((each.chunks[0] for each in behind if each.chunks), default=0)
+
+    @property
+    def is_receiving(self) -> bool:
+        """Say that the peer receives by it."""
+        return True
 
     def row(self) -> LinkRow:
         """Return it for administrators."""

@@ -5,7 +5,7 @@ Must never know an address or a queue.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from daybook.protocols.amqp.faults import SessionFault
 from daybook.protocols.amqp.output import Output
@@ -34,7 +34,6 @@ class Link:
     by; `owns` says that a destination ends with it, `is_gone` that it has ended."""
 
     __slots__ = ("handle", "is_gone", "name", "number", "owns", "session")
-    is_receiving: ClassVar[bool] = False
 
     def __init__(self, session: "AmqpSession", handle: int, name: str, number: int) -> None:
         self.session: Final = session
@@ -48,6 +47,11 @@ class Link:
     def first_chunk(self) -> int:
         """LSN of the first chunk that it still needs; 0 if none."""
         raise NotImplementedError
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether the peer receives by it."""
+        return False
 
     @property
     def own_bytes(self) -> int:
