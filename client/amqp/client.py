@@ -194,7 +194,7 @@ class AmqpClient:
         """Return the state by which the broker ended a delivery, None if it does not within
         `seconds`. Raises AmqpClientError."""
         outcomes = self._talk.outcomes
-        self._await(lambda: number in outcomes, seconds)
+        self._await_said(lambda: number in outcomes, seconds)
         return outcomes.pop(number, None)
 
     def accept(self, number: int, about: str = "the message") -> None:
@@ -270,7 +270,7 @@ class AmqpClient:
         """Return whether the broker confirms an outcome within `seconds`. Raises
         AmqpClientError."""
         confirmed = self._talk.confirmed
-        if not self._await(lambda: number in confirmed, seconds):
+        if not self._await_said(lambda: number in confirmed, seconds):
             return False
         confirmed.discard(number)
         return True
@@ -330,6 +330,13 @@ class AmqpClient:
         found = self._await(lambda: link.refusal is not None or is_done())
         if link.refusal is not None:
             raise link.refusal
+        return found
+
+    def _await_said(self, is_done: Callable[[], bool], seconds: float) -> bool:
+        """Wait for an answer about a delivery. Raises the refusal of a link, which has none."""
+        found = self._await(lambda: is_done() or self._talk.refusal is not None, seconds)
+        if not is_done():
+            self._check_links()
         return found
 
     def _await(self, is_done: Callable[[], bool], seconds: float | None = None) -> bool:

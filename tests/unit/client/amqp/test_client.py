@@ -197,6 +197,12 @@ def test_a_link_that_ends_while_it_is_used() -> None:
         sent(attached() + gone)
 
 
+def test_a_link_that_ends_before_the_outcome_says_why() -> None:
+    gone = frame(0, Detach(7, True, Error("amqp:link:message-size-exceeded", "too large")))
+    with pytest.raises(AmqpRefused, match="ended the link to /queue/a: too large"):
+        sent(attached() + flow(1), gone)
+
+
 @pytest.mark.parametrize("said", [End(Error("amqp:illegal-state", "why")), Close()])
 def test_a_session_or_connection_that_ends_while_it_is_used(said: Any) -> None:
     with pytest.raises(AmqpClientError, match=r"why|closed the connection"):
