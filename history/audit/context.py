@@ -59,8 +59,8 @@ class AuditContext:
         # messages of this block are forgotten at its end.
         self.chunks: dict[int, tuple[int, int]] = {}
         self.used: list[int] = []
-        # Messages that could not be read, by queue: others may pass them. What a consumer is only
-        # shown has no event of its end, so there it may have been any large one.
+        # Messages that could not be read, by queue: others may pass them. A message that a consumer
+        # only sees has no event of its end, so there it may have been any large one.
         self.unreadable: set[tuple[int, int]] = set()
         # Consumers by how their deliveries were seen to be acknowledged.
         self.automatic: set[int] = set()

@@ -570,7 +570,7 @@ class AmqpConnection(Output):
                 self.keep(partial(self._settle, session, deliveries[place:], said))
                 return
             if ending.txn_id is not None:
-                # What is refused comes again, too, when the transaction is rolled back.
+                # A refused delivery comes again, too, when the transaction is rolled back.
                 self.transactions[ending.txn_id].append((link.consumer, message))
             link.forget(delivery)
             if not said.settled:
