@@ -11,7 +11,7 @@ from tests.meta.drawn import rooms_map
 
 
 def false_names(module: ModuleType) -> list[str]:
-    """Return what `__all__` promises and the package does not have, or has twice."""
+    """Return the names in `__all__` that the package lacks, or that are there twice."""
     promised: list[str] = getattr(module, "__all__", [])
     missing = [name for name in promised if not hasattr(module, name)]
     return missing + [name for name in set(promised) if promised.count(name) > 1]
@@ -31,12 +31,12 @@ def unlisted_names(module: ModuleType) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("package", tree.packages())
-def test_the_table_of_contents_is_true(package: str) -> None:
-    module = importlib.import_module(package)
-    assert not false_names(module)
-    assert not unlisted_names(module)
-    assert module.__doc__
+def test_the_tables_of_contents_are_true() -> None:
+    for package in tree.packages():
+        module = importlib.import_module(package)
+        assert not false_names(module), package
+        assert not unlisted_names(module), package
+        assert module.__doc__, package
 
 
 def test_the_map_of_modules_is_up_to_date() -> None:
@@ -44,12 +44,12 @@ def test_the_map_of_modules_is_up_to_date() -> None:
     assert page == rooms_map.redrawn(page, rooms_map.draw(tree.ROOT)), "run `make map`"
 
 
-@pytest.mark.parametrize(
-    "init", rooms_map.packages_with_modules(tree.ROOT), ids=lambda path: path.parent.name
-)
-def test_a_package_lists_its_modules(init: Path) -> None:
-    source = init.read_text("utf-8")
-    assert source == rooms_map.with_contents(source, rooms_map.contents(init)), "run `make map`"
+def test_packages_list_their_modules() -> None:
+    for init in rooms_map.packages_with_modules(tree.ROOT):
+        source = init.read_text("utf-8")
+        assert source == rooms_map.with_contents(source, rooms_map.contents(init)), (
+            f"{init}: run `make map`"
+        )
 
 
 def test_a_list_of_modules_that_is_not_true_is_replaced(tmp_path: Path) -> None:
