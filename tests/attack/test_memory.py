@@ -22,7 +22,7 @@ LIMITS = (
     "max-connections-per-user=500",
 )
 SHARE = 32 * MIB
-"""What one kind may take: a quarter."""
+"""The share of one kind: a quarter."""
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ slow-consumer-check-period = 1
 
 
 LEAST, MOST = 0.5, 3.0
-"""What the account may say of a byte that the process really got."""
+"""The bytes that the account may count for a byte that the process really allocated."""
 
 
 def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:

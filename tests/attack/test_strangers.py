@@ -51,7 +51,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def beside(broker: BrokerProcess) -> Iterator[Beside]:
-    """Joe, who has logged in."""
+    """Joe, after his login."""
     with Honest(broker.port, login="joe", passcode="right") as honest:
         yield Beside(broker, honest)
 

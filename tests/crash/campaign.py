@@ -79,7 +79,7 @@ class Campaign:
         assert not self.ledger.violations, self.report()
 
     def staff(self) -> Staff:
-        """Who works in the next round."""
+        """The clients of the next round."""
         return STAFF
 
     def let_work(self, workers: list[Worker]) -> None:
@@ -162,6 +162,6 @@ class Campaign:
         assert verdict.digests_compared
 
     def report(self) -> str:
-        """What went wrong, and how to try it again."""
+        """The failure, and the command that repeats it."""
         shown = "\n".join(self.ledger.violations[:20])
         return f"DAYBOOK_SEED={self.seed}, round {self.rounds}: {self.ledger.summary()}\n{shown}"

@@ -92,7 +92,7 @@ class PagedCampaign(Campaign):
         return 0
 
     def kill_indexer(self) -> None:
-        """Kill -9 the indexer, if there is one; the broker has to go on."""
+        """Kill -9 the indexer, if there is one; the broker must continue."""
         for pid in self.broker.indexers():
             self.struck["indexer"] += 1
             with suppress(ProcessLookupError):
@@ -126,7 +126,7 @@ class PagedCampaign(Campaign):
         return waiting
 
     def check_index(self, directory: Path) -> None:
-        """What the crash left of the index is sound, and the journal is at least as far."""
+        """After the crash the index is sound, and the journal is at least as far."""
         index = directory / INDEX
         if not (index / TABLES).exists() or not is_complete(index):
             return

@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 def read_records(log: Path) -> Iterator[Record]:
-    """What the black box noted, in order; the last record may be cut."""
+    """The records of the black box, in order; the last one may be cut."""
     content = log.read_bytes() if log.exists() else b""
     position = 0
     while position + _RECORD.size <= len(content):
@@ -59,7 +59,7 @@ class PlatterFile:
             self._put(record.data, record.offset)
 
     def sync(self) -> None:
-        """What is on the way arrives."""
+        """Writes in flight arrive."""
         for record in self.unsynced:
             self.change(record)
         self.unsynced.clear()

@@ -347,7 +347,8 @@ OF_THE_INDEX = {
     BELIEVES_A_TORN_INDEX, FORGETS_WITHOUT_INDEX, NEEDS_ITS_INDEX, REBUILDS_IN_SILENCE,
     READS_A_TORN_INDEX,
 }  # fmt: skip
-"""What the first start after a crash shows: derived files are always damaged before the last."""
+"""Mistakes that the first start after a crash shows: before the last start, derived files are
+always damaged."""
 PLANTS = [
     ("kill", "counts-afresh", COUNTS_AFRESH),
     ("kill", "flags-nothing", FLAGS_NOTHING),

@@ -53,7 +53,7 @@ class PowerCuts(Campaign):
         self.switch_on()
 
     def switch_on(self) -> None:
-        """Everything in the folders is on the platter; the black box begins anew."""
+        """Everything in the folders is on the platter; the black box begins a new record."""
         self.platter = Platter(*self.folders)
         self.noted.unlink(missing_ok=True)
 
@@ -76,12 +76,12 @@ class PowerCuts(Campaign):
         self.switch_on()
 
     def cut(self) -> None:
-        """What becomes of what was not synced."""
+        """The possible fates of unsynced writes."""
         self.platter.cut(self.chance)
 
 
 class PagedPowerCuts(PagedCampaign, PowerCuts):
-    """The same for brokers that page: what is left of the index is right, or is not used."""
+    """The same for brokers that page: a surviving index is right, or is not used."""
 
     def __init__(self, directory: Path, connect: Connect, seed: int, library: Path) -> None:
         self.unusable = 0

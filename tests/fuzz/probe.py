@@ -51,7 +51,7 @@ def stream_of(seed: int) -> tuple[bytes, list[bytes]]:
 
 
 def check(seed: int) -> str:
-    """What is wrong with the session under the bytes of this seed, empty if nothing is."""
+    """Return the mistake of the session for the bytes of this seed, empty if there is none."""
     stream, chunks = stream_of(seed)
     try:
         whole, pieces = run([stream]), run(chunks)

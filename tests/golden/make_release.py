@@ -84,7 +84,7 @@ address = "kinds"
 forwarding-addresses = ["copied"]
 routing-type = "anycast"
 """
-"""What no release of the first day has."""
+"""Features that releases of the first day lack."""
 WAIT_SECONDS: Final = 60.0
 
 

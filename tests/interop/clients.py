@@ -1,4 +1,4 @@
-"""Clients that others wrote, behind one interface: what a test may ask of any of them."""
+"""Clients that others wrote, behind one interface for all tests."""
 
 import queue
 import ssl

@@ -1,4 +1,4 @@
-"""What tests on a real broker do again and again: connect, send, run a command."""
+"""Helpers for tests on a real broker: connect, send, run a command."""
 
 import signal
 import subprocess
@@ -62,14 +62,14 @@ def reload(broker: BrokerProcess, config: str) -> None:
 
 
 def status(broker: BrokerProcess, what: str = "status") -> dict[str, Any]:
-    """Return what a broker says of itself."""
+    """Return the answer of a broker to a request about itself."""
     answer = ask(broker.data, {"do": what})
     assert answer is not None
     return answer
 
 
 def rows(broker: BrokerProcess, what: str) -> dict[str, dict[str, Any]]:
-    """Return what `daybook queue list` or `daybook address list` shows, by names."""
+    """Return the rows of `daybook queue list` or `daybook address list`, by names."""
     found = msgspec.json.decode(daybook(broker, what, "list", "--json"), type=list[Any])
     return {row[what]: row for row in found}
 

@@ -1,4 +1,4 @@
-"""What the tests of the pipeline share: one Spark for all of them, and none without Java.
+"""Fixtures of the pipeline's tests: one Spark for all of them, and none without Java.
 
 Tests that ask for `spark` or `java` are marked `spark`; under pytest-xdist one worker gets them
 all, so that one JVM is started (`tests/conftest.py`).
@@ -55,7 +55,7 @@ def java() -> str:
 
 @pytest.fixture(scope="session")
 def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """A session on this machine with two threads; each test loads anew what it asks."""
+    """A session on this machine with two threads; each test loads its own tables."""
     from daybook.pipeline.spark.session import session  # noqa: PLC0415
 
     settings = {

@@ -264,7 +264,7 @@ class Archiving:
         )  # fmt: skip
 
     def killed_at(self, call: int) -> list[str]:
-        """Return what a run that is killed at that call says, and how it ended."""
+        """Return the output and exit code of a run that is killed at that call."""
         self._process.stdin.write(f"{call}\n")
         said = [self._process.stdout.readline().strip()]
         while said[-1] and not said[-1].startswith("ended"):

@@ -94,7 +94,7 @@ def test_what_is_there_at_the_end_is_what_the_broker_has(seed: int, tmp_path: Pa
 
 @pytest.mark.usefixtures("as_in_worlds")
 def test_spans_join(data: Path) -> None:
-    """What is routed and what leaves in two halves is what is in the whole."""
+    """The arrivals and departures of two halves are those of the whole."""
     middle = Random(SEED).randrange(1, len(door_history(SEED, MESSAGES).journal))
     whole = audited(data)
     first = audited(data, Selection(to_lsn=middle))
@@ -215,7 +215,7 @@ def left(directory: Path) -> tuple[DoorWorld, int]:
 
 @pytest.mark.usefixtures("as_in_worlds")
 def test_a_history_whose_beginning_left(tmp_path: Path) -> None:
-    """What was there then is known from the base: queues that do not outlive a restart, too."""
+    """The base tells which queues existed then, also those that do not survive a restart."""
     _, first = left(tmp_path)
     result = audited(tmp_path)
     assert result.first_lsn == first

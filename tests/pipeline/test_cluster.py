@@ -65,7 +65,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def latencies(data: Path) -> list[str]:
-    """What the embedded engine says of the history."""
+    """The answer of the embedded engine about the history."""
     daybook = Path(sys.executable).with_name("daybook")
     command = [daybook, "pipeline", "latency", "--data", data]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -80,7 +80,7 @@ def answer(output: str) -> list[str]:
 
 
 def environment_of(python: Path | str = "") -> dict[str, str]:
-    """What processes of Spark have as environment: of ours nothing that is about Python."""
+    """The environment of Spark's processes: ours without the variables of Python."""
     kept = {name: text for name, text in os.environ.items() if "PYTHON" not in name}
     chosen = {name: str(python) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON") if python}
     spark = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -144,7 +144,7 @@ class Cluster:
         return (self._folder / f"{name}.log").read_text("utf-8", "replace")
 
     def executor_log(self, worker: int) -> str:
-        """What executors of a worker said so far."""
+        """Return the log of a worker's executors."""
         logs = (self._folder / f"work{worker}").glob("app-*/*/stderr")
         return "".join(path.read_text("utf-8", "replace") for path in logs)
 

@@ -67,12 +67,12 @@ def reader_of(path: Path, *columns: str, **options: str) -> JournalReader:
 
 
 def received(sent: bytes) -> Any:
-    """What Spark's workers make of an object that was sent to them."""
+    """Return an object as Spark's workers receive it."""
     return pickle.loads(sent)  # noqa: S301
 
 
 def rows_of(reader: JournalReader) -> list[dict[str, Any]]:
-    """What tasks would read, each with a reader that was sent to it."""
+    """Return the rows that tasks would read, each with a reader that was sent to it."""
     sent = pickle.dumps(reader)
     return [
         row

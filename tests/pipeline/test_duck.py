@@ -1,4 +1,4 @@
-"""The embedded engine: what it loads, what it lets go of, and what it does not let through."""
+"""The embedded engine: tables that it loads and drops, and questions that it refuses."""
 
 import os
 import re

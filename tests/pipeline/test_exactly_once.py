@@ -96,7 +96,7 @@ def count(broker: BrokerProcess) -> int:
 
 
 def wait_until_there(broker: BrokerProcess, process: Job, least: int) -> None:
-    """Wait until so many messages are there; whoever sends them must not end before."""
+    """Wait until so many messages are there; their sender must not end before."""
 
     def are_there() -> bool:
         found = count(broker) >= least

@@ -1,4 +1,4 @@
-"""Rows over a Parquet archive are those over the journal (ADR 14), alone and with what goes on."""
+"""Rows over a Parquet archive equal those over the journal (ADR 14), alone and joined with it."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What became Parquet is proven from Parquet, and whatever was tampered with is found and named."""
+"""An archive in Parquet proves itself, and every manipulation is found and named."""
 
 import hashlib
 import re
@@ -66,7 +66,7 @@ class Place:
         return prove(self.archive, live, progress=lambda _: None)
 
     def faults(self) -> list[tuple[str, int, str]]:
-        """What is wrong: the file's name, the LSN and what."""
+        """A fault: the file's name, the LSN, and a description."""
         report = self.prove()
         assert report.ok == (not report.faults)
         return [(fault.url.rpartition("/")[2], fault.lsn, fault.what) for fault in report.faults]
@@ -207,7 +207,7 @@ def test_a_changed_cell_of_a_derived_column_is_found(
 
 
 def test_a_wrapped_number_is_found(place: Place) -> None:
-    """What is narrowed to the type of the journal must not lose what does not fit."""
+    """Values that do not fit the narrower type of the journal are not lost."""
     kind = pq.ParquetFile(place.file(0)).read().column("kind_id")[3].as_py()
     place.rewrite(0, lambda table: with_cell(table, "kind_id", 3, kind + 256))
     (fault,) = place.faults()
@@ -366,7 +366,7 @@ def test_an_edited_proof_that_is_sealed_again_is_refused_or_found(
 
 
 def test_rows_and_proof_changed_together_are_found_by_the_chain(place: Place) -> None:
-    """Somebody writes a body, and its digest, and all checksums anew; the block's hash stays."""
+    """A forger replaces a body, its digest and all checksums; the block's hash stays."""
     proof = a_proof(place)
     block = next(each for each in proof.blocks if each.header.heap_raw_bytes)
     table = pq.ParquetFile(place.file(1)).read()

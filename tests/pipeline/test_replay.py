@@ -1,4 +1,4 @@
-"""Replay: what is sent again, in which words, how it goes on, and that both engines agree."""
+"""Replay: the messages, their headers, resumption, and that both engines agree."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -100,7 +100,7 @@ class Broker(Publisher):
 
 
 def expected(journal: Sequence[Event], name: str, **request: Any) -> list[Sent]:
-    """What a replay must send, found by looking at each event."""
+    """The messages that a replay must send, found by looking at each event."""
     names = {
         event.row[events.ADDRESS]: event.decoded.name
         for event in journal
@@ -512,7 +512,7 @@ def test_destinations_that_are_right(call: Callable[..., Result], into: str) -> 
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """What stands for the broker that the command publishes into."""
+    """A stand-in for the broker that the command publishes to."""
     broker = Broker()
     monkeypatch.setattr(Broker, "connect", lambda self: None)
     monkeypatch.setattr(Broker, "close", lambda self: None)

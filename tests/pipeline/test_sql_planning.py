@@ -1,4 +1,4 @@
-"""Planning questions: what is read suffices for the answer, and is no more than it needs."""
+"""Planning of questions: the scan suffices for the answer, and reads no more than it needs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def asking(data: Path) -> Iterator[Asking]:
 
 @pytest.fixture(scope="module")
 def whole(data: Path) -> Iterator[DuckEngine]:
-    """All of history in tables: what a question is answered from that nobody planned."""
+    """All of history in tables, as an unplanned question reads it."""
     history = History(Source(str(data)))
     with DuckEngine() as engine:
         prepare(engine, history, [view.name for view in VIEWS])
@@ -245,7 +245,7 @@ def last_block(data: Path) -> tuple[Path, Block]:
 
 
 def offset_that_a_count_tells(data: Path) -> int:
-    """Where the damage is, as who counts events is told."""
+    """The place of the damage in the error of a count of events."""
     with (
         Asking(History(Source(str(data)))) as asking,
         pytest.raises(Corruption) as caught,

@@ -46,7 +46,7 @@ def reader_of(path: Path, *columns: str, **options: str) -> JournalStreamReader:
 
 
 def rows_between(reader: JournalStreamReader, begin: int, end: int) -> list[dict[str, Any]]:
-    """What tasks would read of a batch, each by a reader that another process made."""
+    """Return the rows of a batch that tasks would read, each by a reader of another process."""
     sent = pickle.dumps(reader_like(reader))
     return [
         row

@@ -48,7 +48,7 @@ def in_flight(state: State) -> set[tuple[int, int, int]]:
 
 
 def as_row(queue: Queue, flying: int) -> dict[str, Any]:
-    """What `queues` must say of a queue."""
+    """The row that the view `queues` must have for a queue."""
     return {
         "queue": queue.name, "address": queue.address.name,
         "routing_type": queue.definition.routing_type, "filter": queue.definition.filter,

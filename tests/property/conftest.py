@@ -1,4 +1,4 @@
-"""What the properties share: a second format of headers, so that none holds for one alone."""
+"""Fixtures of the properties: a second format of headers, so that no law holds for one alone."""
 
 from collections.abc import Iterator
 

@@ -1,10 +1,10 @@
-"""What happened in a simulated run, as numbers: a fault that never happens proves nothing."""
+"""Counts of a simulated run: a fault that never happens proves nothing."""
 
 import msgspec
 
 
 class Counts(msgspec.Struct):
-    """What happened in a run."""
+    """Counts of a run."""
 
     steps: int = 0
     power_cuts: int = 0
@@ -22,7 +22,7 @@ class Counts(msgspec.Struct):
 
 
 class SwarmCounts(msgspec.Struct):
-    """What happened in a run with the features of `tests.simulation.swarm`."""
+    """Counts of a run with the features of `tests.simulation.swarm`."""
 
     clock_steps: int = 0
     refused_logins: int = 0
@@ -31,7 +31,7 @@ class SwarmCounts(msgspec.Struct):
 
 
 class HardCounts(msgspec.Struct):
-    """What happened in a run with the faults of `tests.simulation.mishaps.hardships`."""
+    """Counts of a run with the faults of `tests.simulation.mishaps.hardships`."""
 
     indexer_hangs: int = 0
     writer_hangs: int = 0

@@ -80,7 +80,7 @@ def _retention(simulation: Simulation) -> str:
 
 
 def explain(simulation: Simulation, steps: int) -> str:
-    """What went wrong (the exception being handled), after what, and how to see it again."""
+    """Describe the exception being handled, the events before it, and the command to repeat it."""
     recent = "\n".join(f"  {line}" for line in simulation.recent)
     features = ",".join(sorted(simulation.hooks.without))
     without = f' --without "{features}"' if features else ""
@@ -95,7 +95,7 @@ def explain(simulation: Simulation, steps: int) -> str:
 
 
 def commit() -> str:
-    """The commit that is checked out, for whoever wants to see the same; empty if unknown."""
+    """The commit that is checked out, needed to repeat a run; empty if unknown."""
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True

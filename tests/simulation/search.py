@@ -32,7 +32,7 @@ CRITICAL = 50
 
 
 class Played(msgspec.Struct):
-    """What one run played, and how it failed if it did."""
+    """The events that one run played, and its failure, if any."""
 
     seed: int
     events: int
@@ -82,7 +82,7 @@ def seeds(given: int | None, number: int | None) -> Iterator[int]:
 
 
 class Tally:
-    """What all runs played so far."""
+    """The events that all runs played so far."""
 
     def __init__(self) -> None:
         self.runs = self.events = self.failures = 0

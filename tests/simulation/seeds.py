@@ -1,4 +1,4 @@
-"""What seeds mean: seeds below each number are older than what it names, and mean what they meant.
+"""The meaning of seeds: those below each number are older than the feature it names.
 
 So a seed that once found something finds it again.
 """
@@ -22,7 +22,7 @@ SEEDS = 1 << 36
 
 
 def draw_device_block(seed: int) -> int:
-    """What a write may damage beside itself: nothing, or the rest of a device block."""
+    """The damage that a write may do beside itself: none, or the rest of a device block."""
     if seed < HARDENED_FROM:
         return 0
     return random.Random(f"device {seed}").choice((0, 0, 512, 4096))

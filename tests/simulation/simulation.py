@@ -206,7 +206,7 @@ class Simulation:
             self._index_failed(error)
 
     def _index_failed(self, error: StoreError) -> None:
-        """What is not in memory could not be read: the broker stops, the next start reads it."""
+        """Paged content could not be read: the broker stops, and the next start reads it."""
         if self.hardships is not None and self.hardships.explains(error):
             self.hardships.counts.damaged_reads += 1
             if self.life is None:
@@ -223,7 +223,7 @@ class Simulation:
             self.life.hub.failed(error)
 
     def note(self, text: str) -> None:
-        """Remember what happened, for the trace and for whoever reads a failure."""
+        """Record an event for the trace, which readers of a failure see."""
         self._trace.update(text.encode())
         self.recent.append(f"{self.counts.steps} {text}")
 
@@ -410,7 +410,7 @@ class Simulation:
             self.chance.choice(self.clients).disconnect()
 
     def stall(self) -> None:
-        """A client stops reading, or goes on."""
+        """A client stops reading, or resumes."""
         if self.clients:
             link = self.chance.choice(self.clients).link
             link.stalled = not link.stalled and not self._is_settling
@@ -497,7 +497,7 @@ class Simulation:
             self.judge.check_rest(life.broker)
 
     def _nobody_waits_in_vain(self, life: Incarnation) -> None:
-        """When nothing is under way, who is blocked must be so because something is full."""
+        """When nothing is under way, producers are blocked only because a limit is reached."""
         for name in life.broker.room.waiting.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")

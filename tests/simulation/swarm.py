@@ -94,7 +94,7 @@ class WallClock:
 
 
 class Swarm:
-    """What a run uses, and what administrators do in it."""
+    """The features of a run, and the actions of its administrators."""
 
     def __init__(self, simulation: "Simulation") -> None:
         self._simulation = simulation

@@ -1,4 +1,4 @@
-"""What the simulation found in the journal, each boiled down to the few calls that it takes."""
+"""Faults that the simulation found in the journal, each reduced to a few calls."""
 
 import errno
 

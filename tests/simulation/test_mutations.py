@@ -261,7 +261,7 @@ def test_attempts_that_are_all_the_first_are_found(monkeypatch: pytest.MonkeyPat
 
 
 class SlowRounds(Rounds):
-    """Lets much happen between its steps; that is no mistake."""
+    """Pauses between its steps, which is allowed."""
 
     def _locate_chunks(self, last_lsn: int, indexed_lsn: int) -> Any:
         yield from super()._locate_chunks(last_lsn, indexed_lsn)

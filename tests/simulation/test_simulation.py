@@ -96,7 +96,7 @@ def play_until(
 
 
 def never(counts: type[msgspec.Struct]) -> dict[str, int]:
-    """What these counts say must happen at least once."""
+    """Each of these counts must be above zero."""
     return dict.fromkeys(counts.__struct_fields__, 0)
 
 

@@ -1,4 +1,4 @@
-"""The simulation plays all that the broker can do; what it does not play is listed with the reason.
+"""The simulation plays all that the broker can do; exceptions are listed with their reasons.
 
 Derived from the tables of events and reasons, so that a new one makes a test fail until something
 in the simulation brings it about.

@@ -47,7 +47,7 @@ NAMES_MAX: Final = 40
 
 
 class Soak:
-    """One soak: what was wrong, and what was measured."""
+    """One soak: its faults and its measurements."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -56,7 +56,7 @@ class Soak:
         self.messages = 0
 
     def report(self) -> str:
-        """What happened, for people."""
+        """Describe the results for people."""
         did = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
         return f"{self.messages} receipted messages; {did}"
 
@@ -111,7 +111,7 @@ async def _used(broker: BrokerProcess, crowd: Crowd, seconds: float, result: Soa
 
 
 def left_behind(broker: BrokerProcess) -> list[str]:
-    """What the broker still holds of clients that left, a sentence each."""
+    """Resources that the broker still holds for clients that left, a sentence each."""
     until = time.monotonic() + LEAVE_SECONDS
     while True:
         status = ask(broker.directory, {"do": "status"})
@@ -140,7 +140,7 @@ def _count(value: Any) -> int:
 
 
 def audited(broker: BrokerProcess) -> list[str]:
-    """What the audit and the check of the journal have to say against the history."""
+    """The findings of the audit and of the check of the journal."""
     found = []
     for command in (
         [DAYBOOK, "pipeline", "audit", "--data", str(broker.data), "--format", "json"],

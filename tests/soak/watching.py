@@ -1,4 +1,4 @@
-"""What the processes of a broker hold while it is used, and whether that grows.
+"""The resources of a broker's processes during use, and whether they grow.
 
 Memory is what is the process's own (RssAnon): pages of the index that the kernel keeps mapped are
 not counted. `grown` compares the middle of the soak with its end by medians, so that no single
@@ -53,7 +53,7 @@ class Watch:
         self.samples: list[Sample] = []
 
     async def run(self) -> None:
-        """Take samples for ever."""
+        """Take samples without end."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -68,7 +68,7 @@ class Watch:
 
 
 def grown(samples: list[Sample], slack: int = MEMORY_SLACK) -> list[str]:
-    """What grew between the middle and the end, by more than `slack` bytes, a sentence each."""
+    """Resources that grew by over `slack` bytes from the middle to the end, a sentence each."""
     found = []
     for number, kind in enumerate(KINDS):
         before, after = _medians(samples, lambda one, number=number: one.memory[number])  # type: ignore[misc]

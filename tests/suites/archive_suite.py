@@ -1,4 +1,4 @@
-"""What an archive must do wherever it is. Mix in, and give a fixture `place`."""
+"""The contract of every archive. Mix in, and give a fixture `place`."""
 
 from collections.abc import Iterator
 from hashlib import sha256

@@ -47,7 +47,7 @@ class BrokenFile:
 
 
 class BrokenFiles:
-    """What an ObjectStore needs of a file system."""
+    """The file system operations that an ObjectStore needs."""
 
     def __init__(self) -> None:
         self.files: Final[Any] = MemoryFileSystem(skip_instance_cache=True)

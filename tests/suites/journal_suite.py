@@ -1,4 +1,4 @@
-"""What a journal must do on every disk. Mix in, and give a fixture `disk`."""
+"""The contract of a journal on every disk. Mix in, and give a fixture `disk`."""
 
 from collections.abc import Callable
 

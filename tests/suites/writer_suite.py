@@ -1,4 +1,4 @@
-"""What every writer of a journal must do. Mix in, and say how it is made and waited for."""
+"""The contract of every writer of a journal. Mix in, and say how to make one and wait for it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.suites.switched_disk import SwitchedDisk
 
 
 class Writer(Protocol):
-    """What the tests call."""
+    """The methods that the tests call."""
 
     @property
     def pending_bytes(self) -> int: ...
@@ -48,7 +48,7 @@ class Writer(Protocol):
 
 
 class Heard:
-    """What a writer told."""
+    """The reports of a writer."""
 
     def __init__(self) -> None:
         self.durable: list[int] = []

@@ -317,7 +317,7 @@ def main() -> None:
 
 
 def _program() -> Callable[[], None]:
-    """Return what a command runs: an installed script, or the code that an interpreter is given."""
+    """Return the program of a command: an installed script, or the code given to an interpreter."""
     if sys.argv[:3] == WITH_CODE:
         code = sys.argv[3]
         sys.argv[:4] = ["-c"]

@@ -193,7 +193,7 @@ class Wrong(Exception):
 
 
 def check(case: bytes) -> str:
-    """What is wrong with the reader under the bytes of this case, empty if nothing is."""
+    """Return the mistake of the reader for the bytes of this case, empty if there is none."""
     if len(case) < 2:
         return ""
     stream = protocol_header(SASL if case[0] & 1 else AMQP) + case[2:]
@@ -214,7 +214,7 @@ def check(case: bytes) -> str:
 
 
 def _read(chunks: list[bytes]) -> list[str]:
-    """What a reader finds, in words, with the error at the end."""
+    """Describe the values that a reader finds, with the error at the end."""
     reader = FrameReader(FRAME_SIZE)
     most = max(map(len, chunks)) + FRAME_SIZE
     stream, at = b"".join(chunks), 0

@@ -38,7 +38,7 @@ BUFFERED_MAX: Final = OPTIONS.max_frame_head + OPTIONS.max_data_length + OPTIONS
 
 
 class Run:
-    """What a session made of bytes in these chunks."""
+    """The commands and answers of a session that gets bytes in these chunks."""
 
     def __init__(self, chunks: list[bytes], options: StompOptions, units: int) -> None:
         self.peer = peer = Peer(options)
@@ -68,7 +68,7 @@ class Run:
 
     @property
     def result(self) -> tuple[Any, ...]:
-        """What must not depend on chunks."""
+        """The results that must not depend on chunks."""
         return self.commands, b"".join(self.parts), self.peer.session.closing
 
 
@@ -112,7 +112,7 @@ def shown(case: bytes) -> str:
 
 
 def check(case: bytes) -> str:
-    """What is wrong with the session under the bytes of this case, empty if nothing is."""
+    """Return the mistake of the session for the bytes of this case, empty if there is none."""
     if len(case) < 2:
         return ""
     version, connect = CONNECTS[case[0] % len(CONNECTS)]

@@ -14,7 +14,7 @@ ESCAPES: Final[dict[str, dict[bytes, bytes]]] = {
 
 
 class Broken(Exception):
-    """This is no frame of STOMP."""
+    """The bytes are not a frame of STOMP."""
 
 
 class Partial(Exception):
@@ -22,7 +22,7 @@ class Partial(Exception):
 
 
 class Limits(NamedTuple):
-    """What a frame may have at most; `lines` are headers besides a receipt."""
+    """The limits of a frame; `lines` are headers besides a receipt."""
 
     line: int
     lines: int

@@ -123,7 +123,7 @@ def found_planted(target: ModuleType, plant: str, case: bytes, seconds: float) -
 
 
 def report(target: ModuleType, case: bytes) -> int:
-    """Print what is wrong with a case, and leave a small one behind."""
+    """Print the mistake that a case shows, and save a smaller case."""
     case = smaller(target, case)
     file = Path(tempfile.gettempdir()) / f"daybook-{target.NAME}.case"
     file.write_bytes(case)

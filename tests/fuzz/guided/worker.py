@@ -16,7 +16,7 @@ MEASURED: Final = (
     "daybook.server.hub.peer", "daybook.server.hub.turns", "daybook.server.hub.outbox",
     "daybook.server.hub.blocked",
 )  # fmt: skip
-"""What new branches are looked for in."""
+"""The modules in which coverage is measured."""
 
 with atheris.instrument_imports(include=list(MEASURED), enable_loader_override=False):
     target = importlib.import_module(f"tests.fuzz.guided.{sys.argv[1]}")
@@ -27,7 +27,7 @@ if plant := os.environ.get("DAYBOOK_FUZZ_PLANT"):
 
 
 def judge(case: bytes) -> None:
-    """Play a case; what is wrong is an exception."""
+    """Play a case; a mistake raises an exception."""
     problem = target.check(case)
     if problem:
         raise AssertionError(problem)

@@ -134,7 +134,7 @@ def taken(broker: BrokerProcess, destination: str) -> Frame:
 
 
 def outcome(wire: Wire, destination: str, body: bytes = b"x", **headers: str) -> dict[str, str]:
-    """What the receipt of a message says became of it."""
+    """Return the outcome that the receipt of a message reports."""
     wire.send("SEND", body, destination=destination, receipt="o", receipt_outcome="true", **headers)
     return wire.expect("RECEIPT").headers
 

@@ -1,4 +1,4 @@
-"""Diverts on a real broker: what they copy, over a kill, paged, and by commands."""
+"""Diverts on a real broker: their copies after a kill, with paging, and by commands."""
 
 from collections.abc import Iterator
 from pathlib import Path

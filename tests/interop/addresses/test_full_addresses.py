@@ -200,7 +200,7 @@ def test_acknowledgements_behind_a_blocked_send_wait_with_it(broker: BrokerProce
 def test_a_consumer_of_the_full_address_on_the_same_connection_gets_what_it_holds(
     broker: BrokerProcess,
 ) -> None:
-    """Deliveries go on; without acknowledgements they make the room that the SEND waits for."""
+    """Deliveries continue; without acknowledgements they make the room that the SEND waits for."""
     with Wire(broker.port) as both:
         both.connect()
         both.send("SUBSCRIBE", destination="/queue/held", id=1, ack="auto")

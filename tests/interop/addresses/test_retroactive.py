@@ -1,4 +1,4 @@
-"""Retroactive addresses on a real broker: whoever comes later begins with what was sent before."""
+"""Retroactive addresses on a real broker: later subscribers begin with earlier messages."""
 
 import subprocess
 import threading

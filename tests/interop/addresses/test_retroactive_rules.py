@@ -1,4 +1,4 @@
-"""What retroactive addresses keep, what they give to whom, and how that ends; on a real broker."""
+"""Retroactive addresses on a real broker: the kept messages, their recipients, and their end."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What leaves the configuration file of a real broker, over reloads, restarts and kills."""
+"""Entries that leave the configuration file of a real broker, over reloads, restarts and kills."""
 
 import signal
 from pathlib import Path

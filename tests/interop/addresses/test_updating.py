@@ -19,7 +19,7 @@ name = "orders"
 
 
 def administered(broker: BrokerProcess) -> list[dict[str, Any]]:
-    """Who asked for what, according to the journal, as far as it is known to be durable."""
+    """Return the administrators and their requests in the durable part of the journal."""
     return [event["detail"] for event in events(broker, "Administered")]
 
 

@@ -51,7 +51,7 @@ def _built(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What the program said of each case."""
+    """Return the output of the program for each case."""
     path = _built(tmp_path_factory.mktemp("jms") / "project")
     with BrokerProcess(
         tmp_path_factory.mktemp("broker") / "data", listen=("amqp://127.0.0.1:0",)

@@ -1,4 +1,4 @@
-"""The client of Apache Qpid for Python against a real broker: what it sees over AMQP 1.0."""
+"""The Python client of Apache Qpid against a real broker, over AMQP 1.0."""
 
 from collections.abc import Iterator
 from contextlib import suppress

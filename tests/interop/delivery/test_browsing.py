@@ -73,7 +73,7 @@ def subscribe(wire: Wire, destination: str, **headers: str) -> None:
 
 
 def until_end(wire: Wire) -> list[Frame]:
-    """What a browser gets before the end message."""
+    """Return the messages that a browser gets before the end message."""
     found = []
     while (frame := wire.expect("MESSAGE")).headers.get("browser") != "end":
         found.append(frame)
@@ -87,7 +87,7 @@ def read_all(broker: BrokerProcess, destination: str, **headers: str) -> list[by
 
 
 def of(broker: BrokerProcess, queue: str) -> dict[str, Any]:
-    """What the command line says of a queue."""
+    """Return the row of a queue in the output of the command line."""
     return queues(broker)[queue]
 
 

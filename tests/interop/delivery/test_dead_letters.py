@@ -1,4 +1,4 @@
-"""Dead letters on a real broker: what a client does to their address loses none of them."""
+"""Dead letters on a real broker: whatever clients do to their address, none is lost."""
 
 import signal
 

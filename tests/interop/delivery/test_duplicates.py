@@ -1,4 +1,4 @@
-"""Duplicates on a real broker: what is said to whom, and what a restart knows."""
+"""Duplicates on a real broker: the answers to senders, and the ids known after a restart."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def committed(wire: Wire, duplicate_id: str, bodies: list[bytes]) -> Frame:
 
 
 def listed(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook address list` says of the address."""
+    """Return the row of the address in `daybook address list`."""
     return rows(broker, "address")["jobs"]
 
 

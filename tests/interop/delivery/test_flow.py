@@ -63,7 +63,7 @@ def test_a_new_subscription_has_room_that_an_old_one_used_up(
 
 @pytest.mark.parametrize("ack", ["auto", "client-individual"])
 def test_a_small_room_does_not_stall(tmp_path: Path, ack: str) -> None:
-    """Less room than the socket's buffer: nobody is told when the kernel takes the rest."""
+    """Less room than the socket's buffer: no event says when the kernel takes the rest."""
     config = '[[acceptor]]\nlisten = "127.0.0.1:0"\nbuffer-size = "4KiB"\n'
     with BrokerProcess(tmp_path / "data", config=config, listen=()) as broker:
         broker.start()
@@ -118,7 +118,7 @@ def test_credit_counts_bodies_and_holds_without_acknowledgements(broker: BrokerP
 
 
 class Meal:
-    """What is to be eaten: every body once, by whomever."""
+    """The bodies to consume: each once, by any consumer."""
 
     def __init__(self, total: int) -> None:
         self.lock = threading.Lock()
@@ -270,5 +270,5 @@ def wait_for_progress(meal: Meal, explain: Callable[[], str]) -> None:
 
 
 def ask_all(broker: BrokerProcess) -> str:
-    """What the broker thinks of itself, for the report of a failure."""
+    """The broker's own figures, for the report of a failure."""
     return f"{status(broker)} {status(broker, 'queues')}"

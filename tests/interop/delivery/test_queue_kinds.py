@@ -541,7 +541,7 @@ def test_an_exclusive_queue_that_is_read_shows_itself_to_the_next(
 
 
 def refused(broker: BrokerProcess, queue: str) -> str:
-    """What the ERROR for one consumer too many says."""
+    """Return the text of the ERROR for one consumer too many."""
     with Wire(broker.port) as wire:
         wire.connect()
         wire.send("SUBSCRIBE", id="s", destination=f"/queue/{queue}", receipt="s")

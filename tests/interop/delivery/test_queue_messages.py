@@ -1,4 +1,4 @@
-"""What administrators do with messages of a real broker, and what clients and history see of it."""
+"""Administration of messages on a real broker, as clients and history see it."""
 
 from pathlib import Path
 from typing import Any

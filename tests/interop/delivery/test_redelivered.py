@@ -1,4 +1,4 @@
-"""`redelivered` on a real broker: what the next consumer hears after a clean end of the last."""
+"""`redelivered` on a real broker, for the next consumer after a clean end of the last."""
 
 import pytest
 

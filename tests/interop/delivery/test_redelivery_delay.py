@@ -1,4 +1,4 @@
-"""redelivery-delay on a real broker: what failed waits, also over a kill, and the rest goes on."""
+"""redelivery-delay on a real broker: failed messages wait, also over a kill; others continue."""
 
 import time
 from typing import Any

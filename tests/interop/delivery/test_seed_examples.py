@@ -117,7 +117,7 @@ EXPIRIES: Final[tuple[tuple[str, int | None, int | None], ...]] = (
     ("other", DAY, DAY),
     ("other", None, None),
 )
-"""Queue, time to live that the sender gives, and the one that the message has; None is for ever."""
+"""Queue, time to live that the sender gives, and the one that the message has; None: no end."""
 
 
 def test_expiry(configured: BrokerProcess) -> None:

@@ -52,7 +52,7 @@ def fill_up(disk: Path) -> Path:
 
 
 def status_of(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook status` says, whatever its exit code."""
+    """Return the output of `daybook status`, whatever its exit code."""
     command = [
         sys.executable,
         "-m",

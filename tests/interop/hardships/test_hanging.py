@@ -1,4 +1,4 @@
-"""Processes and disks that do not answer: the broker goes on, says so, and ends when it is told to.
+"""Processes and disks that do not answer: the broker continues, reports it, and stops on request.
 
 A stopped process (SIGSTOP) is one whose disk hangs, as others see it.
 """
@@ -131,7 +131,7 @@ def test_a_stop_does_not_wait_for_an_indexer_that_hangs(broker: BrokerProcess) -
 
 
 def test_a_writer_that_hangs_holds_up_neither_status_nor_the_stop(broker: BrokerProcess) -> None:
-    """What is not durable is given up, which is said, and nobody was told of it."""
+    """The broker gives up unconfirmed events that are not durable, and logs that."""
     (writer,) = broker.writers()
     with Wire(broker.port) as producer:
         producer.connect()

@@ -1,4 +1,4 @@
-"""Whatever happens to the files of the index costs time, never a message, and is said.
+"""Damage to the files of the index costs time but no message, and is reported.
 
 A real broker with a backlog that lies in the index alone. Damaged while it is stopped or while it
 runs, the index must be used if it is right, and made anew if it is not; the broker may stop with a
@@ -75,7 +75,7 @@ def copy(source: Path, target: Path) -> BrokerProcess:
 
 
 class Backlog:
-    """What became of the messages, as their consumer knows; an ACK without receipt is in doubt."""
+    """The messages as their consumer knows them; an ACK without receipt is in doubt."""
 
     def __init__(self) -> None:
         self.acked: set[int] = set()
@@ -318,7 +318,7 @@ def test_a_broker_that_died_of_a_signal(broker: BrokerProcess) -> None:
 
 
 def test_a_row_that_is_damaged_fails_one_broker(broker: BrokerProcess) -> None:
-    """Met by a consumer it stops the broker, which says why; the next makes the index anew."""
+    """The broker that meets it logs why and stops; the next start rebuilds the index."""
     with closing(open_for_writing(broker.directory / INDEX, data_id_of(broker))) as tables:
         table = tables.db(PAGES)
 
@@ -363,7 +363,7 @@ def test_an_index_that_cannot_be_written(broker: BrokerProcess, immutable: Path)
 
 
 def status(broker: BrokerProcess) -> dict[str, Any]:
-    """What `daybook status` says."""
+    """Return the output of `daybook status`."""
     command = [sys.executable, "-m", "daybook", "status", "--json"]
     command += ["--data", str(broker.directory)]
     # The exit code says how the broker is, and it may be in any state here.
@@ -373,7 +373,7 @@ def status(broker: BrokerProcess) -> dict[str, Any]:
 
 
 def test_a_full_disk_below_the_index(broker: BrokerProcess) -> None:
-    """No room for a commit: the broker goes on and says so, and the index goes on when there is."""
+    """No room for a commit: the broker logs it and continues; the index continues with new room."""
     broker.start()
     [indexer] = wait_for(broker.indexers, "an indexer")
     _, most = resource.prlimit(indexer, resource.RLIMIT_FSIZE)
@@ -394,7 +394,7 @@ SMALL: Final = ("broker.max-unindexed-bytes=1MiB", "journal.checkpoint-period=0"
 
 
 def test_an_indexer_that_stands_still(tmp_path: Path) -> None:
-    """Producers are slowed at the bound, `daybook status` tells, and all goes on with it."""
+    """Producers are slowed at the bound, as `daybook status` shows, and continue with the index."""
     with BrokerProcess(tmp_path / "data", settings=SMALL, config=CONFIG) as broker:
         broker.start()
         [indexer] = wait_for(broker.indexers, "an indexer")

@@ -1,4 +1,4 @@
-"""The journal is damaged while a broker runs: said once, nothing is promised, all else goes on."""
+"""The journal is damaged while a broker runs: it says so once, and all else continues."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def flip(file: Path, mark: bytes) -> Callable[[], None]:
 
 
 def damage_what_comes(broker: BrokerProcess) -> Callable[[], None]:
-    """Damage a block that is durable and not indexed; whoever waits in `damaged` is in it."""
+    """Damage a block that is durable and not indexed; messages of the queue `damaged` are in it."""
     mark = os.urandom(400)
     with Wire(broker.port) as producer, stopped(indexer_of(broker)):
         producer.connect()
@@ -89,7 +89,7 @@ max-read-page-messages = 50
 
 
 def fill(broker: BrokerProcess) -> list[Path]:
-    """Queue what lies in many segments, and start anew: nothing of it is in memory."""
+    """Queue messages in many segments and start again: none of them is in memory."""
     broker.configure(PAGED)
     broker.settings.append("journal.segment-bytes=64KiB")
     broker.start()

@@ -112,7 +112,7 @@ def test_a_peer_that_asks_for_answers_and_never_reads(broker: BrokerProcess) -> 
 
 
 def test_a_producer_faster_than_the_disk(tmp_path: Path) -> None:
-    """What is read and not yet durable is bounded, however much is sent."""
+    """Bytes that were read and are not yet durable are bounded, however much is sent."""
     settings = ["journal.max-pending-bytes=1MiB"]
     with BrokerProcess(tmp_path / "data", settings=settings) as broker:
         broker.start()

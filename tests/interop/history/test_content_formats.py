@@ -1,4 +1,4 @@
-"""A journal of a later version: what is in a format that this one does not know is kept."""
+"""A journal of a later version: messages in unknown formats are kept."""
 
 import json
 from base64 import b64decode

@@ -43,7 +43,7 @@ def levels(data: Path) -> list[int]:
 
 
 def is_refused_by_builds_before_levels(data: Path) -> bool:
-    """What every reader of theirs checks: a segment's format version is above 1."""
+    """The check of all their readers: a segment's format version is above 1."""
     newest = (data / JOURNAL / segment_names(RealDisk(data / JOURNAL))[-1]).read_bytes()
     return int.from_bytes(newest[8:10], "little") > 1
 

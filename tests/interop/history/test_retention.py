@@ -118,7 +118,7 @@ def test_what_is_queued_stays_and_can_be_asked_about(broker: BrokerProcess) -> N
 
 
 def check_history(broker: BrokerProcess, archive: Path) -> None:
-    """What is told of history, with and without the archive."""
+    """Return the answers about history, with and without the archive."""
     carried = run(journal, "inspect", broker.data, "--kind", "Carried", "--limit", 1)
     assert "written again from event" in carried
     message = carried.split(" message ")[1].split(",")[0]
@@ -281,7 +281,7 @@ def test_an_archive_in_the_data_directory_is_refused(broker: BrokerProcess, plac
 
 
 def drain_after(broker: BrokerProcess) -> list[int]:
-    """What is there once the configuration is right."""
+    """The result once the configuration is right."""
     set_journal(broker)
     broker.start()
     return drain(broker, "q", 40)

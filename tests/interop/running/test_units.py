@@ -1,4 +1,4 @@
-"""What the commands print of a broker at work: no number without what it counts."""
+"""The output of commands about a broker at work: each number has its unit."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Who is connected, closing them, and users that are none any more."""
+"""Listing and closing connections, and users that were removed."""
 
 import json
 import sys

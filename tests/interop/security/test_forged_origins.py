@@ -1,4 +1,4 @@
-"""What a client writes in headers of the broker decides nothing, whoever retries the message."""
+"""Headers of the broker that a client writes decide nothing, whoever retries the message."""
 
 import json
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def running(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def local(broker: BrokerProcess, *words: str) -> str:
-    """What the operator of this machine gets."""
+    """The answer to the operator of this machine."""
     done = nursery.run(
         [DAYBOOK, *words, "--data", str(broker.data)], capture_output=True, check=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Who is let in: users of the file, and the guest until there is one."""
+"""Logins: users of the file, and the guest until the file has a user."""
 
 import sys
 

@@ -93,7 +93,7 @@ def test_older_versions_are_refused(broker: BrokerProcess) -> None:
 
 
 def openssl(port: int, *flags: str, said: bytes = b"") -> str:
-    """What `openssl s_client` prints."""
+    """Return the output of `openssl s_client`."""
     command = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *flags]
     done = nursery.run(command, input=said, capture_output=True, check=False, timeout=60)
     return (done.stdout + done.stderr).decode("utf-8", "replace")
@@ -366,7 +366,7 @@ def test_commands_connect_with_tls(tmp_path: Path, authority: Authority) -> None
 
 
 def command(*words: str) -> str:
-    """What a command prints."""
+    """Return the output of a command."""
     done = nursery.run([DAYBOOK, *words], capture_output=True, check=False, text=True)
     return done.stdout + done.stderr
 

@@ -23,7 +23,7 @@ def acknowledged(wire: Wire, message: Frame, version: str = "1.2", **headers: st
 
 
 def left_in(broker: BrokerProcess, *queues: str) -> list[bytes]:
-    """What queues still have, read by a browser of all of them."""
+    """Return the remaining messages of the queues, read by a browser of all of them."""
     with connected(broker) as wire:
         subscribed(wire, ",".join(f"/queue/{name}" for name in queues), browser="true")
         found = []

@@ -71,7 +71,7 @@ def test_a_pattern_gets_what_it_matches(
 def test_a_regular_expression_takes_time_in_proportion_to_the_name(
     shared_broker: BrokerProcess,
 ) -> None:
-    """Expressions that others take for ever for, and names of 4,000 characters."""
+    """Expressions that take other engines exponential time, and names of 4,000 characters."""
     with connected(shared_broker) as consumer, connected(shared_broker) as producer:
         for number, regex in enumerate(("(a*)*b", "(a|aa)+c", "(.*a){20}d")):
             subscribed(consumer, str(number), f"slow.{{{regex}}}")

@@ -90,7 +90,7 @@ def test_the_prefix_says_which_kind(shared_broker: BrokerProcess, kind: str) -> 
 
 @pytest.mark.parametrize("destination", ["/nothing/a", "/queue/", "/topic/", "/dsub/"])
 def test_what_is_no_destination(shared_broker: BrokerProcess, destination: str) -> None:
-    """A prefix without a name is an ERROR; a word that is no prefix is part of a name."""
+    """A prefix without a name is an ERROR; any other word is part of a name."""
     with connected(shared_broker) as client:
         client.send("SEND", b"", destination=destination, receipt="r")
         found = client.read()

@@ -22,7 +22,7 @@ def bodies(wire: Wire, count: int) -> list[str]:
 
 
 def matched(broker: BrokerProcess, kind: str, pattern: str) -> list[str]:
-    """What a subscription gets that is there before, of all that is sent, and then an end."""
+    """Return the messages that an earlier subscription gets, up to an end."""
     with connected(broker) as consumer, connected(broker) as producer:
         subscribed(consumer, f"/{kind}/{pattern},/{kind}/end")
         for name in STOCKS:

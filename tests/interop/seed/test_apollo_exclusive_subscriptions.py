@@ -31,7 +31,7 @@ def put(wire: Wire, *bodies: str, queue: str = QUEUE) -> None:
 
 
 def taken(wire: Wire) -> list[str]:
-    """Return what was delivered by now, and acknowledge it."""
+    """Acknowledge the messages that were delivered by now, and return them."""
     found = arrived(wire)
     for frame in found:
         wire.send("ACK", id=frame.headers["ack"])

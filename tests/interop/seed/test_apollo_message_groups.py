@@ -42,7 +42,7 @@ def put(broker: BrokerProcess, *bodies: str) -> None:
 
 
 def done(worker: Worker) -> list[str]:
-    """Return what was delivered by now, and acknowledge it."""
+    """Acknowledge the messages that were delivered by now, and return them."""
     found = arrived(worker)
     worker.ack(*found)
     arrived_meanwhile = arrived(worker)
@@ -143,7 +143,7 @@ def test_a_new_subscription_rebalances_the_groups(hashed: BrokerProcess) -> None
 
 
 def test_the_groups_in_flight_are_listed_and_none_is_reset(hashed: BrokerProcess) -> None:
-    """What is in flight is all that the broker knows of groups."""
+    """The broker knows only the groups of messages in flight."""
     with Worker(hashed) as one:
         put(hashed, "eu 1", "us 1")
         frames = arrived(one)

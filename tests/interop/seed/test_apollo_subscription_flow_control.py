@@ -34,7 +34,7 @@ def fill(wire: Wire, queue: str, count: int, body: bytes = b"x", **headers: str)
 
 
 def subscribe(wire: Wire, queue: str, ack: str = "client-individual", **headers: Any) -> None:
-    """Subscribe; what the subscription gets follows the receipt."""
+    """Subscribe; the messages of the subscription follow the receipt."""
     wire.send("SUBSCRIBE", id="mysub", destination=queue, ack=ack, receipt="subscribed", **headers)
     assert wire.expect("RECEIPT").headers["receipt-id"] == "subscribed"
 

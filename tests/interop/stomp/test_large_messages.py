@@ -26,7 +26,7 @@ pytestmark = pytest.mark.interop
 MIB = 1 << 20
 LARGE_BYTES = int(os.environ.get("LARGE_MB", "100")) * 1_000_000
 RSS_BYTES_MAX = 90 * MIB
-"""What a broker may take that has nothing but such a message: an idle one takes half of it."""
+"""The memory of a broker that has only such a message: an idle broker takes half of it."""
 
 SETTINGS = ("acceptor.max-data-length=4GiB", "acceptor.heart-beat-send=200")
 PIECE = os.urandom(MIB)

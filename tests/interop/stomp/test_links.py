@@ -1,4 +1,4 @@
-"""A made-up protocol of links over real sockets: what a protocol needs of the ports (ADR 98)."""
+"""A made-up protocol of links over real sockets, which proves the ports (ADR 98)."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""stompman, an asyncio client: what it sends and how it reads differ from the synchronous ones."""
+"""stompman, an asyncio client, which sends and reads in another way than synchronous ones."""
 
 import asyncio
 

@@ -17,7 +17,7 @@ def listed(broker: BrokerProcess, what: str) -> list[str]:
 
 
 def reply_name(broker: BrokerProcess, client: Wire, own: str = REPLIES) -> str:
-    """Return what others call a temporary destination of a client."""
+    """Return the name that other clients use for a temporary destination of a client."""
     with connected(broker) as server:
         subscribed(server, "/queue/PO.REQUEST")
         sent(client, "/queue/PO.REQUEST", b"PO145", **{"reply-to": own})

@@ -1,4 +1,4 @@
-"""Subscriptions with wildcards on a real broker: what they get, over a kill, and how they end."""
+"""Subscriptions with wildcards on a real broker: their messages, over a kill, and their end."""
 
 import sys
 from collections.abc import Iterator

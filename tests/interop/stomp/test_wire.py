@@ -54,7 +54,7 @@ def test_many_frames_in_one_packet_are_answered_in_order(shared_broker: BrokerPr
 def test_a_slow_consumer_on_the_connection_of_a_fast_producer(
     shared_broker: BrokerProcess,
 ) -> None:
-    """Neither way of the connection may starve the other for ever."""
+    """Neither direction of the connection may starve the other."""
     body = bytes(20_000)
     with Wire(shared_broker.port, receive_buffer=8192) as wire:
         wire.connect()
@@ -78,7 +78,7 @@ def test_a_slow_consumer_on_the_connection_of_a_fast_producer(
 
 
 def test_a_half_closed_socket_loses_nothing_that_was_sent(shared_broker: BrokerProcess) -> None:
-    """A client may stop to send before it reads: what it sent counts."""
+    """A client may close its side before it reads: its messages count."""
     with Wire(shared_broker.port) as wire:
         wire.connect()
         wire.write(

@@ -9,14 +9,14 @@ import pytest
 from tests.meta import tree
 
 MAY: Final = ("paging/tables/checked.py", "paging/tables/tables.py", "paging/fold/upgrade.py")
-"""Who may know LMDB: whoever imports it could read rows that nobody proved."""
+"""Modules that may import LMDB: it could read rows whose checksums nobody verified."""
 PRIVATE: Final = ("_txn", "_env", "as_stored", "dbi")
 """Attributes behind which rows are without their proofs."""
 WORDS: Final = re.compile("|".join(("lmdb", *PRIVATE)))
 
 
 def around(name: str, source: str) -> list[str]:
-    """What in a module could read or write rows without their crcs."""
+    """Names in a module that read or write rows without their crcs."""
     if name in MAY or not WORDS.search(source):
         return []
     found = []

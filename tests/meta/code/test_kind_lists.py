@@ -92,7 +92,7 @@ def test_every_kind_has_a_constant_that_the_check_knows() -> None:
 
 @pytest.mark.parametrize("event", events.EVENT_TYPES, ids=lambda event: event.name)
 def test_the_table_is_sound(event: events.EventType) -> None:
-    """An event is about an entry, about something else, or neither; what it says fits together."""
+    """An event is about an entry, about something else, or neither; its facts agree."""
     if event.life is not None:
         assert {*event.life.before} <= {NOWHERE, READY, IN_FLIGHT, *ASIDE}
         assert event.life.after in {READY, IN_FLIGHT, *ASIDE, GONE}

@@ -146,7 +146,7 @@ PLANTED = [
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is said of each contract where every violation is planted, in a module of its own."""
+    """The report on each contract where every violation is planted, in a module of its own."""
     folder = tmp_path_factory.mktemp("planted")
     skeleton(folder)
     for number, (room, source, _) in enumerate(PLANTED):

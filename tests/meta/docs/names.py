@@ -37,7 +37,7 @@ PROGRAMS = {"daybook": daybook.cli, "journal": journal_cli.cli}
 
 @cache
 def spans(page: Path) -> tuple[str, ...]:
-    """Return what stands in code style on a page, outside of blocks of code."""
+    """Return the spans of inline code on a page."""
     return tuple(dict.fromkeys(SPAN.findall(FENCE.sub("", page.read_text("utf-8")))))
 
 
@@ -85,7 +85,7 @@ def known_words(root: Path = tree.ROOT) -> frozenset[str]:
 
 
 def unknown_command(words: list[str]) -> str:
-    """Return what is wrong with a command line of ours, "" if nothing is."""
+    """Return the mistake in a command line of ours, "" if there is none."""
     command: click.Command = PROGRAMS[words[0]]
     context = click.Context(command, info_name=words[0])
     for word in words[1:]:
@@ -106,7 +106,7 @@ def unknown_command(words: list[str]) -> str:
 
 
 def unknown_target(words: list[str], root: Path = tree.ROOT) -> str:
-    """Return what is wrong with a call of make, "" if nothing is."""
+    """Return the mistake in a call of make, "" if there is none."""
     makefile = (root / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     variables = set(re.findall(r"^([A-Z_]+) [?:]?=", makefile, re.MULTILINE)) | {"DAYBOOK_COMPILE"}
@@ -122,7 +122,7 @@ def unknown_target(words: list[str], root: Path = tree.ROOT) -> str:
 
 
 def unknown_module(name: str, root: Path = tree.ROOT) -> str:
-    """Return what is wrong with a dotted name that begins with a room, "" if nothing is."""
+    """Return the mistake in a dotted name that begins with a room, "" if there is none."""
     parts = name.removesuffix("()").split(".")
     at = root
     while parts and (at / parts[0]).is_dir():
@@ -140,7 +140,7 @@ def unknown_module(name: str, root: Path = tree.ROOT) -> str:
 
 
 def unknown_path(name: str, page: Path, root: Path = tree.ROOT) -> str:
-    """Return what is wrong with a path into the repository, "" if nothing is."""
+    """Return the mistake in a path into the repository, "" if there is none."""
     plain = name.partition(":")[0]
     if plain.startswith((".", "dist/", "share/")):  # a folder of the reader's, and what is built
         return ""
@@ -155,7 +155,7 @@ def unknown_path(name: str, page: Path, root: Path = tree.ROOT) -> str:
 
 
 def unknown_test(path: str, names: str, root: Path = tree.ROOT) -> str:
-    """Return what is wrong with the name of a test, "" if nothing is."""
+    """Return the mistake in the name of a test, "" if there is none."""
     if not (root / path).is_file():
         return f"{path}: there is no such file"
     source = (root / path).read_text("utf-8")
@@ -166,7 +166,7 @@ def unknown_test(path: str, names: str, root: Path = tree.ROOT) -> str:
 
 
 def unknown_name(name: str, known: frozenset[str], root: Path = tree.ROOT) -> str:
-    """Return what is wrong with a name, "" if nothing is or if it does not look like a name."""
+    """Return the mistake in a name, "" if there is none or if it does not look like a name."""
     if not NAME.fullmatch(name):
         return ""
     plain = name.strip("[]").removesuffix("()").lstrip("-")

@@ -1,4 +1,4 @@
-"""What the pages name exists, and the check of that can fail."""
+"""Names on the pages exist, and the check of that can fail."""
 
 import re
 from pathlib import Path

@@ -47,7 +47,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def told(folder: Path) -> str:
-    """Return what the journal tells, also of a running broker."""
+    """Return the events of the journal, also of a running broker."""
     done = CliRunner().invoke(journal_cli.cli, ["inspect", str(folder / "data")])
     assert done.exit_code == 0, done.output
     return done.stdout

@@ -15,7 +15,7 @@ OF_A_DELIVERY = {
 
 
 def listed(page: str) -> dict[str, str]:
-    """Who sets each header, as the table says."""
+    """The component that sets each header, according to the table."""
     part = page.split("<!-- what decides", 1)[1].split("<!-- end of what decides", 1)[0]
     rows = [line.split("|") for line in part.splitlines() if line.startswith("| `")]
     found = [(name, row[2].strip()) for row in rows for name in re.findall(r"`([^`]+)`", row[1])]

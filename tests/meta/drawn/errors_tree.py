@@ -39,7 +39,7 @@ def with_tree(source: str) -> str:
 
 
 def main() -> None:
-    """Draw the tree anew."""
+    """Redraw the tree."""
     MODULE.write_text(with_tree(MODULE.read_text("utf-8")), "utf-8")
 
 

@@ -35,7 +35,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def meaning(event: events.EventType) -> str:
-    """Return what an event does to an entry, or to the thing that it is about."""
+    """Return the effect of an event on an entry, or on its subject."""
     if event.life is not None:
         before = " or ".join(event.life.before)
         return f"an entry {event.life.word}: {before} → {event.life.after}"
@@ -164,7 +164,7 @@ def draw() -> str:
 
 
 def main() -> None:
-    """Draw the page anew."""
+    """Redraw the page."""
     PAGE.write_text(draw(), "utf-8")
 
 

@@ -52,7 +52,7 @@ def draw_rights() -> str:
 
 
 def _returned(method: Callable[..., object]) -> str:
-    """Return what a method says that it returns."""
+    """Return a method's own description of its result."""
     said = " ".join((inspect.getdoc(method) or "").split())
     return said.removeprefix("Return ").removesuffix(".")
 

@@ -48,7 +48,7 @@ def _said(planter: object) -> str:
 LISTS: Final[set[tuple[str, str]]] = set()
 """The lists of mistakes that the tables have, by module and name."""
 NAMES_OF_LISTS: Final = re.compile("PLANT(S|ERS|ED.*)|MUTATIONS|BREACHES")
-"""What tests call a list of mistakes that they plant."""
+"""The names that tests give to lists of planted mistakes."""
 
 
 def _list(module: str, name: str) -> Any:
@@ -133,7 +133,7 @@ def lists_of(module: str) -> set[tuple[str, str]]:
 
 
 def rows(check: str) -> list[tuple[str, str]]:
-    """What is planted for a check: the mistake, and the test."""
+    """A mistake that is planted for a check, and the test."""
     found = []
     for source in SECTIONS[check]:
         if isinstance(source, Listed):

@@ -89,7 +89,7 @@ def test_the_lock_names_no_registry_and_no_path_of_this_machine() -> None:
 
 
 def test_each_part_has_what_its_packages_require() -> None:
-    """What the installed packages say of themselves, against the graph in the lock's comments."""
+    """The metadata of the installed packages, against the graph in the lock's comments."""
     for name, requirements in SETS.items():
         part = lockfile.part(LOCK, [lockfile.name_of(line) for line in requirements])
         names = {pin.name for pin in part}

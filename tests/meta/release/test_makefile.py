@@ -56,7 +56,7 @@ def checkout(made: Path, tmp_path: Path) -> Path:
 
 
 def make(checkout: Path, *words: str) -> str:
-    """Return what `make` did."""
+    """Return the commands that `make` ran."""
     done = subprocess.run(
         ["make", *words], cwd=checkout, capture_output=True, text=True, check=False,
         env={"PATH": os.environ["PATH"]},

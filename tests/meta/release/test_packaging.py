@@ -1,4 +1,4 @@
-"""What is installed is one package, whole, and starts from anywhere (docs/adr/0029)."""
+"""The installation is one whole package that starts from anywhere (docs/adr/0029)."""
 
 import ast
 import importlib.util

@@ -23,7 +23,7 @@ broken = st.builds(changed, messages(), st.integers(0, 1 << 16), st.integers(0, 
 
 
 def bare(data: bytes, places: list[Place]) -> bytes:
-    """What must leave as it came: from the message annotations on."""
+    """The part that must leave as it came: from the message annotations on."""
     return b"".join(data[each.at : each.end] for each in places if each.code >= MESSAGE_ANNOTATIONS)
 
 

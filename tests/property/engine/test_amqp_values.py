@@ -1,4 +1,4 @@
-"""Laws of the types of AMQP: what is written is read, and no bytes raise anything but Malformed."""
+"""Laws of the types of AMQP: values survive a round trip, and bytes raise only Malformed."""
 
 import struct as layout
 from typing import Any

@@ -80,7 +80,7 @@ class Model:
         return sorted(waiting, key=lambda item: -item.priority)
 
     def takeable(self, consumer: int) -> list[Item]:
-        """What is ready and was not refused by a consumer."""
+        """The ready messages that a consumer has not refused."""
         peer = self.consumers[consumer]
         return [item for item in self.ready(peer["queue"]) if item not in peer["refused"]]
 

@@ -1,4 +1,4 @@
-"""The law of filters: what is compiled answers as the definition of SQL-92 does, part by part."""
+"""The law of filters: compiled ones answer as the definition of SQL-92 does, part by part."""
 
 import re
 from contextlib import suppress

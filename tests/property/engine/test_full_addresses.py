@@ -1,4 +1,4 @@
-"""Full addresses in random scenarios: bounds hold, sums agree, and who is blocked is let go on."""
+"""Full addresses in random scenarios: bounds hold, sums agree, and blocked senders resume."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +93,7 @@ class Peers:
         self.connections[number // 2] = self.world.connect()
 
     def wake(self) -> None:
-        """What the hub does at the end of a turn."""
+        """Do as the hub at the end of a turn."""
         broker = self.world.broker
         self.world.turn()
         for name in broker.room.waiting.addresses():

@@ -71,7 +71,7 @@ class Run:
         self.look()
 
     def look(self) -> None:
-        """Check who has what."""
+        """Check the groups of each consumer."""
         holders: dict[str, set[int]] = defaultdict(set)
         for number in self.consumers:
             for message in self.world.state.consumers[number].unacked:

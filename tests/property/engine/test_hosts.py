@@ -29,11 +29,11 @@ Op = tuple[int, int, int, int]
 ops = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7), _small, _small), max_size=40)
 EXPIRY = 6
 RESTART = 7
-"""What concerns all hosts, whichever the operation names."""
+"""Operations on all hosts, whichever one they name."""
 
 
 class Side:
-    """What happens on one host: each answer, and each delivery by the label of its subscription."""
+    """The events of one host: each answer, and each delivery by the label of its subscription."""
 
     def __init__(self, world: World, host: str) -> None:
         self.world = world

@@ -38,7 +38,7 @@ class Recorder:
 
 
 WITHIN_A_DECISION = {"an address retains more than one message"}
-"""What may be after an event, and not after the last one of a decision. A block has whole ones."""
+"""States that are allowed within a decision, but not after its last event."""
 
 
 @given(scenario=steps, before=st.booleans(), most=st.sampled_from((0, 4)))
@@ -92,7 +92,7 @@ def test_events_fill_the_columns_of_their_kind(scenario: list[Step]) -> None:
 
 @given(scenario=steps, cut=st.integers(0, 400))
 def test_a_broker_killed_anywhere_starts_again(scenario: list[Step], cut: int) -> None:
-    """Any prefix of whole decisions is a state that a broker can start from and go on."""
+    """A broker can start from any prefix of whole decisions and continue."""
     world = World()
     ends = set()
     play(world, scenario, lambda: ends.add(world.broker.lsn))
@@ -109,11 +109,11 @@ def test_a_broker_killed_anywhere_starts_again(scenario: list[Step], cut: int) -
 
 
 OF_TOOLS = {"Forked", "Lost"}
-"""What no broker decides: the first events of a fork, and what a salvage has instead of a gap."""
+"""Events that no broker decides: the first ones of a fork, and those for a gap of a salvage."""
 
 
 def test_scenarios_reach_every_kind_of_event() -> None:
-    """What the laws above are tried on is no idle talk."""
+    """The scenarios of the laws above contain every kind of event that matters."""
     missing = set(BY_NAME) - OF_TOOLS
     # The first ones were enough once.
     for seed in (644, 296, 209, 199, 92, 75, 58, 40, 30, 19, 16, 11, 9, 7, 6, 5, 4, *range(2100)):

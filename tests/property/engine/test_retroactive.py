@@ -105,7 +105,7 @@ class Player:
         self.world.restart()
 
     def purge(self, number: int) -> None:
-        """What the queues were still to get is gone; they have what they have, and what comes."""
+        """The rest of the history is gone; queues keep their messages and get new ones."""
         queue = self.world.state.queue_by_name.get(HISTORY)
         if number > 3 or queue is None:
             return

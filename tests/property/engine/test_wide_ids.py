@@ -21,7 +21,7 @@ IDS = {ADDRESS, QUEUE}
 
 
 def rest_of(journal: list[Event]) -> list[object]:
-    """What events say beside ids; the details name queues where several are meant."""
+    """The facts of events beside ids; details list the queues of events about several."""
     return [
         ([value for place, value in enumerate(event.row) if place not in IDS], event.headers)
         for event in journal

@@ -27,7 +27,7 @@ from tests.support.worlds.auditing import DoorWorld, judged
 SEEDS_MAX = 150
 
 Mutation = tuple[str, Any, str, Callable[..., Any], str]
-"""What is wrong, where: the module or class, its function, the wrong one, and the rule."""
+"""A planted mistake: the module or class, its function, the wrong one, and the rule."""
 
 _select = placement.select
 _is_used_up = departures.is_used_up

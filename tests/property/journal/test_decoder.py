@@ -46,7 +46,7 @@ def _as_in_json(detail: Any) -> Any:
 
 
 class Plainly:
-    """What the columns of a history are, and what a selection selects, said the long way."""
+    """The columns of a history, and the events of a selection, computed the long way."""
 
     def __init__(self, directory: Path, journal: Sequence[Event]) -> None:
         self.journal = journal

@@ -48,7 +48,7 @@ def flipped(file: Path, use: Callable[[], None], flips: int = FLIPS) -> None:
 
 
 def refusal(work: Callable[[], object], kind: type[Exception]) -> str:
-    """What is said instead of doing something; empty if it is done."""
+    """Return the error of an operation, empty if it succeeds."""
     try:
         work()
     except kind as error:
@@ -124,7 +124,7 @@ def archived(tmp_path: Path) -> Archive:
 
 
 def test_the_manifest_of_an_archived_segment(archived: Archive, tmp_path: Path) -> None:
-    """What it says is held against the segment: verifying names it, or it says the same."""
+    """Its content is compared with the segment: verifying names it, or it says the same."""
     sound = archived.entries()
     first = sound[0]
     (manifest,) = [

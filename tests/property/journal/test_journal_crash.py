@@ -1,4 +1,4 @@
-"""Whatever call the power goes in: what was reported durable is there afterwards."""
+"""A power cut in any call of the disk loses no event that was reported durable."""
 
 import errno
 from contextlib import suppress
@@ -161,7 +161,7 @@ CALLS_OF_A_START = 6
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_killed_in_any_call_and_the_power_goes_in_the_start_after(seed: int) -> None:
-    """What the killed process wrote is in the cache: the start finds it, and it is not durable."""
+    """Writes of the killed process are in the cache: the start finds them, not yet durable."""
     for call in range(1, calls_of_work(FAR) + 1):
         for later in range(1, CALLS_OF_A_START + 1):
             disk = FaultyDisk(seed * 1000 + call)

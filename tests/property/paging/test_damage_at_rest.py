@@ -227,7 +227,7 @@ def test_a_flipped_bit_in_the_index(sound: Sound, tmp_path: Path, part: int) -> 
 
 @replaces_parts
 def test_a_flipped_bit_in_a_cluster(sound: Sound, tmp_path: Path) -> None:
-    """The journal has it all: nothing is wrong, and nothing is refused."""
+    """The journal has everything, so nothing is refused."""
     chance = random.Random(FIRST)
     for number in range(DAMAGES // 4):
         data = copied(sound, tmp_path / str(number))
@@ -238,7 +238,7 @@ def test_a_flipped_bit_in_a_cluster(sound: Sound, tmp_path: Path) -> None:
 
 
 def test_a_flipped_bit_in_the_base(sound: Sound, tmp_path: Path) -> None:
-    """It is primary: what is not proven is refused, and what is used is right."""
+    """It is primary data: unproven parts are refused, and used parts are right."""
     chance = random.Random(FIRST)
     refused = 0
     for number in range(DAMAGES // 2):

@@ -53,7 +53,7 @@ def known_of(entry: Entry) -> tuple[int, ...]:
 
 
 def ready_of(queue: Queue) -> dict[int, list[tuple[int, ...]]]:
-    """What is in no flight, by level, with all that pages have of it."""
+    """The entries that are not in flight, by level, with all columns of pages."""
     levels: dict[int, list[tuple[int, ...]]] = {}
     for entry in queue.standing():
         levels.setdefault(entry.level, []).append(known_of(entry))
@@ -61,7 +61,7 @@ def ready_of(queue: Queue) -> dict[int, list[tuple[int, ...]]]:
 
 
 def paged_of(index: Index, queue_id: int) -> dict[int, list[tuple[int, ...]]]:
-    """What the pages hold, in the same form."""
+    """The entries of the pages, in the same form."""
     levels: dict[int, list[tuple[int, ...]]] = {}
     with index.tables.read() as txn:
         for priority, rows in Levels(index.tables).each_page(txn, queue_id):
@@ -178,7 +178,7 @@ def test_without_what_is_plain_it_is_the_same(
 
 @given(scenario=steps, cut=st.integers(0, 400))
 def test_the_state_of_the_tables_goes_on_with_the_tail(scenario: list[Step], cut: int) -> None:
-    """As at a start: what the tables are, and every event behind them through `apply`."""
+    """Load the tables and apply every event behind them, as a start does."""
     journal = scene(scenario).journal
     cut = min(cut, len(journal))
     with TemporaryDirectory() as directory, patch.object(fold, "PLAIN_MIN", 1):

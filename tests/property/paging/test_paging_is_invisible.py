@@ -31,7 +31,7 @@ def test_a_tiny_window_and_an_unbounded_one_do_the_same(
 
 
 def test_long_scenarios_with_much_traffic() -> None:
-    """What hypothesis seldom draws: hundreds of steps, most of them sends and settlements."""
+    """Scenarios that hypothesis seldom draws: hundreds of steps, mostly sends and settlements."""
     paged_out = 0
     for seed in range(40):
         draw = random.Random(seed)

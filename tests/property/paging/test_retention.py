@@ -1,4 +1,4 @@
-"""Whatever happened, and whenever history leaves: nothing that is queued goes with it.
+"""Whenever history leaves, no queued message leaves with it.
 
 The index that retention leaves behind, and one that is made anew from the base and the segments
 that are left, are the state that all events make; every queued message has its content; and archive
@@ -53,7 +53,7 @@ def check_contents(retention: RetentionWorld) -> None:
 
 
 def check_resident(retention: RetentionWorld) -> None:
-    """What stayed in memory all the time does not refer to what left."""
+    """Messages that stayed in memory do not refer to segments that left."""
     resident = large_before(retention.world.state, retention.removed_lsn)
     assert [entry.message.id for part in resident for entry in part] == []
 
@@ -101,7 +101,7 @@ def test_nothing_queued_leaves(
 
 
 def check_rebuilt(retention: RetentionWorld, expected: str) -> None:
-    """The index is deleted, and made anew; then the whole is proven with the archive."""
+    """Delete the index and rebuild it, then verify everything with the archive."""
     for file in (retention.data / "index").rglob("*.*"):
         file.unlink()
     first = retention.removed_lsn + 1

@@ -154,7 +154,7 @@ def test_paging_by_an_index_is_invisible(
 def test_a_queue_that_knows_more_than_the_index(
     seed: int, page: int, window: int, size: int, cluster: int
 ) -> None:
-    """What is resident, gone, or dropped at a start is passed over, wherever it is asked for."""
+    """Entries that are resident, gone, or dropped at a start are skipped by every question."""
     source = random.Random(seed)
     world = World()
     for number in range(60):

@@ -1,4 +1,4 @@
-"""What a STOMP frame says is what the view of its message says, and its bytes stay as they are."""
+"""A STOMP frame and the view of its message agree, and its bytes stay as they are."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The laws of the spelling of names: what a client reads, it can send to."""
+"""The laws of the spelling of names: a client can send to each name that it reads."""
 
 from contextlib import suppress
 

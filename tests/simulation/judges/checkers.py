@@ -303,7 +303,7 @@ class Judge:
             raise Violation("P1", f"RECEIPT of {expectation} before it is durable: {missing}")
 
     def _missing(self, link: Link, wanted: Expectation) -> str:
-        """What the receipt speaks of and the platter does not have."""
+        """The part of a receipt's frame that the platter lacks."""
         facts = self.facts
         connection = link.connection
         by_name = (connection, wanted.name)
@@ -385,7 +385,7 @@ def _told_of(queue: Queue) -> dict[int, tuple[int, int, bool]]:
 
 
 def _all_entries(queue: Queue) -> Iterator[Entry]:
-    """What is in a queue: what is ready, wherever it is, and what is in flight."""
+    """The messages of a queue, ready (in whatever place) and in flight."""
     places = []
     count = 0
     for entry in queue.ready():

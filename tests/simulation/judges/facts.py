@@ -1,4 +1,4 @@
-"""What clients may be told: the facts of the durable events, each held against what clients know.
+"""The facts of the durable events, each compared with the knowledge of clients.
 
 Reads events by their table and shares no code with the decisions or with `apply`. It judges what
 only clients can say: that nothing is invented, settled without a request, committed in part, or
@@ -15,7 +15,7 @@ from tests.simulation.peers.kinds import is_mixed_place
 from tests.simulation.peers.ledger import Ledger, TransactionRecord
 
 COMPOSITE = "composite-"
-"""What the broker calls the transaction of one message to several destinations."""
+"""The broker's name for the transaction of one message to several destinations."""
 
 
 def tag_of_id(text: str) -> int:
@@ -218,7 +218,7 @@ class Facts:
         self._chunks[lsn] = body
 
     def _carried(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        """Retention writes content again; what it writes must be what it was."""
+        """Retention writes content again, which must be equal to the original."""
         message = row[events.MESSAGE]
         self.carried += 1
         if message not in self.needs:

@@ -1,4 +1,4 @@
-"""What checkers raise: a promise of the design that was broken."""
+"""The error of checkers: a broken promise of the design."""
 
 
 class Violation(AssertionError):

@@ -101,7 +101,7 @@ class _Inode:
         self.sizes.append(len(self.content))
 
     def survive(self, chance: random.Random) -> None:
-        """What is durable after a power cut: any subset."""
+        """The durable writes after a power cut: any subset."""
         mode = chance.randrange(4)
 
         def choose(versions: list[bytes]) -> bytes | None:
@@ -240,7 +240,7 @@ class FaultyFile:
         return 1
 
     def close(self) -> None:
-        """Nothing to do; what was not synced stays so."""
+        """Do nothing; unsynced writes stay unsynced."""
 
 
 class FaultyDisk:

@@ -43,7 +43,7 @@ class Link:
     # What the hub calls.
 
     def write(self, data: bytes) -> None:
-        """Bytes leave the broker: from here on they are said, whoever may hear them."""
+        """Bytes leave the broker: from here on a client may know them."""
         self._watch(self, data)
         if not self.close_at and not self.client_gone:
             self.to_client += data

@@ -85,7 +85,7 @@ class SimulatedIndex:
 
     @property
     def store(self) -> IndexStore | None:
-        """What the broker reads of the index; None while it has none."""
+        """The broker's view of the index; None while there is no index."""
         return self._store
 
     def page(self, settings: Settings) -> Settings:
@@ -134,7 +134,7 @@ class SimulatedIndex:
         return Recovered(journal, state, repair, journal.durable_lsn, repair is None, start)
 
     def _begin_with_base(self, first_lsn: int) -> None:
-        """Make the index anew from the base, as a start does when the journal has lost its head."""
+        """Rebuild the index from the base, as a start does when the oldest segments have left."""
         self.rebased += 1
         self._index.close()
         shutil.rmtree(self._folder / "index")
@@ -142,7 +142,7 @@ class SimulatedIndex:
         self._index = Index(self._folder / "index", self.data_id)
 
     def _catch_up(self, disk: Disk) -> None:
-        """Index what is in the journal before the start goes on."""
+        """Index the journal before the start continues."""
         blocks = read_blocks(disk, LAYOUT, from_lsn=self._index.lsn + 1)
         self._index.advance([block for block in blocks if block.first_lsn > self._index.lsn])
 
@@ -151,13 +151,13 @@ class SimulatedIndex:
         return self.store_type(self._index.tables, disk, map_bytes=0)
 
     def forget_life(self) -> None:
-        """The broker is gone, and with it the indexer: what is committed stays."""
+        """The broker and its indexer end: committed tables stay."""
         self._news.clear()
         self._told.clear()
         self._store = None
 
     def discard(self) -> None:
-        """Delete the index; it is made anew from the journal."""
+        """Delete the index; the next start rebuilds it from the journal."""
         self.deleted += 1
         self._store = None
         self._index.close()
@@ -204,7 +204,7 @@ class SimulatedIndex:
             raise Violation("P2", f"the index at {lsn} is not the fold of the platter")
 
     def _hear(self, hub: Hub, broker: Broker, disk: Disk) -> None:
-        """What `server.history.indexing` does when the indexer says that it committed."""
+        """Do as `server.history.indexing` when the indexer reports a commit."""
         lsn, found = self._news.popleft()
         indexed_bytes = None
         while self._told and self._told[0][0] <= lsn:

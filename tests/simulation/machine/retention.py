@@ -49,7 +49,7 @@ class StepFailed(OSError):
 
 
 class Life:
-    """Rounds of retention in one life of the broker: what the round that runs knows."""
+    """Rounds of retention in one life of the broker, with the state of the current one."""
 
     def __init__(self, rounds: Rounds, disk: FaultyDisk) -> None:
         self.rounds = rounds
@@ -107,7 +107,7 @@ class SimulatedRetention:
                 self.archive_disk.survive_kill()
 
     def settle(self) -> None:
-        """No more faults: what a round begins it ends."""
+        """No more faults: each round that begins also ends."""
         self._is_settling = True
         self.fault_chance = 0.0
         self.step_chance = 1.0

@@ -1,4 +1,4 @@
-"""What goes wrong in every run: power cuts, kills, errors of the disk, a full disk, clean stops."""
+"""Mishaps of every run: power cuts, kills, errors of the disk, a full disk, clean stops."""
 
 import errno
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What goes wrong beside the disk and lasts for a while: hanging processes, no descriptors, damage.
+"""Mishaps that last for a while: hanging processes, no descriptors, damage.
 
 Fault model: the indexer or the writer does nothing for a while and resumes as if nothing had
 happened (SIGSTOP, a disk that does not answer); no file can be opened, because there are no

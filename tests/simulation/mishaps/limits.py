@@ -1,4 +1,4 @@
-"""What is full in a simulated run, and when."""
+"""Limits that a simulated run reaches, and when."""
 
 import random
 
@@ -8,7 +8,7 @@ Settings = dict[str, dict[str, str | int | bool | float]]
 
 
 class Limits(msgspec.Struct):
-    """What is full in a run, and when. Nothing is dropped: what was receipted must come."""
+    """Limits that a run reaches, and when. Nothing is dropped: receipted messages must come."""
 
     settings: Settings
     disk_full_policy: str

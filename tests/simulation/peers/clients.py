@@ -41,7 +41,7 @@ ALL_QUEUES = {**QUEUES, **MORE_QUEUES}
 TOPICS = ("news.a", "news.b")
 DEAD_LETTERS = "dead"
 TEMPORARY = "temp"
-"""What is in all destinations that end with their connection, and in no other."""
+"""The messages of all destinations that end with their connection, and of no other."""
 
 EXPECTED_ERRORS = (
     "disk is full",
@@ -212,7 +212,7 @@ class Client:
         return extra_headers(self.chance)
 
     def resend(self) -> None:
-        """SEND again what somebody sent before; whoever that was may be gone."""
+        """SEND a message again; its first sender may be gone."""
         chance = self.chance
         recent = self.ledger.resendable[-30:] if chance.random() < 0.3 else self.ledger.resendable
         if not recent:
@@ -359,7 +359,7 @@ class Client:
         self._put("BEGIN", headers)
 
     def end_transaction(self) -> None:
-        """COMMIT or ABORT. What an aborted one settled can be settled again."""
+        """COMMIT or ABORT. Settlements in an aborted transaction can be repeated."""
         transaction = self.transaction
         if transaction is None:
             return
@@ -389,7 +389,7 @@ class Client:
             }
 
     def beat(self) -> None:
-        """A heart-beat, which is no frame."""
+        """A heart-beat, which is not a frame."""
         self.link.to_broker += b"\n"
 
     def disconnect(self) -> None:

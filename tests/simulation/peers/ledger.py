@@ -1,4 +1,4 @@
-"""What the clients know: what they sent, what they were told, what they settled.
+"""The knowledge of the clients: their messages, the answers, their settlements.
 
 Filled by clients when they hand bytes to the network, and read by the checkers. It survives all
 crashes of the broker.
@@ -68,7 +68,7 @@ class Said(msgspec.Struct, eq=False):
 
 
 class Expectation(msgspec.Struct):
-    """What a receipt will mean: `kind` of the frame, and what the checker needs to know."""
+    """The meaning of a receipt: the `kind` of the frame, and details for the checker."""
 
     kind: str
     tag: int = 0
@@ -78,7 +78,7 @@ class Expectation(msgspec.Struct):
 
 
 class TransactionRecord(msgspec.Struct):
-    """What a client put into a transaction, to be compared with what the journal says."""
+    """The content of a client's transaction, to be compared with the journal."""
 
     name: str
     tags: list[int] = []

@@ -220,7 +220,7 @@ CLIENT_FEATURES = (
     "temporaries", "topics", "wildcards", "composite", "browsers", "shared", "selectors",
     "consumer priorities", "exclusive", "sequences", "history", "no-local",
 )  # fmt: skip
-"""What clients may use."""
+"""The features that clients may use."""
 
 
 def draw_features(chance: random.Random, features: tuple[str, ...]) -> frozenset[str]:

@@ -8,7 +8,7 @@ HASHED: Final = (
     "C999ECA8A85387E1FFB14E4FE5CECD17948BA80BA04318A9BE4C3E34B7FE2925F43AB6BC9DFE0D9855DA67439AEEB9"
     "850351BC4D5D3AEC6A6903C42B8EB4ED1E)"
 )
-"""What Artemis makes of the passcode `password`, from its own tests."""
+"""Artemis's hash of the passcode `password`, from its own tests."""
 
 _SOCKET: Final = "tcpSendBufferSize=1048576;tcpReceiveBufferSize=1048576"
 _AMQP: Final = "amqpCredits=1000;amqpLowCredits=300;amqpDuplicateDetection=true"

@@ -12,7 +12,7 @@ HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What stands in <core>, and what must be in force."""
+    """The content of <core>, and the settings that must be in force."""
 
     core: str
     queues: dict[tuple[str, str], Any] = {}

@@ -20,7 +20,7 @@ NOW = 4_000_000_000_000_000
 
 
 class QuickBroker:
-    """What `DrillBroker` offers the drills that need no clients."""
+    """The methods of `DrillBroker` for drills without clients."""
 
     def __init__(self, serving: Serving, log: Path) -> None:
         self.serving = serving

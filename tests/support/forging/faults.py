@@ -114,7 +114,7 @@ def of_kind(history: Sequence[Event], *kinds: int) -> list[Event]:
 
 
 def story(history: Sequence[Event], event: Event) -> list[Event]:
-    """What happened to the entry of an event after it."""
+    """Return the later events about the entry of an event."""
     key = (event.row[MESSAGE], event.row[QUEUE])
     return [
         each

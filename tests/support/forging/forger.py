@@ -69,7 +69,7 @@ ALONE: Final = {
     "Delivered", "Acknowledged", "Returned", "Scheduled", "Due", "Removed", "Expired", "Shown",
     "Seen",
 }  # fmt: skip
-"""What happens to a message and makes nothing else."""
+"""Kinds of events about a message that create nothing else."""
 ENTERED: Final = ("Routed",)
 """The events of messages that were taken."""
 BLOCKS: Final = Cell("", "blocks swapped")

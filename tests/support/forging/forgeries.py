@@ -54,7 +54,7 @@ def why_unseen(cell: Cell) -> str:
 def measured(
     forger: Forger, count: int, among: Iterable[Cell]
 ) -> tuple[dict[Cell, Counter[str]], list[str]]:
-    """Return what was found in each cell, by rule, and what should have been found."""
+    """Return the findings in each cell, by rule, and the forgeries that were missed."""
     found: dict[Cell, Counter[str]] = {}
     missed = []
     for cell in among:
@@ -68,7 +68,7 @@ def measured(
 
 
 def recorded() -> dict[Cell, list[str]]:
-    """Return what `make audit-mutants` wrote down."""
+    """Return the record that `make audit-mutants` wrote."""
     record: dict[str, dict[str, list[str]]] = json.loads(RECORD.read_text("utf-8"))
     return {
         Cell(kind, field): rules

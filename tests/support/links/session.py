@@ -350,7 +350,7 @@ class LinksSession:
 
     @property
     def unsent_bytes(self) -> int:
-        """What deliveries take that wait for the window."""
+        """The bytes of deliveries that wait for the window."""
         return sum(each.unsent_bytes for each in self.links.values() if isinstance(each, Outgoing))
 
     @property

@@ -45,7 +45,7 @@ class MemoryStore:
         self._indexed_lsn = lsn
 
     def _stored(self, queue: Queue) -> Iterator[Entry]:
-        """What only the store has of a queue, in order of delivery: the store's own entries."""
+        """The entries of a queue that only the store has, in order of delivery."""
         known = self.state.queues.get(queue.id)
         for entry in known.standing() if known is not None else ():
             message = entry.message

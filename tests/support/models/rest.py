@@ -1,4 +1,4 @@
-"""What holds when nothing is left to decide, and no single event shows.
+"""Laws that hold when no decision is pending, and that no single event shows.
 
 An audit judges each event; these laws judge what is *not* there: a message that was not removed, or
 not delivered. They read events and the state that these fold to.

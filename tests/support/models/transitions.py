@@ -76,5 +76,5 @@ TRANSITIONS: Final[dict[tuple[str, str], Transition]] = {
 
 
 def transition(place: str, given: str) -> Transition:
-    """Return what an input does to an entry in a place."""
+    """Return the effect of an input on an entry in a place."""
     return TRANSITIONS.get((place, given), Transition(place, ()))

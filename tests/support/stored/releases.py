@@ -21,6 +21,6 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def expected(name: str) -> dict[str, Any]:
-    """Return what is known of the data directory."""
+    """Return the recorded facts about the data directory."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return found

@@ -1,4 +1,4 @@
-"""The backlog benchmark: what it sends, and that it notices what is wrong."""
+"""The backlog benchmark: its messages, and that it notices faults."""
 
 from pathlib import Path
 

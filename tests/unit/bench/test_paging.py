@@ -1,4 +1,4 @@
-"""What comes back is all that was written, in every way that is measured."""
+"""Every measured way reads back all that was written."""
 
 from pathlib import Path
 

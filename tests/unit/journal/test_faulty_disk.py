@@ -22,7 +22,7 @@ def content_of(disk: FaultyDisk, name: str = "a") -> bytes:
 
 
 def outcomes(seeds: int, content: bytes, change: bytes, offset: int) -> set[bytes]:
-    """What a file may hold after a cut that followed an unsynced write."""
+    """The possible content of a file after a cut that followed an unsynced write."""
     found = set()
     for seed in range(seeds):
         disk = FaultyDisk(seed)

@@ -13,7 +13,7 @@ from tests.support.compiled import replaces_parts
 
 @pytest.fixture(params=["statx", "refused", "missing"])
 def call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system has."""
+    """The facilities of the system."""
     if request.param == "refused":
         monkeypatch.setattr(links, "_STATX", lambda *_: -1)
     elif request.param == "missing":

@@ -1,4 +1,4 @@
-"""Blocks that end with a device block: what a torn write of the next one cannot reach."""
+"""Blocks that end with a device block, which a torn write of the next one cannot reach."""
 
 from collections.abc import Iterator
 
@@ -84,7 +84,7 @@ def test_padding_fills_a_device_block(size: int) -> None:
 
 
 def test_a_journal_may_change_its_device_blocks() -> None:
-    """What was written before stays as it is; the next block but one begins a device block."""
+    """Earlier blocks stay as they are; the next block but one begins a device block."""
     disk = MemoryDisk()
     create(disk, 0).close()
     for size in (0, 4096, 512, 0, 4096):
@@ -134,6 +134,6 @@ def test_what_was_durable_survives_a_write_that_spoils_its_device_block(seed: in
 
 
 def test_without_padding_such_a_write_may_take_what_was_durable() -> None:
-    """What the padding is for: without it a torn device block takes the block before along."""
+    """The reason for padding: without it a torn device block damages the block before."""
     lost = [seed for seed in SEEDS if (pair := cut_while_appending(seed, 0))[1] < pair[0]]
     assert lost

@@ -1,4 +1,4 @@
-"""What leaves is the oldest, never what must stay, and never leaves a gap."""
+"""The oldest segments leave, never needed ones, and never with a gap."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Batches are bounded, and damage within one is told of the block that has it."""
+"""Batches are bounded, and an error about damage names its block."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is being read stays, and is let go of afterwards."""
+"""Segments stay while they are read, and may leave afterwards."""
 
 from pathlib import Path
 

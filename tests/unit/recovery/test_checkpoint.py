@@ -1,4 +1,4 @@
-"""The index at a start: what is suspect is looked at by others first, and never stops the start."""
+"""The index at a start: another process checks a suspect one first, and no start fails."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def make_index(data: Path, lsn: int = 7) -> None:
 
 
 def asked(path: Path, words: LastWords = NOTHING) -> tuple[str, list[str]]:
-    """What is wrong with the index of a directory, and what is said meanwhile."""
+    """The fault of the index of a directory, and the reports meanwhile."""
     said: list[str] = []
     return suspect(path, path / "journal", words, said.append), said
 
@@ -90,7 +90,7 @@ def test_an_index_is_kept_until_its_successor_can_begin(tmp_path: Path) -> None:
 def test_an_index_that_cannot_even_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """It is made anew; if that does not help, the broker starts without one."""
+    """It is rebuilt; if that does not help, the broker starts without an index."""
     make_index(tmp_path)
     opened: list[Path] = []
 

@@ -1,4 +1,4 @@
-"""Opening data directories: what is cut, what is refused, and that refusing changes nothing."""
+"""Opening data directories: cut tails, refusals, and that a refusal leaves no trace."""
 
 import shutil
 from pathlib import Path
@@ -243,7 +243,7 @@ class StuckIndexer(IndexerProcess):
 def test_an_index_that_cannot_catch_up_keeps_nobody_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The indexer goes first where it is faster; what it has no room for is read into memory."""
+    """The indexer goes first where it is faster; without room for it, memory takes the events."""
     directory = open_directory(tmp_path)
     fill(directory.recovered.journal, Broker(State()))
     directory.close()

@@ -16,7 +16,7 @@ from tests.support.process import BrokerProcess, started_by
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked() -> Iterator[None]:
-    """Let the nursery fork the brokers: what they refuse they refuse after their start."""
+    """Let the nursery fork the brokers: they refuse after their start."""
     yield from started_by(sys.modules[__name__], ())
 
 

@@ -1,4 +1,4 @@
-"""The commands `journal fork` and `journal salvage`: what they print, and their exit codes."""
+"""The commands `journal fork` and `journal salvage`: their output and exit codes."""
 
 import json
 import shutil

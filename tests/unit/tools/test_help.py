@@ -1,4 +1,4 @@
-"""What `--help` says of the commands of both programs: whole sentences."""
+"""The help of all commands of both programs: whole sentences."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The jobs of `daybook pipeline` as commands: what they say, write, and end with."""
+"""The jobs of `daybook pipeline` as commands: output, files, and exit codes."""
 
 import builtins
 import csv
@@ -364,7 +364,7 @@ class TestLatency:
 
 
 class TestParquet:
-    """What the jobs say of segments they say of Parquet files, with the journal behind them."""
+    """The jobs give the same answers for segments and for Parquet files with the journal."""
 
     @pytest.mark.parametrize(
         "job",

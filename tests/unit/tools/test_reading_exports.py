@@ -1,4 +1,4 @@
-"""Exports are read by every command: what they do not have is said, and nothing is made up."""
+"""Every command reads exports, and reports their gaps instead of inventing content."""
 
 import json
 import shutil

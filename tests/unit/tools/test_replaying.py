@@ -1,4 +1,4 @@
-"""`journal replay` without a broker: what is counted, and what is refused."""
+"""`journal replay` without a broker: counts and refusals."""
 
 import errno
 import json
@@ -104,7 +104,7 @@ def test_a_state_belongs_to_one_replay(history: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def sending(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """What is sent in place of a broker: a list for each run."""
+    """The messages that a stand-in for the broker got: a list for each run."""
     runs: list[list[int]] = []
 
     def send(disk: Any, messages: Any, state: Any, file: Any, *_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What describes a command loads nothing of what the command needs: it answers at once."""
+"""The description of a command loads nothing that the command needs, so help is quick."""
 
 import json
 import os
@@ -12,7 +12,7 @@ HEAVY = (
     "pyspark", "rich", "sqlglot", "structlog", "uvloop", "zstandard", "daybook.paging",
     "daybook.recovery", "daybook.server.configuration.config", "daybook.server.service",
 )  # fmt: skip
-"""What takes long to import; the jobs of the pipeline alone need some of it to describe them."""
+"""Packages that take long to import; only descriptions of the pipeline's jobs need some."""
 
 DESCRIBING = """
 import json, sys
@@ -54,7 +54,7 @@ def python(code: str, *arguments: str, **environment: str) -> tuple[str, str]:
 
 
 def heavy(modules: list[str]) -> list[str]:
-    """Return what takes long to import of these modules."""
+    """Return the packages among these modules that take long to import."""
     return [name for name in modules if name in HEAVY]
 
 

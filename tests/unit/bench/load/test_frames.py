@@ -1,4 +1,4 @@
-"""What the generator sends is what it later recognises, and harm does not pass unseen."""
+"""The generator recognises the frames that it sent, and notices damage."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What administrators ask for, and what they are refused."""
+"""Requests of administrators, and refusals."""
 
 import pytest
 

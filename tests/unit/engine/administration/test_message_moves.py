@@ -1,4 +1,4 @@
-"""What administrators do with messages: move, copy, retry, expire, remove, change priority."""
+"""Administration of messages: move, copy, retry, expire, remove, change priority."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What becomes of queues, addresses and diverts that the configuration lists no more."""
+"""The end of queues, addresses and diverts that the configuration no longer lists."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def forced(world: World, *kinds: str) -> None:
 
 
 def detached(world: World) -> list[Detached]:
-    """What consumers were told that the broker detached."""
+    """The reasons told to consumers that the broker detached."""
     return [each for each in world.effects if isinstance(each, Detached)]
 
 

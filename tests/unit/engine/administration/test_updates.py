@@ -1,4 +1,4 @@
-"""What changes of queues and addresses that exist, and who asked for it."""
+"""Changes of existing queues and addresses, and their administrators."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_a_lower_limit_of_consumers_holds_for_the_next_one(world: World) -> None
 
 @pytest.mark.parametrize("kind", [{}, {"non_destructive": True}], ids=str)
 def test_what_was_for_one_consumer_alone_is_for_all_again(kind: dict[str, Any]) -> None:
-    """Also where rules say who gets what, which once went on to give all to the first one."""
+    """Also where rules choose the consumers, which once gave everything to the first one."""
     world = World()
     world.ok(create_queue("q", "q", exclusive=True, **kind))
     connection = world.connect()

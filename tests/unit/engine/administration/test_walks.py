@@ -14,7 +14,7 @@ from tests.support.world import World
 
 @pytest.fixture(params=[World, lambda: PagedWorld(1, 0)], ids=["resident", "paged"])
 def world(request: pytest.FixtureRequest) -> World:
-    """What goes to the address `back` comes back to `q`, with the key B."""
+    """Messages to the address `back` return to `q`, with the key B."""
     make: Callable[[], World] = request.param
     found = make()
     divert = DivertDefinition(

@@ -1,4 +1,4 @@
-"""Who gets what: exclusive queues and priorities of consumers."""
+"""The choice of consumers: exclusive queues and priorities."""
 
 import pytest
 

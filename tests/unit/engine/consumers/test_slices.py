@@ -1,4 +1,4 @@
-"""Long work in slices: what goes at once, what goes on, and that nothing of it gets lost."""
+"""Long work in slices: its first part, its continuation, and that none of it is lost."""
 
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +24,7 @@ from tests.support.world import MANY, World, fold
 
 NO_QUEUE = "there is no queue 'q'; check the name, or create the queue"
 UNITS = 20
-"""What a slice may do in these tests."""
+"""The budget of a slice in these tests."""
 
 
 @pytest.fixture(params=["resident", "paged"])
@@ -60,7 +60,7 @@ def until_done(world: World, command: c.Command) -> tuple[int, int]:
 
 
 def go_on(world: World) -> int:
-    """Have everything that goes on by itself come to its end; answers in how many slices."""
+    """Finish all work in slices; return how many slices it took."""
     slices = 0
     while world.broker.has_more:
         before = world.broker.budget.spent

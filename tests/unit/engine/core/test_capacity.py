@@ -1,4 +1,4 @@
-"""What full addresses do but for blocking: page, drop, fail; and when that begins and ends."""
+"""Full addresses that page, drop or fail, and when that begins and ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`emit` and the open batch: what is decided is packed and applied in the same breath."""
+"""`emit` and the open batch: each event is packed and applied at once."""
 
 from daybook.engine.broker import Broker
 from daybook.engine.commands import CloseConnection, CreateAddress, OpenConnection, Send

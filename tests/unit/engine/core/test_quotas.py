@@ -1,4 +1,4 @@
-"""What a client may still make: by user, and by the memory that is left."""
+"""The limits of what a client creates: by user, and by the remaining memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What leaves memory, what must not, and how much comes back at a time."""
+"""Content that leaves memory, content that must stay, and how much returns at a time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What cannot be read is the matter of its queue, which waits; all others go on."""
+"""An unreadable message stops only its queue, which waits; all others continue."""
 
 import pytest
 

@@ -33,7 +33,7 @@ def browse(world: World, address: str = "orders", **values: Any) -> int:
 
 
 def turns(world: World, count: int) -> None:
-    """Let the broker go on with what it does in slices."""
+    """Let the broker continue its work in slices."""
     for _ in range(count):
         world.turn()
 

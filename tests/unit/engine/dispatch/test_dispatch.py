@@ -1,4 +1,4 @@
-"""Who gets what, in which order, and what each delivery waits for."""
+"""The consumer of each message, the order, and the gate of each delivery."""
 
 from collections.abc import Callable
 from typing import Any
@@ -281,7 +281,7 @@ def test_what_comes_back_costs_nothing_for_each_consumer_that_has_no_filter() ->
     world.turn()
 
     class Untouched(dict[int, Any]):
-        """What each consumer passed, which nobody may ask for."""
+        """The positions that each consumer passed, which no other code may read."""
 
         def get(self, *_: Any) -> Any:
             raise AssertionError("every consumer was asked")

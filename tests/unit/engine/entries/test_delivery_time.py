@@ -253,7 +253,7 @@ def test_a_last_value_replaces_when_it_is_due(world: World) -> None:
 
 
 def test_what_is_scheduled_again_is_due_by_its_last_time_alone(world: World) -> None:
-    """Its first time is over and is no reason to come before others."""
+    """Its first time has passed and does not put it before others."""
     world.settings(q={"redelivery_delay": 2 * MINUTE_MS})
     connection = world.connect()
     first = world.attach(connection, "q", credit_messages=1)

@@ -1,4 +1,4 @@
-"""What a decision was made from is with it: in Dropped, Diverted and Routed."""
+"""Dropped, Diverted and Routed record the basis of their decision."""
 
 import pytest
 

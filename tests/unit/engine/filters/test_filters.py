@@ -1,4 +1,4 @@
-"""Filters: what passes, what unknown values do, and what is wrong with a text."""
+"""Filters: messages that pass, unknown values, and errors in a text."""
 
 import re
 from typing import Any

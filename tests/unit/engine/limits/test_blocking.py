@@ -1,4 +1,4 @@
-"""Blocked senders: in line, let go on in order; and transactions at full addresses, as a whole."""
+"""Blocked senders wait in line and resume in order; transactions at full addresses are whole."""
 
 import pytest
 

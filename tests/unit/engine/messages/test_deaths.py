@@ -39,7 +39,7 @@ def any_world(request: pytest.FixtureRequest) -> World:
 
 
 def said(world: World, queue: str) -> dict[str, str]:
-    """What the first message of a queue says of its death, without the prefix."""
+    """The headers about the death of a queue's first message, without the prefix."""
     headers = as_dict(world.entries(queue)[0].message.headers)
     found = {name: value for name, value in headers.items() if name in DEATH_HEADERS}
     return {name.removeprefix("_DAYBOOK_DEATH").lstrip("_"): found[name] for name in found}

@@ -1,4 +1,4 @@
-"""Patterns: which names they match, what is wrong with one, and what a look costs."""
+"""Patterns: the names that they match, errors in them, and the cost of a look."""
 
 import pytest
 

@@ -45,7 +45,7 @@ def consumers(world: World, count: int, credit: int = 100, **more: Any) -> list[
 
 
 def got(world: World, *numbers: int) -> list[str]:
-    """What each consumer got since the last look."""
+    """Return the deliveries to each consumer since the last look."""
     return [" ".join(body.decode() for body in world.taken_bodies(each)) for each in numbers]
 
 
@@ -272,7 +272,7 @@ def test_rebalance_that_waits_for_what_is_in_flight(world: World) -> None:
 
 
 def test_filters_of_consumers(world: World) -> None:
-    """What the consumer of a group does not want goes to one that does, always the same."""
+    """A message that the consumer of a group refuses goes to another one, always the same."""
     connection = world.connect()
     big = world.attach(connection, "q", filter="kind=big")
     rest = [world.attach(connection, "q", filter="not kind=big") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The last ids: what is remembered, what leaves first, and what cannot have been."""
+"""The last ids: those remembered, those that leave first, and those that cannot have been."""
 
 import pytest
 from hypothesis import given

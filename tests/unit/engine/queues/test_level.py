@@ -21,7 +21,7 @@ def entry(number: int) -> Entry:
 
 
 def positions(level: Level) -> list[int]:
-    """What is READY and in memory, in the order in which the level would give it."""
+    """The READY entries in memory, in the order of the level."""
     islands = level.paged.islands if level.paged is not None else []
     found = [each.position for each in level.ready()]
     found += sorted(each.position for each in islands if each.state == READY)
@@ -31,7 +31,7 @@ def positions(level: Level) -> list[int]:
 
 
 class Levels(RuleBasedStateMachine):
-    """A level against a set of positions; what the paged range takes is kept as a store would."""
+    """A level against a set of positions; a stand-in for the store keeps the paged range."""
 
     def __init__(self) -> None:
         super().__init__()

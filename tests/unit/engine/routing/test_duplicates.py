@@ -1,4 +1,4 @@
-"""Duplicates: what comes again is not routed again, and a transaction with it is refused.
+"""Duplicates: a repeated message is not routed again, and its transaction is refused.
 
 That what is remembered survives a restart is checked of every world here when its test ends.
 """
@@ -65,7 +65,7 @@ def test_what_comes_again_is_dropped_and_its_sender_sees_success(world: World) -
 
 
 def test_a_duplicate_waits_for_the_message_itself(world: World) -> None:
-    """Also if it says that it need not: what was sent first may not be durable yet."""
+    """Also if it says that it need not: the first message may not be durable yet."""
     send(world, "a")
     assert send(world, "a", persistent=False) == world.broker.lsn
 

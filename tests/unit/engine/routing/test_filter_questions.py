@@ -14,7 +14,7 @@ from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from tests.support.world import Delivery, World
 
 SLICE = 250
-"""What the server allows a client at a time."""
+"""The server's limit for a client."""
 MUCH_MORE = 3 * SLICE
 """A slice ends with the step that used it up."""
 

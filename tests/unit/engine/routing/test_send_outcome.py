@@ -1,4 +1,4 @@
-"""What became of a message, read from the events about it."""
+"""The outcome of a message, read from the events about it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What consumers note on messages that they return: the next deliveries show it."""
+"""Annotations of consumers on returned messages: the next deliveries show them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a connection may have in flight, and what of it is in memory."""
+"""The deliveries that a connection may have in flight, and their memory."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from daybook.engine.settling.delivery import limit_unacked
 from tests.support.world import World
 
 EACH = MESSAGE_OVERHEAD_BYTES + ENTRY_BYTES + 100
-"""What a delivery of 100 bytes counts for."""
+"""The counted size of a delivery of 100 bytes."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What has nowhere to go is held: not delivered, counted, and never lost (ADR 25)."""
+"""Messages without a destination are held: not delivered, counted, and never lost (ADR 25)."""
 
 from collections.abc import Callable
 

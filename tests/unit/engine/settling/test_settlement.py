@@ -427,7 +427,7 @@ def test_what_is_held_keeps_it_as_well(world: World) -> None:
 
 
 def again(world: World) -> list[tuple[bytes, int, bool]]:
-    """What a new consumer is handed: body, attempt, and whether it is flagged as redelivered."""
+    """The delivery to a new consumer: body, attempt, and the flag redelivered."""
     world.attach(world.connect(), "q")
     return [(each.body, each.attempt, each.redelivered) for each in world.taken()]
 

@@ -82,7 +82,7 @@ def test_it_leaves_out_what_is_volatile(world: World) -> None:
 
 
 def test_it_is_that_of_one_array_however_much_there_is() -> None:
-    """What is encoded a piece at a time is what MessagePack makes of the whole."""
+    """Encoding a piece at a time gives the same bytes as MessagePack of the whole."""
     for count in (0, 1, 15, 16, 17, 65_535, 65_536):
         assert msgspec.msgpack.encode([None] * count) == _array_of(count) + b"\xc0" * count
 

@@ -1,4 +1,4 @@
-"""Sizes by differences: what a queue holds is counted once, unless its address pages."""
+"""Sizes by differences: the content of a queue is counted once, unless its address pages."""
 
 from daybook.engine.messages.message import Message
 from daybook.engine.state.sizes import Sizes, size_of

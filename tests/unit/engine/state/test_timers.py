@@ -1,4 +1,4 @@
-"""Timers: merging memory and store, each given once, and heaps that do not grow for ever."""
+"""Timers: merging memory and store, each given once, and heaps that stay bounded."""
 
 from collections.abc import Sequence
 from itertools import pairwise

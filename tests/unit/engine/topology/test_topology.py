@@ -1,4 +1,4 @@
-"""Addresses and queues on demand: what is created, with which names, and what is refused."""
+"""Addresses and queues on demand: creation, names, and refusals."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def costs(begins: list[int], places: list[int], last: int) -> list[float]:
-    """What each piece costs: its events, and the fold from the snapshot before it."""
+    """The cost of each piece: its events, and the fold from the snapshot before it."""
     found = []
     for begin, end in zip(begins, [*begins[1:], last], strict=True):
         state = max((place for place in (0, *places) if place <= begin), default=0)

@@ -1,4 +1,4 @@
-"""What a chain without a key cannot show: keys and anchors show it."""
+"""Forgeries that a chain without a key cannot show, and keys and anchors do."""
 
 import json
 import os
@@ -340,7 +340,7 @@ def test_an_export_of_a_fork_has_its_own_history_only(scene: Scene) -> None:
 
 
 def test_no_false_beginning_of_a_fork_hides_a_forgery(scene: Scene) -> None:
-    """What is before it is covered by the signatures behind it, of which there must be some."""
+    """Later signatures cover the history before it; there must be at least one."""
 
     def change(event: Event) -> Event:
         forged = with_body(b"body of message 1", b"body of message X")(event)

@@ -31,7 +31,7 @@ def names(data: Path) -> list[str]:
 
 
 def joint(archive: Path, data: Path) -> Joint:
-    """Compare the two as each reader does, and assert that the readers refuse what is wrong."""
+    """Compare the two as each reader does, and assert that readers refuse a mismatch."""
     live = RealDisk(data / JOURNAL)
     found = Archive(str(archive)).joint(live)
     report = Archive(str(archive)).verify(live)

@@ -1,4 +1,4 @@
-"""Stores that fail, lie or die: the archive lists what is whole, and can always go on."""
+"""Stores that fail, lie or die: the archive lists whole segments, and can always continue."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""The row layout: what it derives, its way through JSON, and what is refused."""
+"""The row layout: derived values, JSON and back, and refusals."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Columns that are asked for are those of the whole frame, whoever compressed it."""
+"""Single columns equal those of the whole frame, whatever compressed it."""
 
 import pytest
 import zstandard

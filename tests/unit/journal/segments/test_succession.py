@@ -1,4 +1,4 @@
-"""Segments follow each other: what is lost between two of them is named, and nothing else is."""
+"""Segments follow each other: exactly the events lost between two of them are named."""
 
 import pytest
 

@@ -155,7 +155,7 @@ def test_a_segment_of_another_journal_is_found() -> None:
 
 
 def test_a_segment_that_continues_another_history_is_found() -> None:
-    """The same journal went on in two ways from a copy: each segment is sound by itself."""
+    """The same journal continued in two ways from a copy: each segment is sound by itself."""
     disks = []
     for seed in (1, 2):
         disk = MemoryDisk()

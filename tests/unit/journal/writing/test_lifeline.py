@@ -1,4 +1,4 @@
-"""What works for another ends with it."""
+"""A child process ends with its parent."""
 
 import os
 import signal

@@ -34,7 +34,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Watching(Heard):
-    """What a writer told, and whether it wants to be called when it can send."""
+    """The reports of a writer, and whether it waits until it can send."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def raw(writer: ProcessWriter) -> socket.socket:
 
 
 def descriptors(process: int | str = "self") -> dict[int, str]:
-    """What a process has open."""
+    """Return the open files of a process."""
     folder = Path(f"/proc/{process}/fd")
     found = {}
     for name in os.listdir(folder):  # noqa: PTH208 - names are wanted, not paths

@@ -1,4 +1,4 @@
-"""What tables say of the journal must be so, whatever crcs say."""
+"""Tables must agree with the journal, whatever their crcs say."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -51,7 +51,7 @@ def swap(tables: Tables, txn: Transaction) -> None:
 
 
 def lead_elsewhere(tables: Tables, txn: Transaction) -> None:
-    """The event is no message."""
+    """The event is not a message."""
     (key, _), *_ = txn.rows(tables.db(CARRIED))
     txn.put(key, ID_KEY.pack(tables.position(txn)[0]), db=tables.db(CARRIED))
 

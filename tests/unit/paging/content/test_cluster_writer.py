@@ -1,4 +1,4 @@
-"""What stays of sparse queues gets clusters, which live as long as anything in their range."""
+"""Content of sparse queues gets clusters, which live as long as anything in their range."""
 
 from collections.abc import Iterator
 from contextlib import closing

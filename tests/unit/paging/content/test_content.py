@@ -104,11 +104,11 @@ class Written:
         return self.events[lsn - 1][2:]
 
     def check(self, reader: ContentReader, lsns: list[int]) -> None:
-        """What the reader gives is what was written."""
+        """The reader returns the written content."""
         assert reader.fetch(lsns) == [self.content(lsn) for lsn in lsns]
 
     def refusal(self, reader: ContentReader, lsn: int) -> str:
-        """What the reader says instead of an event; nothing if it gives what was written."""
+        """The reader's error, empty if it returns the written content."""
         try:
             self.check(reader, [lsn])
         except StoreError as error:
@@ -414,7 +414,7 @@ def test_a_segment_that_goes_while_it_is_known(written: Written) -> None:
 
 
 def test_all_segments_that_were_known_left(written: Written) -> None:
-    """The journal went on meanwhile, and retention took the last segment that the reader knew."""
+    """The journal grew meanwhile, and retention took the last segment that the reader knew."""
     reader = reader_of(written)
     written.check(reader, [1])
     known = written.segments

@@ -1,4 +1,4 @@
-"""What retention left behind while tables had an older format is a base for ever."""
+"""A base that retention wrote with an older format of tables stays readable."""
 
 from contextlib import closing
 from pathlib import Path
@@ -48,7 +48,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def expected(data: Path) -> dict[str, Any]:
-    """What reading the data directory must give."""
+    """The expected result of reading the data directory."""
     found: dict[str, Any] = msgspec.json.decode((data / EXPECTED).read_bytes())
     return found
 

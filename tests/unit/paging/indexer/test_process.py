@@ -1,4 +1,4 @@
-"""The indexer as a process: it follows, tells, waits for room, and says what is wrong."""
+"""The indexer as a process: it follows, reports, waits for room, and describes faults."""
 
 import os
 import signal
@@ -182,7 +182,7 @@ def test_damage_of_the_journal_is_told_as_such(
 
 
 def test_one_that_is_stopped_holds_up_nobody(writer: Writer, indexer: IndexerProcess) -> None:
-    """What there is no room to say is said when it goes on, and the newest is all that counts."""
+    """A report without room is sent later, and only the newest counts."""
     until(indexer, 0)
     os.kill(indexer.pid, signal.SIGSTOP)
     writer.send(5)

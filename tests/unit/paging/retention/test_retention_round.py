@@ -176,7 +176,7 @@ def test_a_body_that_is_sent_when_all_is_proven_holds_its_segments(
 
 
 def test_chunks_that_left_before_do_not_hold_history(retention: RetentionWorld) -> None:
-    """What is lost is said once, its headers stay, and retention goes on."""
+    """A loss is reported once, the headers stay, and retention continues."""
     first = retention.world.journal[-1].lsn
     rounds = Rounds()
     warnings = []

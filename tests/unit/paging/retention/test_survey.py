@@ -1,4 +1,4 @@
-"""What must be carried before segments can leave: all that is queued in them, and nothing else."""
+"""Content to carry before segments can leave: all that is queued in them, and nothing else."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -74,7 +74,7 @@ def test_a_large_message_that_begins_before_the_limit(retention: RetentionWorld)
 def test_a_large_message_whose_carried_chunks_begin_before_the_limit(
     retention: RetentionWorld,
 ) -> None:
-    """It is carried again: what was carried once can leave like everything else."""
+    """It is carried again: carried content can leave like everything else."""
     world = retention.world
     message = world.send_large("q", [b"one", b"two"], routing_type=ANYCAST)
     retention.write()

@@ -208,7 +208,7 @@ def test_an_archive_without_snapshots_is_read_as_before(scene: Scene, tmp_path: 
 
 
 def test_without_the_first_segments_a_snapshot_is_a_beginning(scene: Scene) -> None:
-    """An operator deleted the oldest objects: what is behind a snapshot can still be told."""
+    """An operator deleted the oldest objects: history behind a snapshot can still be read."""
     gone = [name for name in segment_names(RealDisk(scene.archive)) if int(name[:20]) < CUTS[1]]
     for name in gone[:-1]:
         (scene.archive / name).unlink()

@@ -1,4 +1,4 @@
-"""The base: what is left of what left, whole or refused."""
+"""The base, the remainder of removed segments: whole, or refused."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The table of annotations: what is in it, what is found of it, and an index from before it."""
+"""The table of annotations: its content, look-ups, and an index without it."""
 
 import subprocess
 import sys
@@ -99,7 +99,7 @@ def test_a_row_too_many_is_damage(indexed: tuple[World, Index], tmp_path: Path) 
 
 
 def test_what_is_not_for_its_consumer_is_known_when_all_came_at_once(tmp_path: Path) -> None:
-    """Routed, delivered and returned in one run: what the consumer said is no less."""
+    """Routed, delivered and returned in one run: the consumer's annotations stay."""
     world = World()
     consumer = world.attach(world.connect(), "q", credit_messages=COUNT, credit_bytes=0)
     ids = [world.send("q", b"%d" % number) for number in range(COUNT)]

@@ -1,4 +1,4 @@
-"""The tables that say where content is: what they are rid of, and what that costs at a time."""
+"""The tables of places of content: removed rows, and the cost of a removal."""
 
 from pathlib import Path
 from random import Random

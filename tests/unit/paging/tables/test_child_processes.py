@@ -1,4 +1,4 @@
-"""Processes of our own: what they import, and from where."""
+"""Processes of our own: their imports, and where these come from."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What addresses remember of ids is in the tables, however it came and went, or is refused."""
+"""The ids that addresses remember are in the tables, whatever happened, or are refused."""
 
 from collections.abc import Callable
 from pathlib import Path

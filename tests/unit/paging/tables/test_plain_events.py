@@ -1,4 +1,4 @@
-"""What is plain is found by message and queue, and everything else is left alone, in order."""
+"""Plain events are found by message and queue; all others keep their order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def nobody(queue_id: int, message_id: int) -> bool:
 def run_of(
     world: World, first: int = 0, flying: Callable[[int, int], bool] = nobody
 ) -> tuple[Run, list[str]]:
-    """What the journal from behind an LSN comes to, and the names of what is left to `apply`."""
+    """The result of the journal after an LSN, and the kinds that are left to `apply`."""
     world.turn()
     journal = world.journal[first:]
     run = classify(Columns([Chain().block(journal)]), 0, len(journal), flying)

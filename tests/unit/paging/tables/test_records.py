@@ -1,4 +1,4 @@
-"""Records give back what they were made of; what is none is damage with a name."""
+"""Records decode to their source; anything else is damage with a name."""
 
 import numpy as np
 import pytest

@@ -186,7 +186,7 @@ class Talk:
         self.reader = FrameReader(1 << 20)
 
     def hear(self) -> list[Any]:
-        """What the peer says now; nothing for headers."""
+        """The next output of the peer, without headers."""
         size = self.transport.pending()
         self.reader.receive(bytes(self.transport.peek(size)))
         self.transport.pop(size)

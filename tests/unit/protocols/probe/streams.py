@@ -1,4 +1,4 @@
-"""A session of the probe without a server: what it sees, and what comes of bytes."""
+"""A session of the probe without a server: its view, and its answers to bytes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -20,7 +20,7 @@ HISTOGRAM = Family("daybook_c_seconds", "histogram", "Times.")
 
 
 class FakeSight:
-    """What a session sees; `slices` is how often figures were asked for one."""
+    """The view of a session; `slices` counts its requests for figures."""
 
     def __init__(self) -> None:
         self.why_ending = ""
@@ -55,7 +55,7 @@ class Talk:
         self.session.tick(self.now)
 
     def send(self, data: bytes) -> bytes:
-        """Send bytes, have the session go on as long as it can, and return what it said."""
+        """Send bytes, run the session as long as it can, and return its output."""
         self.session.receive(data, self.now)
         while self.session.has_more and not self.session.closing:
             self.turns += 1
@@ -116,7 +116,7 @@ def cut(stream: bytes, places: Sequence[int]) -> list[bytes]:
 
 
 def run(chunks: Sequence[bytes]) -> tuple[bytes, bool, int]:
-    """What a session says to chunks, and how it ends.
+    """The answers of a session to chunks, and its end.
 
     Which of two things is wrong with a request that is too long depends on what is seen first.
     """

@@ -25,7 +25,7 @@ from tests.unit.protocols.probe.streams import (
 
 
 class Socket:
-    """What http.client reads an answer from."""
+    """A socket from which http.client reads an answer."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

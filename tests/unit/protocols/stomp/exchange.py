@@ -1,4 +1,4 @@
-"""Sessions on the real engine, without a disk: what the server does, in ten lines."""
+"""Sessions on the real engine, without a disk: the server's part in ten lines."""
 
 from daybook.engine.broker import Broker
 from daybook.engine.state.state import State

@@ -1,4 +1,4 @@
-"""What one connection may ask of a turn: where a session stops, and what no longer costs a walk."""
+"""The share of one connection in a turn: where a session stops, and questions without a walk."""
 
 import pytest
 
@@ -133,7 +133,7 @@ def test_unsubscribing_with_much_in_flight_takes_several_turns_and_one_receipt()
 
 @pytest.mark.parametrize("head", ["destination:/queue/a", "destination:/queue/a\nttl:5000"])
 def test_an_unfinished_send_is_the_same_command_again(head: str) -> None:
-    """What was done of it is in the command; the sends behind it wait, and their order stays."""
+    """The command records the finished part; the sends behind it wait, in order."""
     peer = connected()
     for _ in range(4):
         peer.broker.refuse(Send, Code.UNFINISHED, "")

@@ -1,4 +1,4 @@
-"""Duplicates over STOMP, on the real engine: what a producer is told when it sends again."""
+"""Duplicates over STOMP, on the real engine: the answers to repeated messages."""
 
 import pytest
 

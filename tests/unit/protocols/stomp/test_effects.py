@@ -1,4 +1,4 @@
-"""What subscriptions make of effects that are no deliveries."""
+"""The reaction of subscriptions to effects other than deliveries."""
 
 import pytest
 

@@ -56,7 +56,7 @@ OPEN_WAYS = (
     "SEND\ndestination:/queue/temp.default.1.{}\n",
     "SEND\ndestination:/topic/temp.default.1.{}\n",
 )
-"""Everybody may send to temporary destinations, whose names are told to those who answer."""
+"""Everybody may send to temporary destinations, whose names only correspondents know."""
 DURABLE_WAYS = (
     "SUBSCRIBE\nid:1\ndestination:/dsub/{}",
     "SUBSCRIBE\nid:1\ndestination:/dsub/{}\nbrowser:true",
@@ -106,7 +106,7 @@ class Place:
         )
 
     def answer(self, frame: str, name: str) -> tuple[bytes, int]:
-        """Return what a client is told about a name, and how many events that takes."""
+        """Return the answer to a client about a name, and the number of its events."""
         broker = self.exchange.broker
         client = self.exchange.client(client_id="c")
         client.send("BEGIN\ntransaction:t")

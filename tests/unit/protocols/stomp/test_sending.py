@@ -1,4 +1,4 @@
-"""SEND: what it asks of the broker, what is kept of its headers, what is refused."""
+"""SEND: its command to the broker, the headers that it keeps, and refusals."""
 
 from collections.abc import Callable
 
@@ -263,7 +263,7 @@ def test_one_plan_serves_every_receipt(where: str) -> None:
 
 
 def test_many_different_heads() -> None:
-    """More than are remembered: what is remembered must not change what is sent."""
+    """More plans than are remembered: remembering must not change the messages."""
     peer = connected()
     for number in range(1500):
         command = sent(peer, f"destination:/queue/a\nn:{number % 700}")
@@ -325,7 +325,7 @@ def test_what_is_remembered_changes_nothing(lines: list[tuple[str, str]], versio
 
 
 def outcome(make: Callable[[], SendPlan]) -> object:
-    """The plan field by field, or what is wrong."""
+    """The plan field by field, or the error."""
     try:
         plan = make()
     except StompError as error:

@@ -1,4 +1,4 @@
-"""SUBSCRIBE: what it asks of the broker and what is refused."""
+"""SUBSCRIBE: its command to the broker, and refusals."""
 
 import pytest
 

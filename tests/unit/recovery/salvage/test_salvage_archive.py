@@ -1,4 +1,4 @@
-"""A salvage with an archive: what is whole there is taken, if hashes prove that it belongs."""
+"""A salvage with an archive takes its whole segments, if hashes prove that they belong."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What administrators of the network may do, and that refusals do not say what exists (ADR 77)."""
+"""The rights of administrators over the network; refusals do not tell what exists (ADR 77)."""
 
 from typing import Any
 

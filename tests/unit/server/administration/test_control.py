@@ -170,7 +170,7 @@ def test_long_lists_come_by_pages(tmp_path: Path) -> None:
 
 
 def test_a_queue_of_any_length_is_purged_and_deleted_whole(tmp_path: Path) -> None:
-    """In parts, because each part is one turn of the broker; what comes later stays."""
+    """In parts, because each part is one turn of the broker; later messages stay."""
     many = commands.PurgeQueue("q").limit * 2 + 1
 
     async def scenario() -> None:

@@ -52,7 +52,7 @@ def state() -> State:
 
 
 def work(slices: Slices[dict[str, Any]]) -> tuple[list[int], dict[str, Any]]:
-    """What each slice looked at, and the result."""
+    """The objects that each slice looked at, and the result."""
     looked = []
     while True:
         try:

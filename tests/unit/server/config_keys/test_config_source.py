@@ -1,4 +1,4 @@
-"""What a file and flags say: every value with the place where it was written."""
+"""The values of a file and of flags, each with the place where it was written."""
 
 from pathlib import Path
 

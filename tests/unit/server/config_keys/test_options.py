@@ -1,4 +1,4 @@
-"""The kinds of values: what each takes, and what it says to anything else."""
+"""The kinds of values: accepted ones, and the errors for all others."""
 
 import pytest
 

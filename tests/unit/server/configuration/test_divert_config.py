@@ -1,4 +1,4 @@
-"""What the engine would refuse of a configuration is found before it starts: diverts, filters."""
+"""Diverts and filters that the engine would refuse are found before it starts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The rules of permissions in a configuration: what is read, and what is reported."""
+"""The rules of permissions in a configuration: reading and reports."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Users beside a broker.xml: what is taken over, and what is named because it is not."""
+"""Users beside a broker.xml: those that are taken over, and reports of the others."""
 
 from pathlib import Path
 

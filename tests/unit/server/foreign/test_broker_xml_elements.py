@@ -182,7 +182,7 @@ CASES: Final = (
 
 
 def read(path: Path, core: str) -> tuple[Config | None, list[str]]:
-    """What a file means, and everything that is said about it."""
+    """The meaning of a file, and all reports about it."""
     path.write_text(document(core))
     try:
         config = load(path)

@@ -1,4 +1,4 @@
-"""The hardened parser: what it refuses, and the lines that it knows."""
+"""The hardened parser: refusals, and the lines that it knows."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ class Clock:
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What is logged, as lines for machines."""
+    """The log, as lines for machines."""
     stream = io.StringIO()
     logs.configure("info", "json", stream)
     yield stream

@@ -1,4 +1,4 @@
-"""Keeping an indexer: what it is told, what its words lead to, and what its death does."""
+"""Supervising an indexer: orders to it, effects of its reports, and its death."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -87,7 +87,7 @@ class FakeIndexers(ProcessIndexers):
 
 
 class FakeHub:
-    """What indexing needs of a hub."""
+    """A hub with only the methods that indexing needs."""
 
     def __init__(self) -> None:
         self.outbox = self

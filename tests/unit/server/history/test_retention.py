@@ -1,4 +1,4 @@
-"""What may leave, so that nothing is carried for ever; and how carrying gives way."""
+"""Segments that may leave, so that carrying ends; and how carrying gives way."""
 
 import asyncio
 import gc

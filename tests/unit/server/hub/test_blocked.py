@@ -1,4 +1,4 @@
-"""Blocked peers in the hub: not read, let go on in order, told of, missed when gone."""
+"""Blocked peers in the hub: not read, resumed in order, reported, and removed when gone."""
 
 from daybook.engine.commands import ChangeSettings, CreateQueue, DropUnlisted, PurgeQueue
 from daybook.engine.facts.definitions import QueueDefinition

@@ -1,4 +1,4 @@
-"""Who got an ERROR is in the log: once, then as a count."""
+"""The log names peers that got an ERROR: once, then as a count."""
 
 import asyncio
 import logging

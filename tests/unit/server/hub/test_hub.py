@@ -31,7 +31,7 @@ Answer = Callable[[str | None, str], None]
 
 
 class Transport:
-    """What left for the peer; `stuck` bytes of it never reach the kernel."""
+    """The output for the peer; `stuck` bytes of it never reach the kernel."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -66,7 +66,7 @@ class Transport:
 
 
 class SlowWriter:
-    """A writer that writes when it is told to."""
+    """A writer that writes on request."""
 
     def __init__(self, writer: InlineWriter) -> None:
         self.writer = writer
@@ -369,7 +369,7 @@ class BrokenFile(MemoryFile):
 
 
 class BrokenDisk(MemoryDisk):
-    """A disk that breaks when it is told to."""
+    """A disk that breaks on request."""
 
     is_broken = False
 
@@ -523,7 +523,7 @@ def test_the_time_to_log_in_begins_anew_when_the_clock_was_set() -> None:
 
 
 def test_who_is_not_read_may_log_in_later() -> None:
-    """What a broker that is behind with its disk left unread is not held against the peer."""
+    """A peer is not blamed for input that a broker with a slow disk left unread."""
     bench = Bench(max_pending_bytes=10_000)
     bench.connect().message(bytes(20_000))
     bench.turn()

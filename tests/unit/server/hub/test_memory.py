@@ -1,4 +1,4 @@
-"""The account of memory: what is used, what is done about it, and that it ends."""
+"""The account of memory: use, countermeasures, and their end."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the keys about memory mean."""
+"""The meaning of the keys about memory."""
 
 import msgspec
 import pytest

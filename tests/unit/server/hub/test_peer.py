@@ -1,4 +1,4 @@
-"""A peer counts what is on its way out, and writes to nobody who is gone."""
+"""A peer counts its unsent output, and does not write to a closed connection."""
 
 import random
 import re
@@ -48,7 +48,7 @@ class Chunks:
 
 
 class Pipe:
-    """A transport that takes everything, until it is told that it is full."""
+    """A transport that takes everything, until the test makes it full."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Turns are short while somebody who asks for little is beside much work, and long otherwise."""
+"""Turns are short while a light client is beside much work, and long otherwise."""
 
 from daybook.server.hub.turn_lengths import (
     DELIVERY_UNITS,

@@ -1,4 +1,4 @@
-"""The figures of a broker: what is told of queues and addresses, and how much at a time."""
+"""The figures of a broker: those of queues and addresses, and how many at a time."""
 
 import time
 from typing import Any

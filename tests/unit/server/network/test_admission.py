@@ -1,4 +1,4 @@
-"""Who may connect, and who makes room."""
+"""Admission: connections that are accepted, and those that make room."""
 
 import pytest
 

@@ -31,7 +31,7 @@ NO_SIGHT: Any = None
 
 
 class RememberingHub:
-    """What the shell told the hub."""
+    """The calls of the shell to the hub."""
 
     def __init__(self) -> None:
         self.broker = Broker(State())
@@ -163,7 +163,7 @@ def test_nothing_is_left_of_a_connection(tmp_path: Path, said: bytes, is_encrypt
 
 
 class Unready:
-    """What those who look on see of a broker that starts."""
+    """The view of onlookers while a broker starts."""
 
     def ending(self) -> str:
         return ""

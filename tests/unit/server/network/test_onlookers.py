@@ -6,7 +6,7 @@ from daybook.server.network.onlookers import ROOM_BYTES, Onlooker, Onlookers
 
 
 class Transport:
-    """What left for a peer; `stuck` bytes of it never reach the kernel."""
+    """The output for a peer; `stuck` bytes of it never reach the kernel."""
 
     def __init__(self) -> None:
         self.written = b""

@@ -1,4 +1,4 @@
-"""Space on the disk: what the system tells, and what is too full."""
+"""Space on the disk: the system's figures, and the limit."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What systemd hears: once ready, signs of life, the end; and nothing where nobody listens."""
+"""Messages to systemd: ready, signs of life, the end; and none where nobody listens."""
 
 import os
 import socket

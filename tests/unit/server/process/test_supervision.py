@@ -1,4 +1,4 @@
-"""Background work goes on whatever it raises, and says so."""
+"""Background work continues whatever it raises, and logs that."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

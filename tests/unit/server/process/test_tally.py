@@ -1,4 +1,4 @@
-"""Counts of what strangers cause: the first is told, the others are counted."""
+"""Counts of events that strangers cause: the first is logged, the others are counted."""
 
 from daybook.server.process.tally import SPAN_US, Tally
 

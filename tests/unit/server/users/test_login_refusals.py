@@ -1,4 +1,4 @@
-"""What the journal keeps of peers that were not let in."""
+"""The journal's record of refused peers."""
 
 from daybook.engine.commands import RefuseConnection
 from daybook.engine.facts.reasons import AUTHENTICATION, PROTOCOL_ERROR

@@ -1,4 +1,4 @@
-"""Logins by hand: an executor that hashes when it is told to, and a clock that stands still."""
+"""Logins by hand: an executor that hashes on request, and a clock that stands still."""
 
 import secrets
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from daybook.server.users.passcode_hashes import CannotCheck
 
 
 class Users:
-    """joe with the passcode `right`; whoever was verified is known at once."""
+    """joe with the passcode `right`; a verified user is known at once."""
 
     def __init__(self) -> None:
         self.known: set[tuple[str, str]] = set()

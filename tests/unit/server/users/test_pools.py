@@ -193,7 +193,7 @@ def memory_of(kind: str, grow: Callable[[Bench, str], list[Client]]) -> Filler:
 
 
 def said_to(kind: str, bench: Bench, greedy: list[Client]) -> str:
-    """What is done about a user, and what it is told."""
+    """The measure against a user, and the message to it."""
     memory, broker = bench.hub.memory, bench.hub.broker
     peer = greedy[0].peer
     if kind == OUTPUT:

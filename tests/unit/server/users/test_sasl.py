@@ -1,4 +1,4 @@
-"""Mechanisms of SASL: who is offered which, and the steps of a login."""
+"""Mechanisms of SASL: offers to clients, and the steps of a login."""
 
 from pathlib import Path
 

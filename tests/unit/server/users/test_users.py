@@ -56,7 +56,7 @@ def hasher(monkeypatch: pytest.MonkeyPatch) -> CountingHasher:
 
 
 def wrong(login: str) -> str:
-    """What somebody hears who gave a wrong passcode."""
+    """The answer to a wrong passcode."""
     return f"login or passcode of '{login}' is wrong; give a valid login and passcode"
 
 

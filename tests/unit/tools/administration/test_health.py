@@ -1,4 +1,4 @@
-"""What the exit code of `status` and `health` says."""
+"""The meaning of the exit codes of `status` and `health`."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ class Probe(QueuePause, frozen=True, tag="probe-queue"):
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    """What commands send to a broker that does everything."""
+    """The requests of commands to a broker that accepts everything."""
     sent: list[dict[str, object]] = []
 
     def answer(_: object, request: dict[str, object]) -> dict[str, object]:

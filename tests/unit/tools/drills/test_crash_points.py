@@ -206,7 +206,7 @@ def test_a_planted_mistake_is_found(
 
 
 def reckoned(history: Path) -> tuple[Reckoning, State]:
-    """What clients were told by the end of a history, and the state there."""
+    """The promises to clients by the end of a history, and the state there."""
     reckoning, state = Reckoning(State()), State()
     for block in read_blocks(RealDisk(history / "journal"), LAYOUT):
         reckoning.follow(block)

@@ -30,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def notices(data: Path) -> list[str]:
-    """What a start says."""
+    """The output of a start."""
     said: list[str] = []
     open_directory(data, indexers=ThreadIndexers(0), notice=said.append).close()
     return said

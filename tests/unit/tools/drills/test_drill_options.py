@@ -1,4 +1,4 @@
-"""The options of drills: what is no number is refused, and a finding's command repeats them all."""
+"""The options of drills: bad numbers are refused, and a finding's command repeats all options."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""What a drill's report says, on a terminal and as a page."""
+"""The report of a drill, on a terminal and as a page."""
 
 import time
 from contextlib import nullcontext
@@ -54,7 +54,7 @@ def test_a_long_text_breaks_no_column(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_what_was_zero_while_nothing_ran_is_drawn_so() -> None:
-    """Of a long campaign not every point is drawn, but those at the ends of a band are."""
+    """A long campaign draws some points, always those at the ends of a band."""
     points = [(float(each), 100.0) for each in range(3 * POINTS_MAX)]
     marks = []
     for at in range(100, 3 * POINTS_MAX, 333):

@@ -1,4 +1,4 @@
-"""`journal sql`: what it takes, how it answers in each format, how it ends, and its shell."""
+"""`journal sql`: its arguments, the answers in each format, the exit codes, and the shell."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Composite types: fields from structs, their defaults, and what is wrong with a list of fields."""
+"""Composite types: fields from structs, their defaults, and errors in a list of fields."""
 
 from typing import Any
 

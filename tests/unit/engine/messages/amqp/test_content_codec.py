@@ -1,4 +1,4 @@
-"""The sections of a message as a format of content: what is stored, what is read, what leaves."""
+"""The sections of a message as a format of content: stored, read and sent."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ ALL = (HEADER, DELIVERY, ANNOTATIONS, PROPERTIES, APPLICATION, DATA, FOOTER)
 
 
 def kept(data: bytes) -> tuple[bytes, bytes]:
-    """What is stored of a message; it can be put together again."""
+    """The stored parts of a message, from which it can be put together again."""
     headers, body = stored(data, places_of(data))
     assert whole(headers, body) == data
     return headers, body

@@ -1,4 +1,4 @@
-"""Where the sections of a message are, in every order and spelling, and what is no message."""
+"""The places of a message's sections in every order and spelling, and malformed messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The performatives of every message, by hand: what is read and written is what the table says."""
+"""The performatives of every message, by hand: they equal those of the table."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ numbers = st.integers(0, 300) | st.integers(0, (1 << 32) - 1)
 
 
 def both(data: bytes) -> tuple[Any, Any]:
-    """What is read by hand, and what the table reads; None if neither, or only the table, can."""
+    """The results of both readers; None if neither, or only the table's, can read it."""
     reader = Reader(data, 0, len(data))
     quick = hot.read(reader)
     quick_at = reader.at

@@ -1,4 +1,4 @@
-"""Names of destinations: what each form means, and what is refused."""
+"""Names of destinations: the meaning of each form, and refusals."""
 
 import pytest
 

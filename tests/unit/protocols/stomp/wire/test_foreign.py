@@ -21,7 +21,7 @@ RULES = {"durable", "auto-delete", "requeue"}
 
 
 def error(text: str) -> bytes:
-    """What a frame is answered with, which must be one ERROR."""
+    """The answer to a frame, which must be one ERROR."""
     output = connected().send(text.encode())
     assert output.startswith(b"ERROR\n"), output
     return output

@@ -221,7 +221,7 @@ def peer_send_at(peer: Peer, now: int) -> bytes:
 
 
 def test_deadlines_are_enough_to_be_on_time() -> None:
-    """Who ticks only at `next_deadline` misses nothing."""
+    """Ticks only at `next_deadline` miss nothing."""
     peer = Peer()
     peer.connect("1.2", b"heart-beat:10000,1000\n")
     last = peer.now

@@ -1,4 +1,4 @@
-"""What an acceptor configures about STOMP."""
+"""The options of an acceptor about STOMP."""
 
 import re
 from pathlib import Path

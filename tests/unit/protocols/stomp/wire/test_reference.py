@@ -1,4 +1,4 @@
-"""What Daybook does where brokers differ: one test for each line of the table in docs/stomp.md."""
+"""Behaviour where brokers differ: one test for each line of the table in docs/stomp.md."""
 
 import pytest
 

@@ -19,7 +19,7 @@ OF_THE_ENGINE = {
     synonyms.GROUP: _STANDARD["group_id"],
     synonyms.GROUP_SEQUENCE: SEQUENCES,
 }
-"""What the engine reads by itself."""
+"""The headers that the engine itself reads."""
 REFUSED_ALONE = {"JMSDeliveryTime", "x-delay"}
 
 
@@ -44,7 +44,7 @@ BY_COMMAND = sorted(SAMPLES, key=synonyms.ALL.index)
 
 
 def answer(row: Synonyms, headers: dict[str, str]) -> tuple[list[Any], bytes]:
-    """What a frame with these headers makes the broker do, and the answer of the session."""
+    """The commands of a frame with these headers, and the answer of the session."""
     destination, read, _, _ = SAMPLES[row]
     peer = connected()
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
@@ -55,7 +55,7 @@ def answer(row: Synonyms, headers: dict[str, str]) -> tuple[list[Any], bytes]:
 
 
 def meant(row: Synonyms, headers: dict[str, str]) -> Any:
-    """What a frame that is accepted means."""
+    """The meaning of an accepted frame."""
     found, output = answer(row, headers)
     assert not output.startswith(b"ERROR"), output
     return found[0]

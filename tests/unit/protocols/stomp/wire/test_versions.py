@@ -1,4 +1,4 @@
-"""What differs between the versions in header lines, exhaustively."""
+"""All differences between the versions in header lines."""
 
 import pytest
 

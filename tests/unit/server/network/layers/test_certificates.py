@@ -1,4 +1,4 @@
-"""Files of certificates: what is read of them, and what is said about bad ones."""
+"""Files of certificates: reading them, and reports about bad ones."""
 
 import time
 from pathlib import Path
