@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.security.test_permissions import login, reload, user
+from tests.interop.security.test_permissions import give_users, login, reload, user
 from tests.interop.using import events, sent
 from tests.support import nursery
 from tests.support.brokers.certificates import Authority
@@ -36,6 +36,7 @@ manage = ["sales", "admins"]
 browse = ["readers"]
 delete-durable-queue = ["cleaners"]
 """
+USERS = {"ada": ("admins",), "sam": ("sales",), "rea": ("readers",), "cleo": ("cleaners",)}
 
 
 @contextmanager
@@ -43,13 +44,7 @@ def running(path: Path, rules: str = RULES, *settings: str) -> Iterator[BrokerPr
     """A broker with an administrator and a seller, and files with their tokens."""
     path.mkdir()
     with BrokerProcess(path / "data", config=rules, listen=LISTEN, settings=settings) as broker:
-        (path / "data").mkdir()
-        for name, role in (
-            ("ada", "admins"), ("sam", "sales"), ("rea", "readers"), ("cleo", "cleaners"),
-        ):  # fmt: skip
-            user(broker, "add", name, "--passcode-stdin", "--role", role, text=f"{name}\n")
-            file = path / name
-            file.write_text(user(broker, "token", name))
+        give_users(broker, USERS, tokens=True)
         yield broker.start()
 
 
@@ -234,6 +229,7 @@ def test_strangers_hold_nothing(tmp_path: Path) -> None:
             each.__exit__()
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_an_administrator_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
     settings = ("acceptor.idle-timeout=2s",)
     with running(tmp_path / "one", RULES, *settings) as broker:

@@ -9,7 +9,7 @@ import pytest
 
 from daybook.engine.facts.own_headers import OWN_HEADERS
 from tests.interop.security.test_administration_over_network import LISTEN, asked, recorded
-from tests.interop.security.test_permissions import login, user
+from tests.interop.security.test_permissions import give_users, login
 from tests.interop.using import audited, sent
 from tests.interop.wire import Wire
 from tests.support import nursery
@@ -54,10 +54,7 @@ manage = ["deputies", "root"]
 @pytest.fixture(name="broker")
 def running(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "data", config=CONFIG, listen=LISTEN) as broker:
-        (tmp_path / "data").mkdir()
-        for name, role in (("ada", "root"), ("dan", "deputies")):
-            user(broker, "add", name, "--passcode-stdin", "--role", role, text=f"{name}\n")
-            (tmp_path / name).write_text(user(broker, "token", name))
+        give_users(broker, {"ada": ("root",), "dan": ("deputies",)}, tokens=True)
         yield broker.start()
 
 

@@ -2,9 +2,11 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -61,15 +63,41 @@ def user(broker: BrokerProcess, *words: str, text: str = "") -> str:
     return done.stdout
 
 
+@cache
+def made(users: tuple[tuple[str, tuple[str, ...]], ...], tokens: bool) -> tuple[str, list[str]]:
+    """Return a users file with these users and roles, and their tokens if they are to have some."""
+    with TemporaryDirectory() as folder:
+        broker = BrokerProcess(Path(folder) / "data")
+        broker.data.mkdir()
+        for name, roles in users:
+            flags = [word for role in roles for word in ("--role", role)]
+            user(broker, "add", name, "--passcode-stdin", *flags, text=f"{name}\n")
+        given = [user(broker, "token", name) for name, _ in users] if tokens else []
+        return (broker.directory / "users.toml").read_text(), given
+
+
+def give_users(
+    broker: BrokerProcess, users: Mapping[str, tuple[str, ...]], *, tokens: bool = False
+) -> None:
+    """Give a new broker users, whose passcodes are their names, and whose tokens are in files.
+
+    They are made once for all brokers: hashing a passcode takes long by design.
+    """
+    broker.data.mkdir()
+    text, given = made(tuple(users.items()), tokens)
+    file = broker.directory / "users.toml"
+    file.touch(0o600)
+    file.write_text(text)
+    for name, token in zip(users, given, strict=False):
+        (broker.directory.parent / name).write_text(token)
+
+
 @contextmanager
 def running(path: Path, rules: str = RULES) -> Iterator[BrokerProcess]:
     """A broker with users, whose passcodes are their names."""
     path.mkdir()
     with BrokerProcess(path / "data", config=rules) as broker:
-        (path / "data").mkdir()
-        for name, roles in USERS.items():
-            flags = [word for role in roles for word in ("--role", role)]
-            user(broker, "add", name, "--passcode-stdin", *flags, text=f"{name}\n")
+        give_users(broker, USERS)
         yield broker.start()
 
 
