@@ -69,7 +69,10 @@ MODES: Final = (ANYCAST, MULTICAST)
 class Status(Reading, frozen=True, tag="status"):
     """Show the state of the broker."""
 
-    ways = (Way("status", is_written=True), Way("health", is_written=True))
+    ways = (
+        Way("status", written="it shows one object and not rows, and its exit code judges that"),
+        Way("health", written="it shows what follows from the answer, and its exit code"),
+    )
 
     def look(self, source: ViewSource) -> Sliced:
         """Return the figures of the broker."""
@@ -271,7 +274,9 @@ class GroupsOf(OnQueue, Reading, frozen=True, tag="groups"):
 class SettingsOf(OnAddress, Reading, frozen=True, tag="settings"):
     """Show the settings in force for an address, and where each comes from."""
 
-    ways = (Way("settings show", is_written=True),)
+    ways = (
+        Way("settings show", written="its group takes an address, too, and values get their units"),
+    )
 
     def look(self, source: ViewSource) -> Answer | Refusal:
         """Return the settings of an address."""
@@ -286,7 +291,10 @@ class Browse(OnQueue, Reading, frozen=True, tag="browse"):
     offset: int = 0
     limit: int = views.PAGE_DEFAULT
     filter: str = ""
-    ways = (Way("browse", is_written=True), Way("queue messages", is_written=True))
+    ways = (
+        Way("browse", written="people see the beginning of a body, and how to see the next page"),
+        Way("queue messages", written="it reads many pages, and counts the deaths in them"),
+    )
 
     def needed(self, state: State) -> list[str]:
         """Return `browse`."""
@@ -309,7 +317,9 @@ class RightsOf(Reading, frozen=True, tag="rights"):
     user: str
     address: str
     queue: str | None = None
-    ways = (Way("user show", is_written=True),)
+    ways = (
+        Way("user show", written="it joins the users file, and may ask a file instead of a broker"),
+    )
 
     def look(self, source: ViewSource) -> Answer:
         """Return each permission, and where it comes from."""
@@ -354,7 +364,13 @@ class QueueCreation(Change, frozen=True, tag="create-queue"):
     if_missing: bool = False
     after: int = 0
     since: int = 0
-    ways = (Way("queue create", "created queue '{definition[name]}'", is_written=True),)
+    ways = (
+        Way(
+            "queue create",
+            "created queue '{definition[name]}'",
+            written="its name may hold the address, and three options make two fields",
+        ),
+    )
 
     def needed(self, state: State) -> list[str]:
         """Return `create-durable-queue` or `create-non-durable-queue`, with `create-address` if the

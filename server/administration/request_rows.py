@@ -81,8 +81,8 @@ class Way(msgspec.Struct, frozen=True):
     `COUNTED`; `doc` is its help, else that of the row. `fixed` are fields that the command itself
     says, `fields` those that it takes, if these are not all that are marked. At least one of those
     in `one_of` is given, else `missing` is the error; those in `either` exclude each other.
-    `nothing` is the error if no connection was closed. `is_written` if the command is a function of
-    its own, since its options say more than one field each.
+    `nothing` is the error if no connection was closed. `written` says why the command is a function
+    of its own; it is empty for all commands that are made from this.
     """
 
     command: str
@@ -95,7 +95,7 @@ class Way(msgspec.Struct, frozen=True):
     missing: str = ""
     either: tuple[str, ...] = ()
     nothing: str = ""
-    is_written: bool = False
+    written: str = ""
 
 
 COUNTED: Final = {

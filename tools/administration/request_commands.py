@@ -196,7 +196,7 @@ def add_commands(group: click.Group) -> None:
     for tag, row in REQUESTS.items():
         for way in row.ways:
             of, _, name = way.command.partition(" ")
-            if of == group.name and not way.is_written:
+            if of == group.name and not way.written:
                 group.add_command(_command(name, tag, row, way))
 
 
