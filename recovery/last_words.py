@@ -26,7 +26,7 @@ _AGAIN: Final = b"!"
 
 
 class LastWords(NamedTuple):
-    """Why the last broker distrusted the index, "" if it did not; then the index is read in full.
+    """Why the last broker distrusted the index, "" if it did not. With a reason, all of it is read.
 
     `again`: the broker before it did so too; the whole index was then read and found sound, and it
     has not served for a while since.

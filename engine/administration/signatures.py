@@ -1,7 +1,7 @@
 """Recording what a notary signed of the history (ADR 66).
 
-A statement says which history there is up to an event; whether it is true, and who signed it, is
-for those to find out who verify the journal. Must never know keys, nor how anything is signed.
+A statement says which history there is up to an event. Verification of the journal finds out
+whether it is true, and who signed it. Must never know keys, nor how anything is signed.
 """
 
 from daybook.engine.commands import Command

@@ -226,7 +226,7 @@ class EventType(msgspec.Struct, frozen=True):
 
 
 REMOVED_COUNTERS: Final = ((REPLACED, "replaced"), (RING_EVICTED, "evicted"))
-"""The counter of a queue that Removed changes, by the reason."""
+"""By the reason of a Removed: the counter of the queue that it changes."""
 
 NONE_BUT: Final = (why.NO_REASON,)
 SENDING: Final = (

@@ -111,7 +111,7 @@ class Parsing:
         return ValueError(_wrong_with(self._text, error))
 
     def parsed(self) -> nodes.Node:
-        """Return the parts of the filter, once all was read."""
+        """Return the parts of the filter, after its whole text was read."""
         assert self._is_read
         try:
             found: nodes.Node = _Builder().transform(self._parser.feed_eof(self._last))

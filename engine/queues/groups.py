@@ -217,7 +217,7 @@ def name_of(message: Message) -> str:
 
 
 def key_of_name(name: str) -> int:
-    """Return what stands for the name of a group."""
+    """Return the key of a group's name."""
     digest = sha256(name.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:KEY_BYTES], "big")
 

@@ -37,7 +37,7 @@ ORIGINS: Final = Change(
 BASIS: Final = Change(
     6,
     "dropped",
-    "no event said what the broker decided from: what a sender asked for, how full something was, "
+    "no event had the basis of a decision: the request of a sender, how full something was, "
     "the headers that a filter read",
 )
 ENTERS_ASIDE: Final = Change(

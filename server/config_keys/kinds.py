@@ -133,7 +133,7 @@ def _or_auto(of_size: Kind) -> Kind:
 
 
 def size_of(*sizes: int) -> Kind:
-    """One of these numbers of bytes, with a unit or without."""
+    """One of a few sizes in bytes, with or without a unit."""
     listed = ", ".join(_show_size(each) for each in sizes)
 
     def parse(value: object) -> Value:

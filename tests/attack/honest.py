@@ -1,4 +1,4 @@
-"""What an attack may not do to an honest client and to the memory of the broker, by ratio.
+"""Limits of the harm of attacks to an honest client and to the broker's memory, by ratio.
 
 Other tests of attacks use it so:
 
@@ -7,8 +7,8 @@ Other tests of attacks use it so:
             ...  # attack beside.broker.port, in this process or in others
 
 Before the attack the honest client is measured alone, in the same run and on the same machine;
-it is measured while the attack goes on, and for as many rounds after it as before. The limits are
-wide, since machines are noisy: what they catch is a broker that stands still or grows, which is off
+it is measured while the attack continues, and for as many rounds after it as before. The limits are
+wide, since machines are noisy: they catch a broker that stands still or grows, which is off
 by orders of magnitude.
 """
 
@@ -46,7 +46,7 @@ class Beside:
         yield
         grown = self.broker.rss_bytes() - before
         self.attacked = self.honest.end()
-        # A short attack may end between two rounds; what it left behind must not harm either.
+        # A short attack may end between two rounds; its remains must not harm either.
         self.attacked += self.honest.measure(ROUNDS)
         self.compare()
         assert memory_bytes is None or grown <= memory_bytes, (

@@ -46,7 +46,7 @@ def test_half_a_body_does_not_stay_for_ever(tmp_path: Path) -> None:
             assert "did not arrive" in error.headers["message"]
             assert "body-timeout" in error.body.decode()
         assert status(broker)["stalled_bodies"] == 2
-        # Who goes on, slowly, is waited for.
+        # The broker waits for a client that continues slowly.
         with Wire(broker.port) as slow:
             slow.connect()
             slow.write(

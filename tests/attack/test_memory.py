@@ -78,7 +78,7 @@ def test_open_transactions(beside: Beside, stack: ExitStack, scale: int) -> None
         account = status(beside.broker)
     assert account["memory"]["transactions"] <= SHARE
     assert "max-transactions-memory" in beside.broker.log_text()
-    # Whoever asks little is let finish.
+    # A light client may finish.
     modest.send("COMMIT", transaction="modest", receipt=2)
     modest.expect("RECEIPT")
 
@@ -300,7 +300,7 @@ LEAST, MOST = 0.5, 3.0
 
 
 def test_the_account_is_about_right(tmp_path: Path, stack: ExitStack) -> None:
-    """For each kind that clients make grow: what is counted beside what the process grew by."""
+    """For each kind that clients make grow: the counted bytes beside the growth of the process."""
     with BrokerProcess(
         tmp_path / "data", settings=("global-max-size=1GiB", "max-transaction-entries=100000")
     ) as broker:

@@ -41,7 +41,7 @@ def ready_seconds(broker: BrokerProcess) -> float:
 
 @contextlib.contextmanager
 def attackers(count: int, work: Callable[[], None]) -> Iterator[None]:
-    """Threads that do something again and again; what they meet does not matter."""
+    """Threads that repeat an action; its errors do not matter."""
     over = threading.Event()
 
     def again() -> None:

@@ -25,7 +25,7 @@ from tests.support.process import BrokerProcess, wait_for
 ROOT = Path(__file__).resolve().parent.parent.parent
 KIB = 1024
 LOGIN_SECONDS = 10.0
-"""Whoever waited for strangers would wait for minutes; a hash alone takes part of a second."""
+"""A wait for strangers would take minutes; a hash alone takes part of a second."""
 SECRET = "correct-horse-battery-staple"
 
 

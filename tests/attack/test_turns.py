@@ -46,7 +46,7 @@ def test_beside(beside: Beside, scale: int, name: str) -> None:
 
 @pytest.mark.slow
 def test_beside_a_very_long_temporary_queue(beside: Beside, scale: int) -> None:
-    """So long that whoever empties it in one go stands still for seconds, as it once was."""
+    """So long that emptying it in one go takes seconds, as it once did."""
     broker, much = beside.broker, MUCH_MORE * scale
     with Attack("temporary-queue", broker.port, broker.data, much) as attack, beside.attack():
         attack.run()

@@ -19,7 +19,7 @@ MASK = b"\0\0\0\0"
 
 
 def framed(first: int, data: bytes) -> bytes:
-    """A short frame with a mask that changes nothing."""
+    """A short frame with a mask of zeros."""
     assert len(data) < 126
     return bytes([first, 0x80 | len(data)]) + MASK + data
 

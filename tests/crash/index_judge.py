@@ -1,8 +1,8 @@
 """Say of indexes what a start would make of them: one line of JSON for each path that is read.
 
 Run with the word DATA by the test of power cuts, in a process of its own, because an index that is
-damaged may end whoever looks at it. A start judges the structure first and compares the index with
-the journal. What it would refuse has a reason; of all else each row is read, and its digest made.
+damaged may end its reader. A start judges the structure first and compares the index with the
+journal. A refused index has a reason; of a sound one each row is read, and its digest computed.
 """
 
 import json
@@ -21,7 +21,7 @@ from daybook.paging.tables.tables import open_for_reading
 
 
 def verdict(index: Path, data: Path) -> dict[str, str | int]:
-    """What a start makes of an index: why it is refused, or its LSN and digest."""
+    """A start's view of an index: why it is refused, or its LSN and digest."""
     data_id = bytes.fromhex((data / DATA_ID).read_text("ascii"))
     disk = RealDisk(data / JOURNAL)
     if not (index / TABLES).is_file():

@@ -1,4 +1,4 @@
-"""Cutting the power: what the black box saw synced stays, of the rest anything may.
+"""Cutting the power: synced writes of the black box stay, of the others any may.
 
 Fault model: that of `tools.drills.disks.fault_model`, but that a change of size may be lost by
 itself. The real disk did get everything (the processes were killed, not the machine), so the

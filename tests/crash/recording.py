@@ -1,4 +1,4 @@
-"""What a process writes into some folders, recorded, and given again as a power cut would leave it.
+"""Records the writes of a process in some folders, and replays them up to a power cut.
 
     recording = Recording(library, log, folder)
     recording.run([...])
@@ -25,7 +25,7 @@ SYNCS: Final = frozenset((SYNC, SYNC_FOLDER, SYNCED_WRITE))
 
 
 class Moment(NamedTuple):
-    """What a power cut leaves: after so many syncs, and `is_bare` if nothing else had arrived."""
+    """A power cut after so many syncs, `is_bare` if nothing else had arrived."""
 
     syncs: int
     is_bare: bool

@@ -1,7 +1,7 @@
 """Campaigns on brokers whose history leaves: nothing that is queued goes with it.
 
 Beside the broker and its indexer, the processes of retention are killed; between two lives the
-index is deleted now and then, so that it is made anew from the base and what is left. In the end
+index is deleted now and then, so that it is rebuilt from the base and the rest. In the end
 archive and live journal are one history again, from event 1 on.
 """
 

@@ -42,11 +42,11 @@ def send(serial: int, number: int = 0, *, transaction: str = "", receipt: str = 
 
 
 class Producer:
-    """Sends jobs, each a message or a transaction, until the broker is gone; then goes on."""
+    """Sends jobs, each a message or a transaction, until the broker is gone, and then continues."""
 
     def __init__(self, seed: int) -> None:
         self.random: Final = random.Random(seed)
-        # What has no answer yet, in order: by job how many parts, 0 for a plain message.
+        # Parts without an answer, in order: by job how many parts, 0 for a plain message.
         self.unanswered: Final[deque[tuple[int, int]]] = deque()
         self.expected: Final[list[bytes]] = []
         self.serial = 0

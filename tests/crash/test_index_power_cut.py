@@ -39,7 +39,7 @@ class Judges:
         self._process: subprocess.Popen[str] | None = None
 
     def judge(self, index: Path) -> Verdict:
-        """What a start makes of an index; that somebody died of it is wrong, too."""
+        """A start's view of an index; a process that dies of it is a fault, too."""
         if self._process is None:
             command = [sys.executable, "-m", "tests.crash.index_judge", str(self._data)]
             self._process = subprocess.Popen(

@@ -48,6 +48,6 @@ def test_nothing_queued_leaves_for_an_object_store(
             campaign.finish()
         assert first_lsn(tmp_path / "data") > 1
     finally:
-        # What is remembered of a server goes by the URL, and not by the environment.
+        # The memory of a server goes by the URL, and not by the environment.
         S3FileSystem.clear_instance_cache()
         server.stop()

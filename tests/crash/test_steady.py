@@ -23,7 +23,7 @@ def test_hours_with_retention_and_kills(tmp_path: Path) -> None:
         warm_up=HOURS, archives=True, late_s=1e6,
     )  # fmt: skip
     try:
-        # What is lost, doubled, out of order or wrong in the journal is raised.
+        # A loss, a double, a wrong order or a fault of the journal is raised.
         steady = Run(plan, tmp_path, None).run()
     except NoCompiler as missing:
         pytest.skip(str(missing))

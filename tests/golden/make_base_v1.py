@@ -49,7 +49,7 @@ def write(folder: Path) -> dict[str, Any]:
             played = [(kind % 24, *rest) for kind, *rest in steps]
             play(world, [step for step in played if step[0] not in RETENTION], lambda: None)
             retention.round(14)
-            # What has no body in the journal has none anywhere: a start drops it.
+            # A message without a body in the journal has none anywhere: a start drops it.
             world.restart()
             world.attach(world.connect(), "orders", credit_messages=2)
             retention.write()

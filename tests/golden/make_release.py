@@ -1,4 +1,4 @@
-"""Writes a data directory with the broker of an older release, which today's must open for ever.
+"""Writes a data directory with the broker of an older release, which every later release must open.
 
     git worktree add --detach /tmp/older COMMIT
     python -m tests.golden.make_release /tmp/older COMMIT

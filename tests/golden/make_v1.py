@@ -1,4 +1,4 @@
-"""Writes a golden journal of format version 1; what it wrote must stay readable for ever.
+"""Writes a golden journal of format version 1; every release must read it.
 
 `v1` was written when blocks had the order of the layout, `v1-narrow-first` with that flag,
 `v1-padded` with blocks that end with a device block of 512 bytes, `v1-wide` with queues whose ids

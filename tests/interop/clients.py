@@ -49,7 +49,7 @@ class How(NamedTuple):
 
 
 class Refused(Exception):
-    """The client did not get in; the text is what it was told."""
+    """The client did not get in; the text is the broker's answer."""
 
 
 class StompPyClient(stomp.ConnectionListener):  # type: ignore[misc]

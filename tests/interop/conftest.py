@@ -21,7 +21,7 @@ max-delivery-attempts = -1
 """
 
 
-OWN_INTERPRETER: Final = ("test_idle", "test_working_directory")
+OWN_INTERPRETER: Final = ("test_idle",)
 """Modules about starts, threads or memory: their brokers are started as users start them, with
 interpreters of their own. All others let a nursery fork them (`tests/support/nursery.py`), but for
 single tests with the fixture `own_interpreter`."""

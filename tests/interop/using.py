@@ -100,7 +100,7 @@ def subscribed(wire: Wire, destination: str, id: str = "s", **headers: str) -> N
 
 
 def arrived(wire: Wire) -> list[Frame]:
-    """Return the messages that came by now: what was sent before is decided by the end of its turn,
+    """Return the messages that came by now: earlier sends are decided by the end of their turn,
     and delivered before the answer to what comes after that turn."""
     found = []
     for turn in ("this", "next"):

@@ -45,7 +45,7 @@ SEED = 3
 
 @pytest.fixture
 def as_in_worlds() -> Iterator[None]:
-    """Judge by the options of worlds, whose filters are no selectors."""
+    """Judge by the options of worlds, whose filters are not selectors."""
     with patch.object(re_execution, "Options", lambda: OPTIONS):
         yield
 

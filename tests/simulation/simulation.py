@@ -119,7 +119,7 @@ class Simulation:
             self.swarm.adapt()
 
     def use_hosts(self, hosts: tuple[tuple[str, str], ...]) -> None:
-        """Let clients choose among these virtual hosts: what they say, and what it means."""
+        """Let clients choose among these virtual hosts, by the name they say and its meaning."""
         self._stomp = replace(self._stomp, virtual_hosts=hosts)
 
     def _make_index(self) -> SimulatedIndex | None:
@@ -142,7 +142,7 @@ class Simulation:
         return SimulatedRetention(self.seed, self.index, self.clock, self.hooks.make_rounds)
 
     def _draw_weights(self) -> dict[Callable[[], None], float]:
-        """Each run has habits of its own: what is rare in one is frequent in another."""
+        """Each run has habits of its own: a rare action of one is frequent in another."""
         base: dict[Callable[[], None], float] = {
             self.client_acts: 30,
             self.bytes_to_broker: 30,
@@ -364,7 +364,7 @@ class Simulation:
         assert self.life is not None
         self._trace.update(data)
         if self.life.hub.failure is not None:
-            raise Violation("P1", f"the broker goes on speaking after the journal failed: {data!r}")
+            raise Violation("P1", f"the broker still speaks after the journal failed: {data!r}")
         self.judge.hear(link, data)
 
     def bytes_to_broker(self) -> None:
@@ -553,7 +553,7 @@ class Simulation:
         """Without faults all that is sealed leaves, whatever is queued in it."""
         retention = self.retention
         if retention is not None:
-            # Who came now would hold what is to be drained.
+            # New consumers would hold messages that are to be drained.
             self._slots = 0
             retention.begin_last()
             self._until(retention.is_done, "retention does not come to an end")
@@ -572,7 +572,7 @@ class Simulation:
             # Some kinds of queues are never empty, or wait for more consumers.
             if queue is None or name in MIXED:
                 continue
-            # Who says too much before it is logged in is refused, and another one comes.
+            # A client that says too much before its login is refused, and another one comes.
             self._until(lambda: any(each.is_connected for each in self.clients), "nobody logs in")
             client = next(each for each in self.clients if each.is_connected)
             client.drain(name)

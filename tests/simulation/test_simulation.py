@@ -60,7 +60,7 @@ ONCE_FOUND = (
     (32362202674, 8_000),
     (18315301673, 8_000),
 )
-"""Seeds that failed before something was mended, here or in the broker, with their steps."""
+"""Seeds that failed before a fix, here or in the broker, with their steps."""
 
 
 def simulate(seed: int, steps: int) -> Simulation:

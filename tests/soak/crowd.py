@@ -1,6 +1,6 @@
 """What clients of all kinds do to a broker for as long as a soak lasts.
 
-The honest ones keep a ledger: what the broker said is stored must arrive, once, and be gone when it
+The honest ones keep a ledger: each confirmed message must arrive, once, and be gone when it
 was acknowledged. All others come, misbehave, and go. Nothing here looks at the broker itself.
 """
 

@@ -165,7 +165,7 @@ class ArchiveSuite:
             assert file.pread(len(packed) + 9, 0) == packed
             file.close()
         assert archive.snapshots.due([(7, 1), (8, 1)], 1 << 30) == []
-        # It is no segment, and old readers pass over it.
+        # It is not a segment, and old readers pass over it.
         assert len(archive.entries()) == len(segment_names(disk)) - 1
         report = archive.verify(disk)
         assert (report.ok, report.snapshots, report.unlisted) == (True, 1, [])

@@ -1,6 +1,6 @@
 """A directory whose faults are switched on and off by files beside it: also from another process.
 
-What a forked writer does to an object in memory is not seen by whoever forked it. Files are.
+The parent of a forked writer does not see its changes to objects, but it sees files.
 """
 
 import errno

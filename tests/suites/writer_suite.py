@@ -234,7 +234,7 @@ class WriterSuite(Generic[AnyWriter]):
         assert writer.pending_bytes > 0
         assert len(heard.failures) == 1
         assert "No space left" in str(heard.failures[0])
-        # What was told is there, and there is no more.
+        # All reported events are there, and no others.
         assert heard.durable[-1] < lsn + 5
         assert read_all(disk)[-1][0] == heard.durable[-1]
         assert verify(disk).ok

@@ -29,6 +29,7 @@ JOURNAL: Final = str(Path(sys.executable).with_name("journal"))
 READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.01
+POLL_SECONDS_MAX: Final = 0.2
 
 
 class NotReady(AssertionError):
@@ -38,12 +39,16 @@ class NotReady(AssertionError):
 def wait_for(
     condition: Callable[[], Any], what: str, seconds: float = 60.0, every: float = POLL_SECONDS
 ) -> Any:
-    """Wait until a condition is true and return what it gave; AssertionError after `seconds`."""
-    give_up = time.monotonic() + seconds
+    """Wait until a condition is true and return what it gave; AssertionError after `seconds`.
+
+    The longer it takes, the less often it is asked, for the broker has to answer meanwhile.
+    """
+    begun = time.monotonic()
     while not (found := condition()):
-        if time.monotonic() > give_up:
+        waited = time.monotonic() - begun
+        if waited > seconds:
             raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(every)
+        time.sleep(max(every, min(waited / 20, POLL_SECONDS_MAX)))
     return found
 
 

@@ -90,7 +90,7 @@ class Composites:
     __slots__ = ("_by_descriptor", "_by_struct", "rows")
 
     def __init__(self, rows: Sequence[Composite]) -> None:
-        """Know these types."""
+        """Take the types that the table has."""
         self.rows: Final = tuple(rows)
         self._by_struct: Final[dict[type, Composite]] = {row.struct: row for row in rows}
         self._by_descriptor: Final[dict[Any, Composite]] = {

@@ -317,7 +317,7 @@ def _wrong_queues(
             return rules.ROUTING, "it entered no queue", ()
         return _wrong_history(row, full, takers)
     if row[REASON] == reasons.HISTORY_ONLY:
-        return rules.ROUTING, "a queue took it that is no history", ()
+        return rules.ROUTING, "a queue took it that is not a history", ()
     multicast = _multicast(context, row, address, message, full)
     anycast = _anycast(context, address, message, full)
     return _compare(context, row, address, message, plain, anycast, multicast)

@@ -248,8 +248,8 @@ def expired(context: AuditContext, row: Row, queue: Queue, entry: Entry) -> Wron
         return rules.FITS, "the message was in flight", (entry.message.id,)
     if not is_expired(context.core, queue, entry) and not context.is_requested():
         expires = entry.message.expires
-        when = f"before its time, {expires} (milliseconds since 1970)" if expires else "for ever"
-        return rules.EXPIRED, f"the message was to stay {when}", (entry.message.id,)
+        when = f"before {expires} (milliseconds since 1970)" if expires else "at all"
+        return rules.EXPIRED, f"the message was not to expire {when}", (entry.message.id,)
     target = expiry_address(context.core, queue, entry)
     if (row[REASON] == reasons.HISTORY) != bool(queue.definition.keeps):
         return rules.COPY, "only what is in a history expires there alone", (entry.message.id,)
@@ -479,7 +479,7 @@ def _without_consumers(context: AuditContext, queue: Queue, row: Row) -> str:
 def _too_old(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
     if not keeps or queue.retains:
-        return "the queue is no history"
+        return "the queue is not a history"
     if row[MESSAGE] <= retroactive.too_old(context.core, keeps):
         return ""
     return "it is not older than its address keeps its history"
@@ -488,7 +488,7 @@ def _too_old(context: AuditContext, queue: Queue, row: Row) -> str:
 def _too_large(context: AuditContext, queue: Queue, row: Row) -> str:
     keeps = queue.definition.keeps
     if not keeps or queue.retains:
-        return "the queue is no history"
+        return "the queue is not a history"
     size = context.state.settings.resolve(keeps).retroactive_bytes
     if not 0 < size < queue.bytes and not (size and queue.transient_count):
         return f"the history has {queue.bytes} bytes, and keeps {size}"

@@ -139,7 +139,7 @@ def _not_gone(context: AuditContext, row: Row, decoded: DroppedDetail) -> str:
     """Check that a temporary destination had ended."""
     name, basis = decoded.destination, decoded.basis
     if not is_lost(name, row[CONNECTION]):
-        return f"'{name}' is no temporary destination of another connection"
+        return f"'{name}' is not a temporary destination of another connection"
     if basis is None:
         return ""
     if basis.queue:
@@ -167,7 +167,7 @@ def _not_refused(context: AuditContext, row: Row, decoded: DroppedDetail, addres
     """Check that a copy of a divert had no place: its address needed something that it could not
     have."""
     if not row[RELATED]:
-        return "it is no copy of a divert"
+        return "it is not a copy of a divert"
     basis = decoded.basis
     if basis is None:
         return ""

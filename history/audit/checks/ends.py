@@ -36,7 +36,7 @@ def noted(context: AuditContext, row: Row) -> Wrong | None:
 
 def _another(known: tuple[int, int]) -> Wrong:
     name = reasons.REASONS.get(known[0], ("",))[0]
-    return rules.ENDED, f"it is for another reason that this ends: {name}", (known[1],)
+    return rules.ENDED, f"this ended for another reason: {name}", (known[1],)
 
 
 def wrong_attached(context: AuditContext, row: Row) -> Wrong | None:

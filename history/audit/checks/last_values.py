@@ -116,7 +116,7 @@ def wrong_due_value(
 def why_not_replaced(context: AuditContext, queue: Queue, row: Row) -> str:
     """Return why no newer message replaced one that was removed for that; empty if one did."""
     if not queue.definition.keyed_by:
-        return "the queue is no last value queue"
+        return "the queue is not a last value queue"
     newer = row[RELATED]
     before = context.earlier(newer)
     if before is not None and _enters(before[1], before[2], queue):

@@ -91,7 +91,7 @@ def wrong_chunks(context: AuditContext, decoded: details.RoutedDetail) -> Wrong 
         return None
     missing = [each for each in lsns if each not in context.chunks]
     if missing:
-        return rules.CHUNKS, f"event {missing[0]} is no chunk", (missing[0],)
+        return rules.CHUNKS, f"event {missing[0]} is not a chunk", (missing[0],)
     length, _ = context.chunks[lsns[-1]]
     context.used += lsns
     if length != decoded.body_bytes:
@@ -112,7 +112,7 @@ def chunk(context: AuditContext, row: Row) -> Wrong | None:
     length, _ = context.chunks.get(before, (0, 0))
     context.chunks[context.lsn] = length + len(context.body), connection
     if before > context.known_from and before not in context.chunks:
-        return rules.CHUNKS, f"event {before} is no chunk", (before,)
+        return rules.CHUNKS, f"event {before} is not a chunk", (before,)
     return None
 
 

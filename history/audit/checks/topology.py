@@ -159,7 +159,7 @@ def _wrong_change(before: Detail, decoded: Detail, changed: tuple[str, ...]) -> 
         if was != now:
             return rules.CHANGED, f"it does not list {name}, which was {was!r} and is {now!r}", ()
     if with_changes(before, decoded, changed) == before:
-        return rules.CHANGED, f"it changes nothing of {', '.join(changed)}", ()
+        return rules.CHANGED, f"it does not change {', '.join(changed)}", ()
     return None
 
 

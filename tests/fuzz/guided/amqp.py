@@ -241,7 +241,7 @@ def _read(chunks: list[bytes]) -> list[str]:
 
 
 def _check_frame(found: Frame, raw: bytes) -> None:
-    """What was read is what the table reads; it can be written, and is read again."""
+    """Both readers agree; the value can be written, and is read again."""
     performative = found.performative
     table = Reader(raw, 4 * raw[4], len(raw))
     if performative is None:

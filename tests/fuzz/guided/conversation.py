@@ -1,4 +1,4 @@
-"""What a peer of AMQP 1.0 says to a broker, by chance, and changes of it: frames, their fields, and
+"""Random input of a peer of AMQP 1.0 to a broker, and changes of it: frames, their fields, and
 the bytes of both.
 
 Must never know what a broker answers.
@@ -82,7 +82,7 @@ LINKS: Final = b"".join(
         receiver(3, Source("topic://t", durable=2, expiry_policy="never")), credit(3, 100),
     )
 )  # fmt: skip
-"""The links that most connections have; what is said by chance is mostly about these."""
+"""The links that most connections have; most random frames are about these."""
 
 
 def opening(container: str, window: int, **values: Any) -> bytes:
@@ -107,7 +107,7 @@ CONNECTS: Final = (
     login(SaslInit("SCRAM-SHA-256", b"n,,n=guest,r=abc")),
 )
 
-# ---- what it says
+# ---- its output
 
 
 def attached(chance: Random) -> bytes:
@@ -214,7 +214,7 @@ def cut(data: bytes) -> list[bytes]:
 
 
 def changed(data: bytes, chance: Random) -> bytes:
-    """What a peer says with one change: of a frame, a field, a byte, or a size."""
+    """The output of a peer with one change: of a frame, a field, a byte, or a size."""
     parts = cut(data)
     at = chance.randrange(len(parts) + 1)
     how = chance.randrange(9)

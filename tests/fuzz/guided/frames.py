@@ -149,7 +149,7 @@ def compare(data: bytes, version: str, run: Run, *, is_large: bool) -> str:
     failed = said[-1].command == b"ERROR" if said else False
     closed = run.peer.session.closing
     if end == "broken" and not closed:
-        return f"what is no frame of STOMP was accepted after {len(frames)} frames"
+        return f"bytes that are not a frame of STOMP were accepted after {len(frames)} frames"
     receipts = [_receipt(one.first(b"receipt"), version) for one in frames]
     wanted = [receipt for receipt in receipts if receipt is not None]
     given = [one.first(b"receipt-id") for one in said if one.command == b"RECEIPT"]

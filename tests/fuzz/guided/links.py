@@ -188,5 +188,5 @@ class Listener:
 
 
 def check(case: bytes) -> str:
-    """What is wrong when this story is played, empty if nothing is."""
+    """Play a story and return the mistake that it shows, empty if there is none."""
     return judged(AmqpPlay, case)

@@ -1,4 +1,4 @@
-"""Mistakes to plant, one at a time: what the fuzzers must find.
+"""Mistakes to plant, one at a time, for the fuzzers to find.
 
 Each replaces a function of the product by one that is nearly right. `search --plant NAME` begins
 without the corpus and must find it; a test plants each and plays the corpus.

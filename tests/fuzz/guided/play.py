@@ -65,7 +65,7 @@ class Bystander:
         self.acknowledged = len(messages)
 
     def frames(self, link: Link, command: bytes) -> list[Frame]:
-        """What came on a connection."""
+        """The frames that arrived on a connection."""
         found = answers(bytes(self.house.said[link]), "1.2")
         return [one for one in found if one.command == command]
 
@@ -213,7 +213,7 @@ def _fed(step: Step) -> int:
 
 
 def judged(play: type[Play], case: bytes) -> str:
-    """What is wrong when this story is played, empty if nothing is."""
+    """Play a story and return the mistake that it shows, empty if there is none."""
     steps = decoded(case)
     try:
         play().run(steps)

@@ -88,5 +88,5 @@ def _check_output(output: bytes, heard: bytes) -> None:
 
 
 def check(case: bytes) -> str:
-    """What is wrong when this story is played, empty if nothing is."""
+    """Play a story and return the mistake that it shows, empty if there is none."""
     return judged(StompPlay, case)

@@ -69,7 +69,7 @@ def test_without_a_scan_nothing_expired_is_delivered(tmp_path: Path) -> None:
             assert (message.body, "delivery-count" in message.headers) == (b"new", False)
         row = queues(broker)["q"]
         assert (row["expired"], row["messages"]) == (1, 1)
-        # What is there already does not expire again.
+        # Messages that are there already do not expire again.
         assert taken(broker, "/queue/late").body == b"at the expiry address"
         assert taken(broker, "/queue/late").body == b"old"
 

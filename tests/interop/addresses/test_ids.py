@@ -1,4 +1,4 @@
-"""Ids on a real broker: what clients were told of names nothing else, whatever was lost."""
+"""Ids on a real broker: an id that a client saw names nothing else, whatever was lost."""
 
 import os
 import signal

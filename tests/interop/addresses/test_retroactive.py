@@ -155,7 +155,7 @@ def test_wildcards_and_durable_subscriptions_over_a_kill(broker: BrokerProcess) 
 
 
 class Producer(threading.Thread):
-    """Sends numbers until it is told to stop or the broker is gone; `last` has a receipt."""
+    """Sends numbers until the test stops it or the broker is gone; `last` has a receipt."""
 
     def __init__(self, broker: BrokerProcess, first: int) -> None:
         super().__init__(daemon=True)

@@ -26,7 +26,7 @@ def sent(
 
 
 def committed(wire: Wire, duplicate_id: str, bodies: list[bytes]) -> Frame:
-    """A transaction whose first message has an id; what came back for its COMMIT."""
+    """Send a transaction whose first message has an id; return the answer to its COMMIT."""
     wire.send("BEGIN", transaction="t")
     sent(wire, duplicate_id, bodies[0], transaction="t")
     for body in bodies[1:]:

@@ -1,4 +1,4 @@
-"""The flow of messages never stops for ever: room, credit, back-pressure and their interplay.
+"""The flow of messages never stalls: room, credit, back-pressure and their interplay.
 
 A consumer that gets nothing any more though messages are ready is the bug that these tests hunt.
 """
@@ -51,7 +51,7 @@ def test_a_new_subscription_has_room_that_an_old_one_used_up(
             consumer.send("SUBSCRIBE", destination="/queue/a", id=number, ack=ack, credit="1000")
             first = consumer.expect("MESSAGE")
             consumer.send("UNSUBSCRIBE", id=number)
-            # What was on the way when UNSUBSCRIBE arrived comes before what follows.
+            # Messages that were on the way when UNSUBSCRIBE arrived come first.
             consumer.send("SEND", b"end", destination=f"/queue/end{number}", receipt=number)
             while (frame := consumer.read()).command == "MESSAGE":
                 assert frame.headers["subscription"] == first.headers["subscription"]
@@ -175,7 +175,7 @@ class Eater:
             assert frame.command == "MESSAGE", frame
             self.take(wire, frame)
         self.settle(wire)
-        # What an automatic subscription still has on the way counts as eaten: read all of it.
+        # Messages on the way to an automatic subscription count as consumed: read them all.
         if self.current:
             wire.send("UNSUBSCRIBE", id=self.current)
         wire.send("DISCONNECT", receipt="bye")

@@ -288,7 +288,7 @@ def test_a_stop_does_not_wait_for_a_sync_that_hangs(
 
 
 def test_a_stop_ends_a_broker_whose_loop_stands_still(broker: BrokerProcess) -> None:
-    """A file on a disk that does not answer, as whoever opens it sees it: a pipe without a writer.
+    """A file on a disk that does not answer, as a reader sees it: a pipe without a writer.
 
     Nothing that runs in the event loop could hear of SIGTERM.
     """

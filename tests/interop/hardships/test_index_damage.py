@@ -160,7 +160,7 @@ def prove(broker: BrokerProcess, backlog: Backlog) -> int:
 
 
 def check_log(broker: BrokerProcess) -> None:
-    """Everything that went wrong was told in sentences."""
+    """All faults were reported in sentences."""
     said = broker.log_text()
     assert "Traceback" not in said, said
     assert '"exception"' not in said, said
@@ -403,7 +403,7 @@ def test_an_indexer_that_stands_still(tmp_path: Path) -> None:
         wait_for(lambda: status(broker)["producers_blocked"], "a blocked producer", every=0.2)
         found = status(broker)
         assert flood.is_alive()
-        # Not much more than the bound: what was read at once, and what was on its way.
+        # Not much more than the bound: the bytes read at once, and those on their way.
         assert 1 << 20 < found["unindexed_bytes"] < 8 << 20, found
         os.kill(indexer, signal.SIGCONT)
         flood.join(60)

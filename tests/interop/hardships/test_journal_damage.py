@@ -68,7 +68,7 @@ def test_senders_are_told_and_consumers_go_on(broker: BrokerProcess) -> None:
         assert "segment" in found["journal_damage"]
         assert found["indexer_restarts"] <= 5
         assert broker.log_text().count("the journal is damaged") == 1
-        # Somebody brings the bytes back: it goes on by itself.
+        # Somebody brings the bytes back: the broker continues by itself.
         heal()
         wait_for(lambda: not status(broker)["journal_damage"], "the end of it", every=0.2)
         with Wire(broker.port) as another:

@@ -84,7 +84,7 @@ def test_a_peer_that_never_reads(broker: BrokerProcess) -> None:
         answer = ask(broker.directory, {"do": "queues"})
         assert answer is not None
         ready = next(queue["ready"] for queue in answer["queues"] if queue["queue"] == "flood")
-        # What it was given is what its room and the kernel's buffers hold, the rest waits.
+        # It got as much as its room and the kernel's buffers hold; the rest waits.
         assert ready * len(body) > 30 * MIB - 12 * MIB
         # The queue is in memory; beside it there is not a second copy of everything.
         assert broker.rss_bytes() - before < 2 * sent + 40 * MIB

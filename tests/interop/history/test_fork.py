@@ -61,7 +61,7 @@ def test_a_fork_of_a_running_broker_drains_what_was_there(tmp_path: Path) -> Non
                     (b"order %d" % number, True) for number in range(10, 30)
                 ]
                 assert drain(wire, "large") == [(large, False)]
-                # Both brokers go on by themselves.
+                # Both brokers continue by themselves.
                 sent(wire, "/queue/orders", b"of the fork")
                 assert [frame.body for frame in arrived(wire)] == [b"of the fork"]
             assert copy.stop() == 0

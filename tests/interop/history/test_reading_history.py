@@ -32,7 +32,7 @@ def test_a_snapshot_stays_whole_while_history_goes_on_and_leaves(tmp_path: Path)
             wait_for(lambda: "is being read" in status(broker)["retention_held_back"], "a look")
             assert first_lsn(broker.data) == 1
             check_all(plan)
-            # What was planned is what was durable then; now there is more.
+            # The plan has the events that were durable then; now there are more.
             assert durable_lsn(source, plan.last_lsn + 1) > plan.last_lsn + 200
         leave(broker)
         with reading(source) as plan:

@@ -99,8 +99,8 @@ def test_what_is_queued_stays_and_can_be_asked_about(broker: BrokerProcess) -> N
     leave(broker)
     wait_for(lambda: status(broker)["retention_carried_messages"] >= 5, "the five")
     wait_for(lambda: len(segment_names(RealDisk(broker.data / "journal"))) <= 4, "few segments")
-    # The files go first, and what is told of it a moment later.
-    wait_for(lambda: status(broker)["retention_removed_segments"] > 0, "what left to be told")
+    # The files go first, and the report of it comes a moment later.
+    wait_for(lambda: status(broker)["retention_removed_segments"] > 0, "the report of it")
     seen = status(broker)
     assert seen["history_from_lsn"] > 1
     assert seen["archive"] == str(archive)
@@ -234,7 +234,7 @@ def test_a_large_message_that_comes_into_memory_while_it_is_carried(tmp_path: Pa
                 assert taken.body == body
                 os.kill(indexer, signal.SIGCONT)
                 wait_for(lambda: status(broker)["retention_removed_segments"] > 0, "its segment")
-                # What was read of chunks is forgotten; the message stays in memory all the time.
+                # Chunks that were read are forgotten; the message stays in memory all the time.
                 send_large(broker, "other", random.Random(2).randbytes(5_000_000))
                 with Wire(broker.port) as other:
                     next_large(other, "other")
@@ -281,7 +281,7 @@ def test_an_archive_in_the_data_directory_is_refused(broker: BrokerProcess, plac
 
 
 def drain_after(broker: BrokerProcess) -> list[int]:
-    """The result once the configuration is right."""
+    """Return the messages that are left, after the configuration was corrected."""
     set_journal(broker)
     broker.start()
     return drain(broker, "q", 40)

@@ -70,7 +70,7 @@ def test_history_is_signed_through_everything_that_happens_to_keys_and_notary(
         before = status(broker)["signed_lsn"]
         sends_until(broker, "signed_lsn", lambda lsn: lsn > before)
         assert status(broker)["signing_trouble"] == ""
-        # A key that cannot be used: the broker goes on with the old one.
+        # A key that cannot be used: the broker continues with the old one.
         shutil.move(keys / "key.pem", keys / "away.pem")
         broker.send_signal(signal.SIGHUP)
         wait_for(lambda: "stays in use" in status(broker)["signing_trouble"], "trouble")

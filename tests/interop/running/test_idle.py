@@ -42,7 +42,7 @@ def test_an_idle_broker_sleeps(tmp_path: Path, processes: int) -> None:
             wire.send("SEND", b"1", destination="/queue/work", persistent="true", receipt=1)
             wire.expect("RECEIPT")
         wait_for(lambda: wake_ups(broker) <= WAKE_UPS_MAX * SECONDS, "a broker that sleeps")
-        # It wakes up for whoever comes.
+        # It wakes up for new connections.
         with Wire(broker.port) as wire:
             wire.connect()
             wire.send("SUBSCRIBE", id=1, destination="/queue/work", ack="auto")

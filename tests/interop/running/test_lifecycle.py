@@ -148,7 +148,7 @@ def test_a_busy_port_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:
     said = other.refuse()
     assert f"127.0.0.1:{broker.port}" in said
     assert "--listen" in said
-    # What was opened was closed again: the directory can be used at once.
+    # All files were closed again: the directory can be used at once.
     again = BrokerProcess(tmp_path / "other")
     with again:
         again.start()
@@ -203,7 +203,7 @@ def test_hang_up_reloads_settings_and_users(broker: BrokerProcess) -> None:
         return "morgue" in str(answer)
 
     wait_for(dead_letter_address, "the new setting")
-    # A damaged file changes nothing.
+    # A damaged file has no effect.
     broker.configure("nonsense = 1\n")
     broker.send_signal(signal.SIGHUP)
     wait_for(lambda: "was not reloaded" in broker.log_text(), "the refusal")
@@ -313,7 +313,7 @@ def test_a_slow_disk_slows_producers_and_costs_no_memory(
     for _ in range(20):
         bounded()
         time.sleep(0.05)
-    # What is queued is in memory as long as nothing pages; what waits for the disk is not more.
+    # Queued messages are in memory while nothing pages; no more of them wait for the disk.
     assert broker.rss_bytes() - before < 8 << 20
     fault.unlink()
     wait_for(lambda: status(broker)["sync_ms_last"] < 150, "a disk that is fast again")

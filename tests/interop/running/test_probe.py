@@ -134,7 +134,7 @@ def test_a_full_disk_is_not_ready_and_a_free_one_is_again(broker: BrokerProcess)
     wait_for(lambda: ready(broker)[0] == 503, "the disk to be full")
     assert ready(broker) == (503, "not ready: the disk is full\n")
     assert get(broker, "/live")[0] == 200
-    time.sleep(1.1)  # what was rendered is good for a second
+    time.sleep(1.1)  # a rendered page is good for a second
     values = metrics(broker)
     assert values["daybook_ready"] == 0
     assert values['daybook_problems{kind="disk"}'] == 1
@@ -162,7 +162,7 @@ def test_a_disk_that_hangs_is_told_by_every_connection(broker: BrokerProcess) ->
             _, text = ask_again("/metrics")
             assert "\ndaybook_ready 0.0\n" in text
             assert 'daybook_problems{kind="durability"} 1.0' in text
-        wait_for(lambda: ready(broker)[0] == 200, "the writer to go on")
+        wait_for(lambda: ready(broker)[0] == 200, "the writer to continue")
     kept.close()
 
 

@@ -23,7 +23,7 @@ OF_MESSAGES = {
     "ready", "held", "scheduled", "in flight", "added", "acknowledged", "dead lettered", "expired",
     "routed", "unrouted", "retained", "remembered ids", "transactions",
 }  # fmt: skip
-"""Headings of the lists of queues, addresses and connections: what they count is in their name."""
+"""Headings of the lists of queues, addresses and connections name their units."""
 
 
 def run(program: str, *words: str) -> str:

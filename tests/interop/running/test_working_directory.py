@@ -1,4 +1,4 @@
-"""Where a broker is started changes nothing: neither what it runs, nor what it finds."""
+"""The working directory of a broker affects neither its code nor its data."""
 
 import os
 from collections.abc import Iterator
@@ -59,6 +59,7 @@ def test_a_refused_start_deletes_no_index(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
 
 
+@pytest.mark.usefixtures("own_interpreter")
 def test_nothing_in_the_working_directory_is_run(broker: BrokerProcess, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     for name in ("paging", "journal", "engine", "select", "json", "lmdb", "msgspec", "selectors"):

@@ -204,7 +204,7 @@ def test_wrong_tokens_are_slowed_down_and_recorded(tmp_path: Path) -> None:
             "the event",
         )
         assert "dbk_wrong" not in broker.log_text()
-        # A passcode of STOMP is no token, and the other way round.
+        # A passcode of STOMP is not a token, and the other way round.
         wait_for(lambda: said_to("ada") == wrong, "the end of the delay", every=0.1)
 
 

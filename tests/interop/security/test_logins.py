@@ -40,7 +40,7 @@ def test_a_real_user_ends_the_guest(broker: BrokerProcess) -> None:
         assert login(broker, login="joe", passcode="Secret").command == "ERROR"
         assert login(broker, login="guest", passcode="guest").command == "ERROR"
         assert login(broker).command == "ERROR"
-        # Who would not be let in any more does not stay in.
+        # A user whose login is withdrawn does not stay connected.
         assert "guest is not allowed any more" in inside.expect("ERROR").headers["message"]
     assert broker.stop() == 0
     broker.start()

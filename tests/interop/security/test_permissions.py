@@ -220,7 +220,7 @@ def test_a_durable_subscription_cannot_be_taken_to_another_address(broker: Broke
     assert error.body.replace(b"mine", b"none") == unknown.body
     error = refused(broker, "will", "UNSUBSCRIBE", id="mine", persistent="true")
     assert "the permission delete-durable-queue is missing" in error.headers["message"]
-    # The name is no obstacle, and the messages of the other subscription stay where they are.
+    # The name does not matter, and the messages of the other subscription stay where they are.
     with login(broker, "will") as will, login(broker, "sam") as sam:
         will.send(
             "SUBSCRIBE", id="mine", destination="/topic/orders.public", persistent="true",
@@ -284,7 +284,7 @@ def test_other_rules_hold_at_once(tmp_path: Path) -> None:
             assert will.expect("MESSAGE").body == b"1"
             closed = open_to_all + '[[security-setting]]\nmatch = "a"\nsend = ["all"]\n'
             reload(broker, closed)
-            # Who consumes what it may consume no more is not served any more.
+            # A consumer that lost its right is not served any more.
             assert "'will' may not consume" in will.expect("ERROR").headers["message"]
             sam.send("SEND", b"2", destination="/queue/a")
             assert "'sam' may not send" in sam.expect("ERROR").headers["message"]

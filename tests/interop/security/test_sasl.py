@@ -33,7 +33,7 @@ OLDER = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$zV4DXKSMFNc8Ew+5OVa7YQ"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinksBroker]:
-    """A broker with joe, who has a verifier, and older, who has none."""
+    """A broker with the users joe, with a verifier, and older, without one."""
     with LinksBroker(tmp_path_factory.mktemp("sasl") / "data") as process:
         add_user(process, "joe", "right")
         users = process.directory / "users.toml"

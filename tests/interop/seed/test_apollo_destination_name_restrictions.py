@@ -54,7 +54,7 @@ def test_names_are_restricted_to_these_characters(both: tuple[Wire, Wire], name:
         ("café", "café", "caf%C3%A9"),
         ("a%2Fb", "a/b", "a/b"),
         ("%61b", "ab", "ab"),
-        # What has a meaning in names stays encoded in the name of the address.
+        # Characters with a meaning in names stay encoded in the name of the address.
         ("a%2cb", "a%2Cb", "a%2Cb"),
         ("a%2Ab", "a%2Ab", "a%2Ab"),
         ("a%2Eb", "a%2Eb", "a%2Eb"),
@@ -79,7 +79,7 @@ def test_other_characters_are_utf_8_and_then_url_encoded(
     sent(plain, f"/queue/{plain_name}", b"1", **{"reply-to": f"/queue/{plain_name}"})
     frame = apollo.expect("MESSAGE")
     assert frame.headers["destination"] == frame.headers["reply-to"] == f"/queue/{shown}"
-    # What was read can be sent to.
+    # A client can send to the name that it read.
     sent(apollo, frame.headers["destination"], b"2")
     assert apollo.expect("MESSAGE").body == b"2"
     apollo.send("UNSUBSCRIBE", id=f"/queue/{encoded}", receipt="u")

@@ -52,7 +52,7 @@ def test_it_gets_a_copy_of_all_while_the_client_is_offline(
             if how == "DISCONNECT":
                 client.send("DISCONNECT", receipt="d")
                 client.expect("RECEIPT")
-        # What is sent before the broker has noticed is delivered to a client that is not there.
+        # Until the broker notices, it delivers to a client that is gone.
         wait_for(lambda: not of(shared_broker, "dsub.offline")["consumers"], "its end")
         for body in (b"1", b"2", b"3"):
             sent(sender, "/topic/offline", body)

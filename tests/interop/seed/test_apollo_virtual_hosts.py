@@ -1,4 +1,4 @@
-"""Virtual hosts: what has one name on two of them does not meet, also over crashes and restarts.
+"""Virtual hosts: equal names on two of them stay apart, also over crashes and restarts.
 
 "Connecting" and "Topic Durable Subscriptions" of the Apollo manual.
 """
@@ -254,7 +254,7 @@ def test_a_user_may_be_limited_to_some_hosts(hosts: BrokerProcess) -> None:
     said = refused(hosts, host=NAMES["default"], **login).headers["message"]
     assert "no virtual host is named so, or user 'joe' may not use it" in said
     assert refused(hosts, host="nowhere", **login).headers["message"] == said
-    # Who may be where is nobody's business who has not proven to be joe.
+    # Only joe, once proven, may know where joe may be.
     wrong = refused(hosts, host=NAMES["default"], **{**login, "passcode": "no"})
     assert "virtual host" not in wrong.headers["message"]
     with opened(hosts, "eu", login="joe", passcode="pass") as wire:

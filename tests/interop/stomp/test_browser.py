@@ -98,7 +98,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
             with connect(url, compression=None, max_size=None) as web:
                 yield Page(web)
         finally:
-            # What is installed may be a script that starts the browser.
+            # The installed file may be a script that starts the browser.
             os.killpg(process.pid, signal.SIGKILL)
 
 

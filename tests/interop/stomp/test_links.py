@@ -310,7 +310,7 @@ def test_a_link_without_credit_may_not_send(connect: Connect) -> None:
         for number in range(6):
             client.send(1, b"%d" % number)
         assert client.expect("detached", 1)[1:] == ["transfer-refused", "no credit"]
-        client.deliver(2, b"the connection goes on")
+        client.deliver(2, b"the connection continues")
 
 
 def test_a_large_body_is_framed_both_ways(connect: Connect) -> None:
@@ -462,8 +462,8 @@ def test_the_end_of_a_queue_ends_its_link_alone(tmp_path: Path) -> None:
             client.receiver(3, "free", 9)
             reload(broker, delete)
             client.expect("detached", 2)
-            client.deliver(1, b"the connection goes on")
-            assert client.take(3)[1] == b"the connection goes on"
+            client.deliver(1, b"the connection continues")
+            assert client.take(3)[1] == b"the connection continues"
 
 
 def test_what_a_link_says_of_a_failure_is_history(connect: Connect, shared: LinksBroker) -> None:
@@ -622,7 +622,7 @@ def test_a_subscription_outlives_its_link_until_its_session_ends(
         client.say("end", 1)
         client.expect("ended", 1)
         assert "dsub.sessions" not in queues(shared)
-        client.deliver(2, b"the connection goes on")
+        client.deliver(2, b"the connection continues")
 
 
 def test_a_subscription_expires_after_its_connection_also_over_kill_9(broker: LinksBroker) -> None:
@@ -676,7 +676,7 @@ def test_a_dynamic_destination_ends_with_its_link(connect: Connect, shared: Link
         assert client.expect("detached", 2)[1] == "queue-removed"
         assert address not in queues(shared)
         client.sender(3, "elsewhere")
-        client.deliver(3, b"the connection goes on")
+        client.deliver(3, b"the connection continues")
 
 
 def test_what_is_no_frame_ends_its_connection_alone(connect: Connect) -> None:

@@ -111,7 +111,7 @@ def test_temporary_destinations_end_with_their_connection(broker: BrokerProcess)
         outcome = {"receipt-outcome": "true"}
         server.send("SEND", b"too late", destination=name, receipt="r", **outcome)
         assert server.expect("RECEIPT").headers["dropped"] == "gone"
-        # The server goes on: it has done nothing wrong.
+        # The server continues: it made no mistake.
         sent(server, "/queue/other", b"next")
 
 

@@ -93,7 +93,7 @@ def test_messages_in_the_kind_of_the_client(broker: BrokerProcess, text: bool) -
         assert isinstance(got, str) is text
         body = got.encode() if isinstance(got, str) else got
         assert body.endswith("\n\nGrüße\0".encode())
-        # What is no text is never in a text message.
+        # Bytes that are not text are never in a text message.
         web.send(send(queue, b"\xff\xfe"))
         while isinstance(got := web.recv(60), str) or b"\xff\xfe" not in got:
             pass
@@ -274,7 +274,7 @@ def raw(broker: BrokerProcess) -> Iterator[socket.socket]:
 
 
 def masked(first: int, data: bytes = b"", *, length: int | None = None) -> bytes:
-    """A frame as a client must send it; the mask changes nothing."""
+    """A frame as a client must send it; the mask is zeros."""
     size = len(data) if length is None else length
     if size < 126:
         head = struct.pack("!BB", first, 0x80 | size)

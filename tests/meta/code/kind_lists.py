@@ -1,7 +1,7 @@
 """Finds lists of kinds of events that were written by hand.
 
 A set of kinds belongs to the table of events (`engine.facts.kinds` derives it), else a new kind is
-forgotten where nobody looked. A rule about one kind is no list. Yields a sentence per finding.
+forgotten where nobody looked. A rule about one kind is not a list. Yields a sentence per finding.
 """
 
 import ast

@@ -16,7 +16,7 @@ INTERNAL: Final = {
     "AmqpError": "of a peer; becomes the error of a close frame",
     "BadMessage": "of a peer that logs in; becomes an answer to the login",
     "BadQuestion": "a use of the command line, with the text of an error",
-    "Blocked": "flow within a session: nothing is wrong",
+    "Blocked": "flow within a session: not an error",
     "CannotCheck": "of a passcode; becomes an answer to the login",
     "Ended": "the end of a line between processes",
     "Failure": "an exit code of the command line, with the text of an error",
@@ -24,10 +24,10 @@ INTERNAL: Final = {
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
     "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
-    "NotCatalogued": "flow within a question: what has no catalog is read",
+    "NotCatalogued": "flow within a question: segments without a catalog are read",
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",
-    "Unfinished": "flow within a session: nothing is wrong",
+    "Unfinished": "flow within a session: not an error",
     "_Wrong": "a finding about a file; becomes IndexDamaged",
 }
 """Exceptions that no person sees as they are, and what becomes of them."""

@@ -21,7 +21,7 @@ DOCSTRING = re.compile(r'r?"""\s*[^\s"]')
 # Spelled in halves, so that this file does not report itself.
 MARKERS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
 
-# What would make a decision depend on something other than its command.
+# Names that would make a decision depend on something other than its command.
 CLOCKS = {
     "time.time",
     "time.time_ns",
@@ -120,7 +120,7 @@ def clocks_and_randomness(path: Path) -> Iterator[str]:
 
 
 def impurities(path: Path) -> Iterator[str]:
-    """Find what else a deterministic room must not do: any clock, files, the terminal, hashes."""
+    """Find other uses that a deterministic room must avoid: clocks, files, the terminal, hashes."""
     for node in ast.walk(tree.parsed(path)):
         for name in imported(node):
             if name in CLOCK_MODULES:

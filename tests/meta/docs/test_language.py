@@ -8,7 +8,7 @@ from tests.meta.docs import language
 LEFT = {
     "client": 0,
     "engine": 0,
-    "history": 11,
+    "history": 0,
     "journal": 0,
     "paging": 0,
     "pipeline": 0,
@@ -18,24 +18,31 @@ LEFT = {
     "tools": 0,
     "bench": 0,
     "tests/support": 0,
-    "pages": 1,
+    "tests": 76,
+    "pages": 0,
+    "decisions": 35,
 }
 """How many are still there; lower a number when you remove some. Nothing may raise one."""
 
 
 def habits(place: str) -> list[str]:
-    """Return the habits of a room or folder, or of the pages that describe the project as it is.
+    """Return the habits of a room or folder, of the pages that describe the project as it is, or of
+    the decisions.
 
-    The map in ARCHITECTURE.md repeats what the rooms say, and what changed was said then.
+    The map in ARCHITECTURE.md repeats the rooms, and CHANGELOG.md has the words of earlier days.
     """
+    if place == "decisions":
+        return language.count([page for page in tree.pages() if page.parent.name == "adr"])
     if place == "pages":
         leave = ("ARCHITECTURE.md", "CHANGELOG.md")
         current = [page for page in tree.pages() if page.parent.name != "adr"]
         return language.count([page for page in current if page.name not in leave])
-    return language.count(tree.sources(tree.ROOT, place))
+    # The check's own examples are not habits.
+    own = (language.__file__, __file__)
+    return language.count([path for path in tree.sources(tree.ROOT, place) if str(path) not in own])
 
 
-@pytest.mark.parametrize("place", [*tree.rooms(), "bench", "tests/support", "pages"])
+@pytest.mark.parametrize("place", LEFT)
 def test_there_are_no_more_than_there_were(place: str) -> None:
     there = habits(place)
     assert len(there) <= LEFT[place], "\n".join(there)

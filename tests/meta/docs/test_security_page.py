@@ -30,7 +30,7 @@ def test_every_header_that_decides_is_listed_with_who_sets_it() -> None:
     assert by_broker == {*OWN_HEADERS, *OF_A_DELIVERY}
     assert by_sender == {*READ, "_AMQ_DUPL_ID", LAST_VALUE_KEY, *SEQUENCES} - OF_A_DELIVERY
     assert by_broker | by_sender == who.keys()
-    # What the broker says of a delivery is no part of a message either.
+    # The broker's headers of a delivery are not a part of a message either.
     assert OF_A_DELIVERY <= NOT_STORED
 
 

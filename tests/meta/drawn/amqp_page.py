@@ -1,6 +1,6 @@
 """The tables of docs/amqp.md: primitive types, sections, and composite types.
 
-`make map` (python -m tests.meta.drawn.amqp_page) draws them anew; a test compares.
+`make map` (python -m tests.meta.drawn.amqp_page) redraws them; a test compares.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The tables in docs/audit.md: rules and what changed of them, from `history.audit`; and cells,
 from what `make audit-mutants` found of forged journals.
 
-`make map` (python -m tests.meta.drawn.audit_page) draws them anew; a test compares.
+`make map` (python -m tests.meta.drawn.audit_page) redraws them; a test compares.
 """
 
 from collections.abc import Iterable

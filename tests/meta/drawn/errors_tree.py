@@ -1,6 +1,6 @@
 """The tree of errors in the docstring of `daybook.errors`, drawn from the classes.
 
-`make map` (python -m tests.meta.drawn.errors_tree) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.errors_tree) redraws it; a test compares.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """The page docs/events.md, drawn from the one table of events.
 
-`make map` (python -m tests.meta.drawn.events_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.events_page) redraws it; a test compares.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The table of metrics in docs/monitoring.md, drawn from `server.monitoring.figures`.
 
-`make map` (python -m tests.meta.drawn.metrics_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.metrics_page) redraws it; a test compares.
 """
 
 from daybook.server.monitoring.figures import FAMILIES

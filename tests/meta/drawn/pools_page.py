@@ -1,6 +1,6 @@
 """The table of shares in docs/configuration.md, drawn from `server.users.pools`.
 
-`make map` (python -m tests.meta.drawn.pools_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.pools_page) redraws it; a test compares.
 """
 
 from daybook.engine.limits.pools import Limit

@@ -1,6 +1,6 @@
 """The table of columns in docs/pipeline.md, drawn from `pipeline.schema`.
 
-`make map` (python -m tests.meta.drawn.schema_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.schema_page) redraws it; a test compares.
 """
 
 from daybook.pipeline.schema import EVENT_COLUMNS, spark_ddl

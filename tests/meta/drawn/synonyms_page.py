@@ -1,7 +1,7 @@
 """The table of headers that mean the same in docs/stomp.md, drawn from
 `protocols.stomp.wire.synonyms`.
 
-`make map` (python -m tests.meta.drawn.synonyms_page) draws it anew; a test compares.
+`make map` (python -m tests.meta.drawn.synonyms_page) redraws it; a test compares.
 """
 
 from daybook.protocols.stomp.wire.synonyms import ALL

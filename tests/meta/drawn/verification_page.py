@@ -1,6 +1,6 @@
 """The tables of planted mistakes in docs/verification.md, drawn from the tests that plant them.
 
-`make map` (python -m tests.meta.drawn.verification_page) draws them anew; a test compares. A row is
+`make map` (python -m tests.meta.drawn.verification_page) redraws them; a test compares. A row is
 a mistake out of a list that a test is parametrized by, or a test that plants one mistake by itself,
 so a mistake that is planted is on the page, and one on the page is planted.
 """

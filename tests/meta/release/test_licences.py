@@ -10,7 +10,7 @@ from release import licences, lockfile
 
 LOCK = lockfile.read()
 ROWS = licences.listed()
-# Whoever gives the broker away with its packages has to know of these.
+# A distributor of the broker with its packages has to know of these.
 COPYLEFT = {"crc32c": "LGPL-2.1-or-later"}
 
 

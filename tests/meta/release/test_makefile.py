@@ -104,7 +104,7 @@ def test_the_compiled_broker_is_built_again_when_a_source_is_gone(checkout: Path
 
 
 def test_a_copy_that_was_installed_over_the_checkout_is_replaced(checkout: Path) -> None:
-    """As by `pip install '.[sql]'`: it would run for ever, whatever is pulled."""
+    """As by `pip install '.[sql]'`: it would always run, whatever is pulled."""
     copy = checkout / ".venv" / "lib" / "python3.11" / "site-packages" / "daybook"
     copy.mkdir(parents=True)
     (copy / "__init__.py").touch()

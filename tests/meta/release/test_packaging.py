@@ -134,7 +134,7 @@ def test_no_interpreted_class_has_a_compiled_base() -> None:
 
 
 def bases_from(path: Path, hot: set[str]) -> Iterator[str]:
-    """Classes whose base is imported by name from one of these modules, and is no error."""
+    """Classes whose base is imported by name from one of these modules, and is not an error."""
     module = tree.parsed(path)
     imported = {
         alias.asname or alias.name: node.module

@@ -37,7 +37,7 @@ class Consumer(NamedTuple):
         return self.link, self.subscription, message
 
     def told(self, message: int) -> tuple[int, str, int]:
-        """The key of what its client may be told about a message."""
+        """The key of the answers to its client about a message."""
         return self.connection, self.subscription, message
 
 
@@ -58,7 +58,7 @@ class Facts:
         self.delivered: set[tuple[int, str, int, int]] = set()
         self.acknowledged: set[tuple[int, str, int]] = set()
         self.given_back: set[tuple[int, str, int]] = set()
-        # Who read which messages without taking them.
+        # Readers, and the messages that they read without taking them.
         self.shown: set[tuple[int, str, int]] = set()
         # Attempts that the broker took back because a body could not be read, by link.
         self.uncounted: set[tuple[int, str, int, int]] = set()

@@ -13,7 +13,7 @@ from tests.simulation.machine.disk import FaultyDisk
 
 
 class PlatterReader:
-    """A position in the journal; `new_blocks` goes on from there as far as all is sound."""
+    """A position in the journal; `new_blocks` continues from there as far as all is sound."""
 
     def __init__(self) -> None:
         self.next_lsn = 1

@@ -40,7 +40,7 @@ class Link:
         self._high_bytes = high_bytes
         self._is_above = False
 
-    # What the hub calls.
+    # The methods that the hub calls.
 
     def write(self, data: bytes) -> None:
         """Bytes leave the broker: from here on a client may know them."""
@@ -68,7 +68,7 @@ class Link:
         """Close later, when what was written has left."""
         self.close_at = self.clock() + delay_ms * 1000 + 1
 
-    # What the simulator calls.
+    # The methods that the simulator calls.
 
     def can_reach_broker(self) -> bool:
         """Whether there is something that the broker would read."""

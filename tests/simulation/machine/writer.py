@@ -3,7 +3,7 @@
 So a block can stay in flight while bytes, turns and other things happen, and what the disk did
 can be long done before the hub hears of it, as with the writer's process. With a choice of ways
 (ADR 41) some blocks are written within `submit`, to a copy of the journal as in the broker's own
-process; and some of those take long, so that the hub goes on meanwhile.
+process; and some of those take long, so that the hub continues meanwhile.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class ByChance(Far):
 
 
 class SteppedWriter:
-    """Appends one block a `step`; what the hub is to be told waits in `news`.
+    """Appends one block a `step`; reports to the hub wait in `news`.
 
     What is written within `submit` is reported at once, to `on_durable` and `on_failure`.
     """

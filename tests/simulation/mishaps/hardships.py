@@ -3,7 +3,7 @@
 Fault model: the indexer or the writer does nothing for a while and resumes as if nothing had
 happened (SIGSTOP, a disk that does not answer); no file can be opened, because there are no
 descriptors; a bit turns in a durable block while the broker runs, and is restored from a copy some
-time later. What was read of the block before stays right. The very last block never turns bad: that
+time later. Earlier reads of the block stay right. The very last block never turns bad: that
 cannot be told from a torn one, as docs/journal-format.md says.
 
 All chance is its own, so that the rest of a seed is what it would be without.

@@ -1,6 +1,6 @@
-"""Simulated STOMP clients: they behave, but at any moment one may stall, vanish or go on later.
+"""Simulated STOMP clients: they behave, but at any moment one may stall, vanish or resume later.
 
-A client acts on what it was told, keeps the ledger of what it asked for, and reads what arrives.
+A client acts on answers, keeps the ledger of its requests, and reads what arrives.
 Everything it chooses comes from the one source of chance of the simulation.
 """
 

@@ -35,7 +35,7 @@ SHARED = "dsub.d10"
 OTHERS = 2
 MATCH = "k.#"
 DURABLE = {"durable": True, "auto_delete": False, "max_consumers": -1}
-"""What is left to other simulated queues, and what would refuse clients."""
+"""Attributes that are left to other simulated queues, or would refuse clients."""
 STAYS = {*FIXED, *DURABLE, "filter", "enabled", "non_destructive"}
 """What no administrator changes here. A consumer of a queue that is no longer non-destructive gets
 again what it was only shown, with the same id: a client cannot tell which of the two it settles."""

@@ -38,7 +38,7 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
 
     `closed_cleanly` is set when UNSUBSCRIBE or DISCONNECT was sent: the attempts that were in
     flight may be taken back, by design. One that `is_vague` is to several queues, or to one that
-    others may end, or takes nothing: what it is told need not be all.
+    others may end, or takes nothing: its answers may be incomplete.
     """
 
     link: int
@@ -88,19 +88,19 @@ class TransactionRecord(msgspec.Struct):
 
 
 class Ledger:
-    """All that clients know. Links are told apart by their serials."""
+    """All that clients know. Serials distinguish links."""
 
     def __init__(self) -> None:
         self.sent: dict[int, Sent] = {}
         self.expected: dict[tuple[int, str], Expectation] = {}
         self.subscriptions: dict[tuple[int, str], SubscriptionRecord] = {}
-        # By (link, subscription, message): what the client told the broker to settle.
+        # By (link, subscription, message): the settlements of the client.
         self.acks: set[tuple[int, str, int]] = set()
         self.nacks: set[tuple[int, str, int]] = set()
         # Put into a transaction, whatever became of that.
         self.attempted: set[tuple[int, str, int]] = set()
         self.transactions: dict[tuple[int, str], TransactionRecord] = {}
-        # By (queue, message): what the broker said, and the acks that it gave a receipt for.
+        # By (queue, message): the broker's deliveries, and the acks with a receipt.
         self.said: dict[tuple[str, int], list[Said]] = {}
         self.said_tags: set[int] = set()
         self.acks_promised: set[tuple[str, int]] = set()

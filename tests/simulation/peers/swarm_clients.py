@@ -1,6 +1,6 @@
 """Clients that use everything: several destinations, wildcards, browsers, temporaries, retaining.
 
-What they use in a run is drawn in `tests.simulation.swarm`. The names begin with `kinds.PREFIX`.
+Their features in a run are drawn in `tests.simulation.swarm`. The names begin with `kinds.PREFIX`.
 """
 
 import random
@@ -44,7 +44,7 @@ class SwarmClient(Client):
         is_other = "hosts" in self.features and self.chance.random() < 0.3
         if is_other and self.version != "1.0":
             self.host = OTHER_HOST
-            # What was sent on one virtual host is no duplicate on the other.
+            # A message on one virtual host is not a duplicate of one on the other.
             self._resends = False
             self._weights[self.resend] = 0
         super().connect()

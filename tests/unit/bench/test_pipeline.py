@@ -27,7 +27,7 @@ def test_everything_is_measured_and_agrees(tmp_path: Path, monkeypatch: pytest.M
         assert figure.rows_per_second * figure.seconds == pytest.approx(figure.events)
         assert figure.rss > 0
     report(figures)
-    # What is there is used again; an engine that says something else is not believed.
+    # Existing results are used again; an engine that disagrees is not believed.
     wrong = here(tmp_path / "1", "decoder", "thin", 1)
     monkeypatch.setitem(pipeline.WORKS, "DuckDB, Parquet", lambda *_: wrong)
     with pytest.raises(LoadError, match="DuckDB, Parquet and DuckDB, journal differ"):
@@ -37,7 +37,7 @@ def test_everything_is_measured_and_agrees(tmp_path: Path, monkeypatch: pytest.M
 def test_a_process_of_its_own_answers_or_says_why(tmp_path: Path) -> None:
     arguments = ["--events", "2000", "--runs", "1", "--data", str(tmp_path)]
     result = CliRunner().invoke(main, [*arguments, "--engine", "DuckDB, journal", "--json"])
-    # Whether gates hold of so few events is no question.
+    # So few events prove nothing about the gates.
     assert result.exit_code in (0, 1), result.output
     figures = msgspec.json.decode(result.stdout.splitlines()[-1], type=list[Figure])
     assert {figure.work for figure in figures} == {"decoder", "DuckDB, journal"}

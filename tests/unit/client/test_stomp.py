@@ -1,4 +1,4 @@
-"""The small STOMP client: addresses, escapes, frames in pieces, and peers that are no brokers."""
+"""The small STOMP client: addresses, escapes, frames in pieces, and peers other than brokers."""
 
 import socket
 import threading
@@ -148,7 +148,7 @@ def test_silence_in_the_middle_of_a_body() -> None:
     with peer(CONNECTED, then=stop_sending) as endpoint:
         with StompClient(endpoint) as client:
             assert begun.wait(60)
-            # What may take long is the whole body, not the silence within it.
+            # The whole body may take long, but not the silence within it.
             client._timeout = 0.1
             with pytest.raises(StompError, match="stopped sending"):
                 client.message(0.05)

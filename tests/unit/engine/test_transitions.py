@@ -42,12 +42,12 @@ DELAY_MS = 10_000
 
 
 class Scene:
-    """A queue with one message in a place, and what it takes to give it any input."""
+    """A queue with one message in a place, and the means to give it any input."""
 
     def __init__(self, place: str) -> None:
         self.world = World()
         self.connection = self.world.connect()
-        # What is held is dead-lettered, and that has no way yet; nothing held may expire first.
+        # Held messages are to be dead-lettered without a place; none may expire first.
         may_expire = place in (READY, IN_FLIGHT, ON_SCHEDULE)
         expires = self.world.now // 1000 + LIVES_MS if may_expire else 0
         self.settle_rules(attempts=1 if place == ON_HOLD else 10, way=place != ON_HOLD)

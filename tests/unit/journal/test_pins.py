@@ -148,7 +148,7 @@ def test_a_lease_holds_until_it_ends(data: Path) -> None:
     assert lowest_pinned_lsn(data, NOW + SECOND - 1) == 40
     with Pin(data, 7), Pin(data, 70):
         assert lowest_pinned_lsn(data, NOW) == 7
-    # Who does not know the time lets it be.
+    # A process that does not know the time leaves it.
     assert lowest_pinned_lsn(data) == 40
     assert lowest_pinned_lsn(data, NOW + SECOND) == NO_PIN
     assert pin_files(data) == []

@@ -79,6 +79,6 @@ def test_memory_is_bounded_and_who_stops_leaves_nothing_behind() -> None:
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
     results.close()  # type: ignore[attr-defined]
     assert closed.is_set()
-    # What was taken, what is at work, and what waits.
+    # Pieces that were taken, that are at work, and that wait.
     assert len(begun) <= 5 + 3 + AHEAD
     assert not [each for each in threading.enumerate() if each.name.startswith("decoding")]

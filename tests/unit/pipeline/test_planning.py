@@ -225,7 +225,7 @@ def test_a_gap_is_told(data: Path, tmp_path: Path) -> None:
         make_plan(source, Selection())
     with pytest.raises(JournalError, match=what):
         make_plan(source, Selection(), names=False)
-    # Who asks for one side only is told nothing wrong.
+    # A question about one side only gets a right answer.
     behind = Selection(from_lsn=gone[1] + 1)
     assert make_plan(source, behind, names=False).splits[0].segment == segments[3]
 

@@ -54,7 +54,7 @@ def test_a_page_that_is_none_is_found_before_anybody_looks(tmp_path: Path) -> No
     wrong, said = asked(tmp_path)
     assert "is not the one that should be there" in wrong
     assert said == []
-    # The start may be refused for something else, and changes nothing then.
+    # The start may be refused for another reason, and leaves everything as it is.
     assert file.exists()
 
 
@@ -69,8 +69,8 @@ def test_after_last_words_all_of_the_index_is_read(
         f"the last run ended with '{words.text}': the whole index is read first (0 MiB)"
     ]
     assert "one broker after the other" in asked(tmp_path, words._replace(again=True))[0]
-    monkeypatch.setattr(checkpoint, "check_apart", lambda *_: "who reads it dies")
-    assert asked(tmp_path, words)[0] == "who reads it dies"
+    monkeypatch.setattr(checkpoint, "check_apart", lambda *_: "its reader dies")
+    assert asked(tmp_path, words)[0] == "its reader dies"
 
 
 def test_an_index_is_kept_until_its_successor_can_begin(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_index_is_kept_until_its_successor_can_begin(tmp_path: Path) -> None:
     with pytest.raises(BaseDamaged, match="and so is 'base'"):
         load_checkpoint(
             tmp_path, disk, DATA_ID, 9,
-            indexers=ProcessIndexers(), progress=None, notice=print, wrong="who reads it dies",
+            indexers=ProcessIndexers(), progress=None, notice=print, wrong="its reader dies",
         )  # fmt: skip
     assert known_durable_lsn(tmp_path) == 7
 

@@ -301,7 +301,7 @@ def test_who_follows_lets_go_of_what_was_read(data: Path) -> None:
     with Pin(data) as pin:
         wait = Following(disk, pin, seconds=0)
         assert wait()
-        # What is newest now has perhaps not been read yet.
+        # The newest events have perhaps not been read yet.
         assert lowest_pinned_lsn(data) == 1
         assert wait()
         assert lowest_pinned_lsn(data) == newest

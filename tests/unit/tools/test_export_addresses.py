@@ -73,7 +73,7 @@ def test_the_messages_of_one_address_are_shown_and_all_is_proven(scene: Path) ->
     assert b"secret" not in everything
     assert b"of:wages" not in everything
     assert list(json.loads(verified(scene, "--json").stdout)["shown"].values()) == ["orders"]
-    # What was empty is not made up, and not hidden.
+    # Empty content is neither invented nor hidden.
     told = run("inspect", export, "--json", "--bodies", "--kind", "Routed")
     assert "but for messages of orders that are not large" in told.stderr
     events = [json.loads(line) for line in told.stdout.splitlines()]

@@ -127,7 +127,7 @@ def test_what_is_not_signed_yet_is_not_proven(scene: Path) -> None:
     found = verified(scene)
     assert found.exit_code == 1
     assert "NOT PROVEN" in found.output
-    # What it says to do helps.
+    # Its advice helps.
     (end,) = re.findall(r"--to (\d+) leaves them out", done.output)
     shutil.rmtree(scene / "export")
     exported(scene, "--redact", "bodies", "--to", end)

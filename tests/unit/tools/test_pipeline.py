@@ -39,7 +39,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(autouse=True)
 def options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Judge by the options of worlds, whose filters are no selectors."""
+    """Judge by the options of worlds, whose filters are not selectors."""
     monkeypatch.setattr(re_execution, "Options", lambda: OPTIONS)
 
 

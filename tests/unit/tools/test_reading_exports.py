@@ -96,7 +96,7 @@ def test_a_trail_of_an_export_says_what_is_missing(tmp_path: Path) -> None:
         assert "no state to begin with" in run("trail", export, message, form).stdout
     assert f"message {message}" in run("trail", export, "--header", "n=2").stdout
     assert "no state to begin with" in run("trail", export, "--header", "n=1").stderr
-    # A piece of history without a beginning is no export, but has no state either.
+    # A piece of history without a beginning is not an export, but has no state either.
     piece = shutil.copytree(export, tmp_path / "piece")
     (piece / "proof.jsonl").unlink()
     told = run("trail", piece, message).stdout

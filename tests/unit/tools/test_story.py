@@ -1,4 +1,4 @@
-"""Every event of the table can be told, whatever is in it; times and names are words."""
+"""Every event of the table can be described, whatever is in it; times and names are words."""
 
 import json
 from base64 import b64decode

@@ -47,7 +47,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A moment on a line, like a kill, and until when it lasted."""
+    """A moment on a line, like a kill, and its end."""
 
     at: float
     until: float

@@ -31,7 +31,7 @@ multicastPrefix=/topic/;connectionTtl=600000</acceptor>
 </core>
 """
 # `artemis create ... DIRECTORY` makes an instance, whose `artemis run` is the floor that says what
-# Artemis says. Each instance is told another buffer timeout: 8000, then 96000.
+# Artemis says. Each instance gets another buffer timeout: 8000, then 96000.
 CREATE = """#!/bin/sh
 set -eu
 home=$(dirname "$0")/..

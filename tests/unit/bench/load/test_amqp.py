@@ -48,7 +48,7 @@ def test_a_broker_is_measured_in_every_mode(mode: str, tmp_path: Path) -> None:
 
 
 class Broker:
-    """A broker that says what it is told to."""
+    """A broker that gives prepared answers."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The STOMP of the load generator: what it sends and what it makes of answers."""
+"""The STOMP of the load generator: its frames, and its reading of answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The synchronous AMQP client with peers that are no brokers, or bad ones."""
+"""The synchronous AMQP client with peers other than brokers, or bad ones."""
 
 import socket
 import threading

@@ -44,7 +44,7 @@ def test_a_large_message_has_its_chunks_elsewhere(world: World) -> None:
             chunks=(first, second), body_bytes=6,
         )
     )  # fmt: skip
-    # Until the index has it, anybody who asks the index is told the old place.
+    # Until the index has it, the index answers with the old place.
     assert world.entries("q")[0].message.chunks == old
     event = world.journal[lsn - 1]
     relocate(world.entries("q")[0].message, CARRIED, event.detail)

@@ -110,7 +110,7 @@ def test_a_configuration_that_they_contradict_is_put_in_force_and_reported(world
     (notice,) = world.broker.notices
     assert "set at run time" in notice
     assert "without a page-full-policy" in notice
-    # What was wrong before keeps nobody from changing something else.
+    # An earlier fault does not prevent other changes.
     world.ok(SetSettings("p", {"no-expiry": False}))
     world.check()
 

@@ -150,7 +150,7 @@ def test_what_cannot_change_is_refused(
     assert words in world.refused(UpdateQueue(name, changes)).text
 
 
-# ---- what is not enabled
+# ---- queues that are not enabled
 
 
 def test_a_disabled_queue_is_passed_over_and_drained(world: World) -> None:
@@ -240,7 +240,7 @@ def test_routing_types_of_an_address_can_be_given_and_taken(world: World) -> Non
     assert world.refused(UpdateAddress("a.*", (ANYCAST,))).code is Code.INVALID
 
 
-# ---- what the configuration says
+# ---- changes by the configuration
 
 
 def test_a_configured_queue_becomes_what_the_configuration_says(world: World) -> None:

@@ -228,7 +228,7 @@ def test_a_purge_stops_when_others_are_to_have_their_turn(world: World) -> None:
     assert world.bodies("q") == [b"late"] * 10
 
 
-# ---- what is in flight
+# ---- deliveries in flight
 
 
 def test_unsubscribing_returns_what_is_in_flight_in_slices(world: World) -> None:

@@ -41,7 +41,7 @@ def test_every_subscriber_gets_everything_from_its_attaching_on(world: World) ->
     world.send("news", b"3", routing_type=MULTICAST, headers={"kind": "big"})
     assert world.taken_bodies(first) == [b"1", b"2", b"3"]
     assert world.taken_bodies(second) == [b"3"]
-    # The filter is the queue's: what it refuses never gets there.
+    # The filter is the queue's: messages that it refuses never get there.
     assert world.state.consumers[second].queue.definition.filter == "kind=big"
     assert world.state.consumers[second].filter == ""
 

@@ -366,7 +366,7 @@ def test_who_holds_the_most_is_rolled_back_for_others(is_one_user: bool) -> None
     assert ended[0] == greedy
     assert len(ended) == 2
     assert "max-transactions-memory" in world.broker.notices[0]
-    # It is told why by its next command, whatever that is, and its name is free again.
+    # The answer to its next command says why, and its name is free again.
     assert "max-transactions-memory" in world.refused(Chunk(
         Send(greedy, "q", b"", b"", transaction="t"), b"x")).text  # fmt: skip
     assert "max-transactions-memory" in world.refused(Commit(greedy, "t")).text
@@ -401,7 +401,7 @@ def test_a_transaction_that_stays_open_is_rolled_back(world: World) -> None:
     assert world.names_since(lsn) == ["TransactionRolledBack"]
     rolled_back = world.journal[-1]
     assert "transaction-timeout" in rolled_back.decoded.text
-    # What it had settled is in flight as before and can be settled again.
+    # Its settled messages are in flight as before and can be settled again.
     world.ack(consumer, first)
     assert "300 seconds" in world.refused(Settle(consumer, second, transaction="t")).text
     # The receipt waits until that is on the disk.

@@ -329,7 +329,7 @@ def test_a_large_message_for_a_full_address_is_refused_at_its_first_piece(
     send = c.Send(connection, "orders", b"", b"")
     first = world.ok(c.Chunk(send, BODY))
     sends(world, 1)
-    # What has begun goes on, up to the message itself.
+    # A message that has begun continues, up to its end.
     second = world.ok(c.Chunk(send, BODY, first))
     refusal = world.refused(c.Chunk(send, BODY))
     assert refusal.code is (Code.BLOCKED if policy == "BLOCK" else Code.LIMIT)

@@ -163,7 +163,7 @@ def test_a_subscription_creates_a_queue() -> None:
     place.refused(c.Attach(alice, "a", durable_name="d"), "create-durable-queue")
     place.permit({"a": rule("consume", "create_non_durable_queue")})
     consumer = place.world.attach(alice, "a")
-    # Its own queue goes with it, whoever may delete queues.
+    # Its own queue goes with it, whatever the rights to delete queues.
     place.world.detach(consumer)
     assert list(place.world.state.queue_by_name) == []
 

@@ -31,7 +31,7 @@ def test_queues_of_a_user(world: World) -> None:
         Attach(first, "t", durable_name="e"),
     ):
         assert "max-queues-per-user" in world.refused(command).text
-    # What is there is used as ever, and temporary queues go with their subscription.
+    # Existing queues are used as ever, and temporary ones go with their subscription.
     world.send("a", b"x", first)
     world.attach(first, "t", durable_name="d")
     world.attach(first, "t", routing_type="multicast")
@@ -94,7 +94,7 @@ def test_without_memory_clients_make_nothing_more(world: World) -> None:
         Attach(connection, "t", routing_type="multicast"),
     ):
         assert world.refused(command).text == "no more queues"
-    # Who can make room may; and what was remembered is still known.
+    # Commands that make room are allowed; and remembered ids are still known.
     consumer = world.attach(connection, "a")
     [delivery] = world.taken()
     world.send("a", b"x", connection, duplicate_id="1")

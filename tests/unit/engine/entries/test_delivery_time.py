@@ -100,7 +100,7 @@ def test_it_survives_a_restart_with_the_clock_moved(world: World) -> None:
     world.restart()
     world.now -= 3600 * 1_000_000
     wait(world, 0)
-    # What was due stays so, whatever the clock says by now.
+    # A due message stays due, whatever the clock says by now.
     assert figures(world) == [2, 1]
     wait(world, 121)
     assert world.ready("q") == [b"late", b"soon"]

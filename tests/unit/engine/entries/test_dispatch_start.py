@@ -116,7 +116,7 @@ def test_nobody_waits_any_more_when_the_consumer_leaves(world: World) -> None:
     world.detach(consumer)
     wake(world, 6)
     assert world.events_named("DispatchStarted") == []
-    # The delay begins anew.
+    # The delay begins again.
     world.attach(connection, "q")
     wake(world, 4.9)
     assert world.taken() == []

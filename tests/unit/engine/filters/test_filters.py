@@ -65,7 +65,7 @@ HEADERS = {
         "hyphenated_props:my-header = 'x'", "convert_string_expressions:weight > 1",
         "hyphenated_props: convert_string_expressions: my-header = 'x' AND weight = 2600",
         "color = 'blue' -- a comment", "color /* another */ = 'blue'",
-        # What the broker knows.
+        # Facts that the broker knows.
         "AMQAddress = 'orders'", "AMQPriority = 4", "JMSPriority BETWEEN 4 AND 9", "priority = 4",
         "AMQDurable = 'DURABLE'", "JMSDeliveryMode = 'PERSISTENT'", "persistent",
         "AMQExpiration = 0",
@@ -82,7 +82,7 @@ def test_passes(text: str) -> None:
     [
         "color = 'red'", "color = 5", "color <> 5", "color > 5", "color > 'a'", "color",
         "NOT color",
-        # What is unknown never passes, nor does its opposite.
+        # Unknown values never pass, nor do their opposites.
         "nothing = 1", "NOT nothing = 1", "nothing <> 1", "NOT nothing <> 1", "nothing",
         "NOT nothing",
         "nothing LIKE '%'", "nothing NOT LIKE 'a'", "nothing IN ('a')", "nothing NOT IN ('a')",

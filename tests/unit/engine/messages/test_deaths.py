@@ -109,7 +109,7 @@ def test_deaths_are_counted_over_retries_by_reason_and_queue(world: World) -> No
         assert act(world, "DLQ", "retry").acted == 1
         world.broker.budget.allow(1_000_000)
         (entry,) = world.entries("q")
-        # What it had before is listed, and that is all.
+        # Its earlier deaths are listed, and no others.
         assert as_dict(entry.message.headers).keys() == {DEATHS}
         connection = world.connect()
         consumer = world.attach(connection, "q")

@@ -118,7 +118,7 @@ def test_ten_thousand_patterns_take_no_more_looks_than_ten() -> None:
         ("{a.c}", "a.c", False),
         ("{[0-9]{2,3}}", "12", True),
         ("{\\}}", "}", True),
-        # What no new name may be matches nothing: a journal may have it.
+        # A name that is no longer allowed matches nothing: a journal may have it.
         ("{[}", "[", False),
     ],
 )

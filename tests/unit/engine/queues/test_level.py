@@ -213,7 +213,7 @@ def test_what_comes_back_costs_nothing_of_the_length() -> None:
         for each in (second, first):
             each.state = READY
             level.put_back(each)
-        # Neither sorted anew nor moved: what came back is beside it.
+        # Neither sorted again nor moved: returned entries are beside it.
         assert level.head.line is line
         assert len(level.head.back) == 2
         assert len(line) == 9_998

@@ -172,7 +172,7 @@ def test_names_that_are_cut_differ() -> None:
     assert queue_name(resources, "x" * 4092) == "p." + "x" * 4092 + ".s"
 
 
-# ---- what no queue takes
+# ---- messages that no queue takes
 
 
 def test_what_no_queue_takes_is_a_dead_letter_where_settings_say_so(world: World) -> None:

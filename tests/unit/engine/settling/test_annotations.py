@@ -147,7 +147,7 @@ def test_a_large_message_keeps_its_body(world: World) -> None:
     world.check()
 
 
-# ---- what cannot be kept
+# ---- annotations that cannot be kept
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_connection_that_is_sated_gets_nothing_more(
     assert (len(deliveries), len(world.taken(second))) == (4, 0)
     assert connection.sated
     assert connection.unacked_bytes == 4 * EACH
-    # A quarter must be free before it goes on, then all of its queues are looked at.
+    # A quarter must be free before it continues, then all of its queues are looked at.
     world.ack(first, deliveries[0].message)
     assert len(world.taken()) == 1
     world.check()

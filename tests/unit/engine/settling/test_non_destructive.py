@@ -170,7 +170,7 @@ def test_expiry_and_purge_remove(q: World) -> None:
     assert q.queue("q").message_count == 0
     third = q.attach(q.connect(), "q")
     assert got(q, third) == []
-    # What it was shown can be settled although it is gone.
+    # A shown message can be settled although it is gone.
     q.ack(first, q.deliveries[0].message)
     q.check()
 

@@ -56,7 +56,7 @@ def test_cumulative_is_everything_delivered_before(world: World) -> None:
     world.ack(consumer, taken[2].message, cumulative=True)
     assert world.in_flight("q") == [b"3", b"4"]
     world.nack(consumer, taken[3].message, cumulative=True)
-    # What came back went out again, behind what was in flight all the time.
+    # Returned messages went out again, behind those in flight all the time.
     (again,) = world.taken()
     assert (again.body, again.attempt) == (b"3", 2)
     world.ack(consumer, taken[4].message, cumulative=True)

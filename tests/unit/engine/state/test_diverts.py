@@ -367,7 +367,7 @@ def test_definitions_that_are_wrong(
     assert text in world.refused(divert(name, address, *targets, **values)).text
 
 
-# ---- what no queue takes
+# ---- messages that no queue takes
 
 UNROUTED = {"send_to_dla_on_no_route": True, "dead_letter_address": "DLA"}
 

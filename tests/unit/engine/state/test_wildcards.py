@@ -175,7 +175,7 @@ def limited(world: World, policy: str) -> None:
     world.settings(**{"news.*": {"max_size_messages": 1, "address_full_policy": policy}})
     bind(world, "all", "news.*")
     bind(world, "own", "news.a")
-    # The settings match the address too, but it is empty: what is full is the pattern.
+    # The settings match the address too, but it is empty: the pattern is full.
     world.send("news.b", BODY, routing_type=MULTICAST)
 
 

@@ -107,7 +107,7 @@ def test_a_body_that_was_changed_and_hashed_again_is_found(scene: Scene) -> None
     found = scene.with_anchors
     assert found.exit_code == 1
     assert "the journal up to there is another one" in found.output
-    # What was signed before is still proven.
+    # Earlier signatures still prove their events.
     assert "anchored up to event" in found.output
 
 
@@ -264,7 +264,7 @@ def test_a_place_of_anchors_may_be_shared_by_those_who_say_which_broker_it_is(
 
 
 def test_a_journal_in_the_place_of_another_is_found(scene: Scene) -> None:
-    """Whoever may append to the place of anchors adds fitting ones, unsigned."""
+    """A person who may append to the place of anchors adds fitting ones, unsigned."""
     own = share_place(scene)
     found = scene.verify("--anchor", scene.anchors, "--data-id", "ab" * 16)
     assert found.exit_code == 1
@@ -324,7 +324,7 @@ def test_what_was_made_from_a_signed_journal_is_proven_by_its_own_key(
 
 
 def test_an_export_of_a_fork_has_its_own_history_only(scene: Scene) -> None:
-    """Blocks of the source carry its data id, and are no blocks of the fork."""
+    """Blocks of the source carry its data id, and are not blocks of the fork."""
     made = scene.folder / "made"
     assert CliRunner().invoke(cli, ["fork", str(scene.data), str(made)]).exit_code == 0
     own = signed_again(scene, made)
@@ -524,7 +524,7 @@ def test_an_unsigned_anchor_proves_the_block_beside_a_key(scene: Scene) -> None:
     assert "unsigned, matches: 1 of the anchors" in found.output
     assert json.loads(scene.verify("--json", *words).stdout)["proven"]["anchors_unsigned"] == 1
     said = json.loads(printed.stdout)
-    # A key without its signature is no honest anchor, nor is another hash.
+    # A key without its signature is not an honest anchor, nor is another hash.
     for wrong in (said | {"key": "ab" * 8}, said | {"block_hash": "00" * 16}):
         scene.anchors.write_text(json.dumps(wrong))
         found = scene.verify(*words)

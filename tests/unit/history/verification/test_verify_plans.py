@@ -338,7 +338,7 @@ def test_a_state_that_cannot_be_written_hides_no_verdict(
     assert f"could not be kept for the next time: {file}: File too large" in done.stderr
     assert json.loads(done.stdout)["ok"] if words else done.stdout.endswith("intact\n")
     assert not list(tmp_path.glob("state*"))
-    # What is wrong is wrong with or without a state.
+    # A fault is found with or without a state.
     newest = sorted((data / JOURNAL).glob("*.seg"))[1]
     spoilt = bytearray(newest.read_bytes())
     spoilt[5000] ^= 1

@@ -183,6 +183,6 @@ def s3() -> Iterator[str]:
         connection.close()
         yield f"http://{host}:{port}"
     finally:
-        # What is remembered of a server goes by the URL, and not by the environment.
+        # The memory of a server goes by the URL, and not by the environment.
         S3FileSystem.clear_instance_cache()
         server.stop()

@@ -87,7 +87,7 @@ def test_an_object_store_may_break_at_any_call(disk: MemoryDisk, error: BaseExce
         met = files.met
         files.heal()
         again = Archive(ObjectStore(files, "/a"))
-        # A manifest that was begun is told of; whatever is listed is whole.
+        # An unfinished manifest is reported; whatever is listed is whole.
         report = again.verify()
         assert all(fault.url.endswith(manifest_name(second)) for fault in report.faults)
         listed.add((report.archived, report.ok))

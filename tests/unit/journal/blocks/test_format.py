@@ -58,7 +58,7 @@ def packed_footer(footer: Footer, salt: int) -> bytes:
 
 
 def with_crc(header: bytearray) -> bytes:
-    """A segment header with the right crc for what it says."""
+    """A segment header with a crc that fits its content."""
     header[68:72] = bytes(4)
     header[68:72] = crc32c(header).to_bytes(4, "little")
     return bytes(header)

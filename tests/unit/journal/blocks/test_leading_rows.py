@@ -29,7 +29,7 @@ def before(block: Stored) -> Stored:
 
 
 def in_one_piece(block: Stored) -> Stored:
-    """The same block from somebody who does not know parts."""
+    """The same block from a writer that does not know parts."""
     header, rows = block
     return header, zstandard.ZstdCompressor().compress(zstandard.decompress(rows))
 

@@ -46,7 +46,7 @@ def test_there_and_back(count: int, queue: int) -> None:
     queues = [queue, *range(1, count)]
     codec, raw, bits = encoded(queues)
     assert raw.header.flags == FLAG_NARROW_FIRST | FLAG_WIDE
-    # Who reads knows the layout of the segment, which says nothing of upper bits.
+    # A reader knows the layout of the segment, which does not mention upper bits.
     for reader in (codec, BlockCodec(decode_layout(LAYOUT.encode()), bytes(16))):
         rows = list(Block(reader, raw, "a.seg").rows())
         assert rows == [(7, each, 5, place, place) for place, each in enumerate(queues)]

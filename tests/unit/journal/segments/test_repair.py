@@ -62,7 +62,7 @@ def test_a_block_torn_at_any_byte_is_cut_and_all_before_it_is_kept() -> None:
         overwrite(torn, NAME, cut, bytes(end - cut))
         assert read_all(torn) == appended[:8]
         repair = repaired(torn)
-        # What was written last may end in zeros, which nobody can tell from what was never written.
+        # The last write may end in zeros, which look like bytes that were never written.
         kept = content[start:cut].rstrip(b"\0")
         assert repair.cut_bytes == len(kept)
         assert repair.cut_offset == (start if kept else 0)

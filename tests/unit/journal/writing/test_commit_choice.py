@@ -49,7 +49,7 @@ def test_a_disk_that_becomes_slow_ends_commits_near_by_until_it_is_clearly_quick
     ways = [commit(choice, seconds=SLOW) for _ in range(40)]
     assert ways == sorted(ways, reverse=True)
     assert not ways[-1]
-    # A time between the two bounds changes nothing, whichever way is taken.
+    # A time between the two bounds changes neither way.
     assert not any(commit(choice, seconds=0.003) for _ in range(100))
     assert any(commit(choice) for _ in range(40))
     assert all(commit(choice, seconds=0.003) for _ in range(100))

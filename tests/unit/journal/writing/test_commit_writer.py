@@ -333,7 +333,7 @@ def test_a_sync_that_hangs_holds_nobody_up_and_keeps_the_order(hanging: HangingD
     # The blocks before may have been late on a busy machine, and may have woken somebody.
     assert hanging.hangs.wait(PATIENCE_SECONDS)
     writer.set_wake(woken.set)
-    # What comes now waits behind it, whatever the choice says.
+    # New blocks wait behind it, whatever the choice says.
     writer.submit(make_batch(lsn + 4, some_contents(lsn + 4, 4)))
     writer.mark(3)
     writer.submit(make_batch(lsn + 8, some_contents(lsn + 8, 4)))

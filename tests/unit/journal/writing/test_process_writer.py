@@ -94,7 +94,7 @@ def descriptors(process: int | str = "self") -> dict[int, str]:
     for name in os.listdir(folder):  # noqa: PTH208 - names are wanted, not paths
         # The descriptor that lists is among them, and gone.
         with suppress(FileNotFoundError):
-            found[int(name)] = os.readlink(folder / name)  # noqa: PTH115 - sockets are no paths
+            found[int(name)] = os.readlink(folder / name)  # noqa: PTH115 - sockets are not paths
     return found
 
 
@@ -125,7 +125,7 @@ def disk(tmp_path: Path) -> SwitchedDisk:
     return SwitchedDisk(tmp_path)
 
 
-# ---- what is sent and received
+# ---- sending and receiving
 
 
 def test_a_batch_larger_than_the_socket_is_sent_piece_by_piece(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_killed_writer_is_a_failure(disk: SwitchedDisk) -> None:
     text = str(heard.failures[0])
     assert "was ended by signal 9 (Killed)" in text
     assert "everything that it confirmed is in the journal" in text
-    # It is always readable now, so its owner may well go on to call.
+    # It is always readable now, so its owner may continue to call.
     writer.receive()
     writer.submit(make_batch(5, some_contents(5, 4)))
     writer.mark(1)
@@ -427,7 +427,7 @@ def test_the_memory_of_what_is_written_is_given_back(tmp_path: Path) -> None:
     heard = Watching()
     writer = start(create(RealDisk(tmp_path)), heard)
     size = 8 << 20
-    # What it shares with the process that forked it counts from the start.
+    # Memory that it shares with its parent counts from the start.
     before = anonymous_bytes(writer.pid)
     for lsn in range(1, 31):
         writer.submit(make_batch(lsn, [((1, 1, 1, 1, 1), b"", bytes(size))]))

@@ -57,7 +57,7 @@ def lead_elsewhere(tables: Tables, txn: Transaction) -> None:
 
 
 def another_chunk(tables: Tables, txn: Transaction) -> None:
-    """A body begins with a chunk that is none of its own."""
+    """A body begins with a chunk of another message."""
     *_, (key, _) = txn.rows(tables.db(LARGE))
     chunk, message = LARGE_KEY.unpack(key)
     txn.delete(key, db=tables.db(LARGE))

@@ -470,7 +470,7 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
         ContentReader(disk, LAYOUT).fetch([1])
 
 
-# ---- what was asked for, or nothing
+# ---- the requested content, or nothing
 
 
 class Mixed:

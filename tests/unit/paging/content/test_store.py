@@ -1,6 +1,6 @@
 """The store: windows, views, the map, and what it says of an index or a journal that is damaged.
 
-What it answers is compared with a store in memory in tests/property/paging/test_store.py.
+tests/property/paging/test_store.py compares its answers with a store in memory.
 """
 
 import subprocess
@@ -152,7 +152,7 @@ def test_the_index_moves_when_it_is_told(indexed: Indexed) -> None:
     more = indexed.send(3)
     later = indexed.index()
     assert indexed.store.indexed_lsn == lsn
-    # A view may be later than what was told: what is asked about is there.
+    # A view may be later than the last report: the requested entries are there.
     assert indexed.store.find(indexed.queue(), more[-1]) is not None
     assert indexed.store.refresh(lsn) == later == indexed.store.indexed_lsn
 
@@ -232,7 +232,7 @@ def test_another_process_writes(tmp_path: Path) -> None:
     indexed.tables.close()
     store = IndexStore(open_for_reading(tmp_path, DATA_ID), indexed.disk)
     assert store.indexed_lsn == len(indexed.world.journal)
-    # It makes the map larger than this process knows it, and goes on.
+    # It makes the map larger than this process knows, and continues.
     script = (
         "import sys; from pathlib import Path; from daybook.paging.tables.tables import *;"
         "tables = open_for_writing(Path(sys.argv[1]), b'd' * 16);"

@@ -220,7 +220,7 @@ def test_two_never_write_one_index(tmp_path: Path, writer: Writer, indexer: Inde
     until(indexer, writer.broker.lsn)
     assert second.hear(0.2) == []
     indexer.close()
-    # What it finds is what the first one left.
+    # It finds the state that the first one left.
     assert until(second, 0).lsn == writer.broker.lsn
     second.close()
 

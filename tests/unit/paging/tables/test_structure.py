@@ -181,7 +181,7 @@ def test_a_file_that_was_cut_is_found(tables: Tables, tmp_path: Path, size: int)
 
 
 def test_a_flipped_bit_in_a_branch_key_hides_no_row(tables: Tables, tmp_path: Path) -> None:
-    """Nothing else proves these: whoever looks for a row would be led past it."""
+    """Nothing else proves these: a search for a row would miss it."""
     with tables.read() as txn:
         keys = [key for key, _ in txn.rows(tables.db(TIMERS))]
     tables.close()

@@ -35,7 +35,7 @@ class FakeBroker:
         return self.lsn
 
     def holders(self, connection: int, message: int) -> list[int]:
-        """All that attached: who has what, a fake does not know."""
+        """All that attached; a fake does not know their deliveries."""
         return self.attached
 
     def roles_of(self, user: str) -> tuple[str, ...]:

@@ -120,7 +120,7 @@ class FakeHub:
 
 
 class FakeStore:
-    """A store that only counts how far it was told to look."""
+    """A store that only counts how far it may look."""
 
     def __init__(self) -> None:
         self.indexed_lsn = 0
@@ -308,7 +308,7 @@ def test_a_dead_indexer_is_started_again_later_each_time(scene: Scene) -> None:
         scene.end()
         assert scene.process.closed
         waits.append(scene.wait_for_another())
-        # That it runs is no progress: it would be started over and over.
+        # Running is not progress: it would be started over and over.
         scene.say(Indexed(0))
     assert waits[0] < waits[1] < waits[2]
     assert waits[2] >= RESTART_US

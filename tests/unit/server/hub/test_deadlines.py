@@ -1,4 +1,4 @@
-"""Deadlines of peers that come, change their minds and go."""
+"""Deadlines of peers: set, moved and removed."""
 
 from daybook.server.hub.deadlines import STALE_MIN, Deadlines
 

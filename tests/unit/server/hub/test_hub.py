@@ -219,7 +219,7 @@ def test_while_a_block_is_written_the_next_one_fills() -> None:
     bench.writer.write()
     assert not bench.writer.waiting
     assert bench.hub.status()["durable_lsn"] < bench.hub.broker.lsn
-    # What the sockets had ready meanwhile goes into the same block.
+    # Input that was ready meanwhile goes into the same block.
     client.message(b"4")
     bench.turn()
     assert len(bench.writer.waiting) == 1

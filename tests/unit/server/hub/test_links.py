@@ -263,7 +263,7 @@ def test_a_send_that_takes_many_turns_keeps_its_link_alone() -> None:
         bench.writer.write()
         turns += 1
         if turns in (3, 6, 9, 12, 15):
-            # What comes meanwhile is read, and passes.
+            # Input that comes meanwhile is read, and passes.
             assert sender.transport.reading
             sender.say("transfer", 2, "quick", {}, b"z", False)
         order += accepted(sender.heard())

@@ -85,7 +85,7 @@ def piped() -> tuple[Peer, Pipe]:
 
 SAID = st.lists(
     st.tuples(
-        # What is said at once: pieces of text, and how many chunks of a body follow each.
+        # The output of one turn: pieces of text, and how many chunks of a body follow each.
         st.lists(st.tuples(st.integers(1, 5), st.integers(0, 9)), min_size=1, max_size=4),
         st.sampled_from((0, 1, 2)),
     ),

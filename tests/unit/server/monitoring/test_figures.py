@@ -41,7 +41,7 @@ def monitoring_of(bench: Bench, **vitals: Any) -> BrokerMonitoring:
 def told(
     monitoring: BrokerMonitoring, names_max: int = 1000
 ) -> dict[str, dict[tuple[str, ...], Any]]:
-    """All values by family and labels; each family is told in one go."""
+    """All values by family and labels; each family is given in one go."""
     values: dict[str, dict[tuple[str, ...], Any]] = {}
     for reading in monitoring.readings(names_max):
         if reading is None:

@@ -102,7 +102,7 @@ def test_work_is_done_a_step_at_a_time_in_turn() -> None:
     while bench.asked:
         bench.step()
         told.append((one.written, other.written))
-    # Who asked comes before those that need many steps.
+    # The requester comes before those that need many steps.
     assert told == [(b"a", b""), (b"ab", b"x"), (b"abc", b"x")]
     assert (one.reading, other.reading) == (True, True)
 

@@ -1,7 +1,7 @@
 """The table of pools: one user cannot use up what others need.
 
 Every pool of the table has a way to fill it here. Each is tried with small limits: one user takes
-its share, is told so, and another user still gets some.
+its share, gets an error, and another user still gets some.
 """
 
 import importlib
@@ -35,7 +35,7 @@ SMALL = 16
 """The size of a pool in these tests: a user has 4 of it, a connection 2."""
 
 Filler = Callable[[pytest.MonkeyPatch], str]
-"""Fills a share of a pool as one user and takes some as another; returns what the first is told."""
+"""Fills a share of a pool as one user and takes some as another; returns the error of the first."""
 
 
 def small(pool: Pool) -> Pool:

@@ -141,5 +141,5 @@ def test_a_salt_says_nothing_about_a_user(users: Users) -> None:
         assert challenge(login) == challenge(login)
     assert challenge("joe")[0] == challenge("nobody")[0]
     assert challenge("joe")[2] == challenge("nobody")[2]
-    # A start of the broker changes nothing.
+    # A start of the broker makes no difference.
     assert challenge("nobody", Users.load(users.path)) == challenge("nobody")
