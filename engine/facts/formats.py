@@ -84,6 +84,11 @@ class Codec(Protocol):
         """Return one such property, None if there is none; the others are not parsed."""
         ...
 
+    def unread(self, headers: bytes) -> int:
+        """Return how many bytes the next question for a property has to decode; 0 if none, or if
+        they are known from the last question."""
+        ...
+
     def body(self, headers: bytes, body: bytes) -> Value:
         """Return the body: bytes, unless its sections give it another type."""
         ...

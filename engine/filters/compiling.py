@@ -16,7 +16,7 @@ from daybook.engine.filters.comparing import (
     number_in,
     truth_in,
 )
-from daybook.engine.filters.costs import SCAN_SHIFT, Cost, cost_of
+from daybook.engine.filters.costs import SCAN_SHIFT, UNREAD_SHIFT, Cost, cost_of
 from daybook.engine.filters.liking import compile_like
 from daybook.engine.filters.naming import AddressName, Reader, reader_of
 from daybook.engine.messages.content import codec_of
@@ -59,7 +59,9 @@ class CompiledFilter:
 
     def work(self, message: Message) -> int:
         """Return how many steps asking about a message takes (`Budget.step`)."""
-        return self._steps + (len(message.headers) * self._scans >> SCAN_SHIFT)
+        headers = message.headers
+        unread = codec_of(message.flags).unread(headers)
+        return self._steps + (len(headers) * self._scans >> SCAN_SHIFT) + (unread >> UNREAD_SHIFT)
 
 
 def compile_filter(text: str, name_of: AddressName) -> CompiledFilter:

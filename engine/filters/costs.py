@@ -13,6 +13,8 @@ from daybook.engine.filters.naming import is_late
 
 SCAN_SHIFT: Final = 9
 """Reading the headers once takes a step for 2 to this power of bytes."""
+UNREAD_SHIFT: Final = 1
+"""Decoding the names of properties takes a step for 2 to this power of bytes."""
 PART_STEPS: Final = 3
 """The basic cost of a part."""
 LIKE_STEPS: Final = 6

@@ -258,6 +258,10 @@ class LinesCodec:
                 return value
         return ""
 
+    def unread(self, headers: bytes) -> int:
+        """As `Codec.unread`: lines are searched, not decoded."""
+        return 0
+
     def properties(self, headers: bytes) -> dict[str, Value]:
         """As `Codec.properties`."""
         given = as_dict(headers)

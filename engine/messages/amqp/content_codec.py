@@ -189,6 +189,10 @@ class SectionsCodec:
     name: Final = "sections of AMQP 1.0"
     is_typed: Final = True
 
+    def __init__(self) -> None:
+        # The headers of the last question for a property, and where its properties are.
+        self._last: tuple[bytes, dict[str, _Pair]] = b"", {}
+
     def standard(self, headers: bytes) -> Standard:
         """Return what the standard properties say."""
         place = _find(headers, PROPERTIES)
@@ -223,15 +227,21 @@ class SectionsCodec:
         return {pair.name: pair.read(headers) for pair in pairs if pair.name is not None}
 
     def first(self, headers: bytes, name: str) -> Value | None:
-        """Return one property, None if there is none."""
-        if name in _OWN:
-            for pair in _pairs(headers, MESSAGE_ANNOTATIONS):
-                if pair.name == name:
-                    return pair.read(headers)
-        for pair in _pairs(headers, APPLICATION_PROPERTIES):
-            if pair.name == name:
-                return pair.read(headers)
-        return None
+        """Return one property, None if there is none; those of the broker hide others."""
+        last, found = self._last
+        if last is not headers:
+            found = {}
+            for section in (MESSAGE_ANNOTATIONS, APPLICATION_PROPERTIES):
+                for pair in _pairs(headers, section):
+                    if pair.name is not None:
+                        found.setdefault(pair.name, pair)
+            self._last = headers, found
+        pair_of_name = found.get(name)
+        return pair_of_name.read(headers) if pair_of_name is not None else None
+
+    def unread(self, headers: bytes) -> int:
+        """As `Codec.unread`: all names are decoded at the first question."""
+        return 0 if self._last[0] is headers else len(headers)
 
     def body(self, headers: bytes, body: bytes) -> Value:
         """Return the body: bytes for data, else the value, or the list, that it is."""

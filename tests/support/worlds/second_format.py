@@ -90,6 +90,9 @@ class MapsCodec:
     def first(self, headers: bytes, name: str) -> Value | None:
         return self._read(headers)[1].get(name)
 
+    def unread(self, headers: bytes) -> int:
+        return 0
+
     def body(self, headers: bytes, body: bytes) -> Value:
         has_type = unpack(headers)[2]
         value: Value = unpack(body) if has_type else body

@@ -643,6 +643,28 @@ def test_a_selector_and_a_browser() -> None:
     assert len(peer.world.ready("a")) == 2
 
 
+def test_selectors_over_very_many_properties_split_the_turn() -> None:
+    world = World(compile_filter=compile_filter)
+    peer = Peer(world).open()
+    peer.sender(0, "a")
+    properties = {f"property{number}": number for number in range(600)}
+    for number in range(10):
+        peer.send(0, number, message(b"x", properties=properties))
+    selector = Described(SELECTOR, "property7 = 'x' OR property8 = 'y'")
+    source = Source("a", distribution_mode="copy", filter={"s": selector})
+    attach = frame(0, Attach("r", 1, RECEIVER, source=source, target=Target()))
+    peer.connection.receive(attach, world.now)
+    (browser,) = (each for each in world.broker.state.consumers.values() if each.browse)
+    (queue,) = world.broker.state.queues.values()
+    turns = 0
+    while browser.caught_up != queue.newest:
+        world.broker.budget.allow(600)
+        world.broker.dispatch(world.now)
+        turns += 1
+    # Each message has 12 KB of properties, which are 380 units of the budget.
+    assert turns >= 5
+
+
 def test_a_source_that_cannot_be_is_refused(peer: Peer) -> None:
     peer.receiver(
         1, "a", filter={"s": Described(Symbol("apache.org:selector-filter:string"), "((")}

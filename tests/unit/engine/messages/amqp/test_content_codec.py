@@ -112,6 +112,21 @@ def test_application_properties_are_read_all_or_one() -> None:
     assert CODEC.properties(kept(odd + DATA)[0]) == {"a": 2}
 
 
+def test_names_are_decoded_once_for_several_questions() -> None:
+    one, other = (
+        stored(data, places_of(data))[0]
+        for data in (section_of(0x74, encoded({"n": number, "m": 3})) for number in (1, 2))
+    )
+    assert CODEC.unread(one) == len(one)
+    assert CODEC.first(one, "n") == 1
+    assert CODEC.unread(one) == 0
+    assert CODEC.first(one, "m") == 3
+    assert CODEC.first(one, "x") is None
+    assert CODEC.unread(other) == len(other)
+    assert CODEC.first(other, "n") == 2
+    assert CODEC.first(one, "n") == 1
+
+
 def test_a_copy_has_other_properties_and_no_expiry() -> None:
     for footer in (b"", FOOTER):
         headers, body = kept(b"".join(ALL[:6]) + footer)
