@@ -37,6 +37,10 @@ _OWN_MARKS: Final = (
 )  # fmt: skip
 """Parts of the names of properties and annotations that only the broker sets."""
 CHUNK_BYTES: Final = 64 * 1024
+PIECES_MAX: Final = 100
+"""How many pieces of a message are kept apart."""
+LOOK_BYTES: Final = 16 * 1024
+"""How many bytes further the body of a large message is looked for again."""
 
 
 class Unsendable(Exception):
@@ -53,7 +57,7 @@ class Message:
 
     __slots__ = (
         "bytes", "chunk", "chunks", "delivery", "held", "is_counted", "is_large", "is_refused",
-        "is_settled", "is_whole", "mode", "pieces", "send", "txn_id",
+        "is_settled", "is_whole", "look_at", "mode", "pieces", "send", "txn_id",
     )  # fmt: skip
 
     def __init__(self, delivery: int, txn_id: bytes | None, mode: int) -> None:
@@ -61,6 +65,8 @@ class Message:
         self.mode: Final = mode
         self.txn_id: Final = txn_id
         self.pieces: list[bytes] = []
+        # How many bytes of a large message there must be before its body is looked for.
+        self.look_at = 0
         self.bytes = 0
         # How many bytes of it are in memory.
         self.held = 0
@@ -75,6 +81,12 @@ class Message:
         self.chunks: Final[list[int]] = []
         # The piece that the broker has not taken yet.
         self.chunk: Chunk | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Add a piece; many small ones take no more memory than they have bytes."""
+        self.pieces.append(piece)
+        if len(self.pieces) > PIECES_MAX:
+            self.pieces = [b"".join(self.pieces)]
 
 
 class Incoming(Link):
@@ -142,7 +154,8 @@ class Incoming(Link):
             self.session.output.partial.pop(self.number, None)
             return
         output = self.session.output
-        message.pieces.append(payload)
+        if payload:
+            message.add(payload)
         message.bytes += len(payload)
         message.held += len(payload)
         output.input_bytes += len(payload)
@@ -323,6 +336,9 @@ class Incoming(Link):
         return message.txn_id.hex()
 
     def _begin_large(self, message: Message, now: int) -> Command | None:
+        if message.bytes < message.look_at and not message.is_whole:
+            return None
+        message.look_at = message.bytes + LOOK_BYTES
         data = self._take(message)
         begun = arriving.begin_large(data, now, self.session.output.options.max_headers)
         if begun is None:

@@ -12,7 +12,7 @@ from daybook.engine.facts.values import Symbol
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import header_of, places_of
-from daybook.engine.messages.amqp.writer import section_of
+from daybook.engine.messages.amqp.writer import encoded, section_of
 from daybook.engine.messages.content import view_of
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp import incoming
@@ -386,6 +386,33 @@ def test_a_delivery_that_does_not_go_on_ends_its_link_alone() -> None:
     peer.send(1, 1, message(b"x"))
     assert peer.hear(Disposition).state == Accepted()
     assert peer.connection.buffered_bytes < 2000
+
+
+def test_a_message_of_very_many_frames_takes_no_more_memory_than_its_bytes(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    right = incoming.arriving.begin_large
+
+    def counting(data: bytes, *rest: int) -> Any:
+        looks.append(len(data))
+        return right(data, *rest)
+
+    monkeypatch.setattr(incoming.arriving, "begin_large", counting)
+    peer.sender(0, "a")
+    session = peer.connection._sessions[0]
+    link = session.links[0]
+    assert isinstance(link, incoming.Incoming)
+    text = encoded({Symbol("x-opt-long"): "x" * 150_000})
+    data = section_of(0x72, text) + section_of(0x75, encoded(b"body"))
+    peer.say(Transfer(0, 0, b"t", 0, more=True), data[:110_000])
+    for at in range(110_000, 113_000):
+        peer.say(Transfer(0, more=True), data[at : at + 1])
+        peer.say(Transfer(0, more=True), b"")
+        assert len(link._messages[0].pieces) <= incoming.PIECES_MAX
+    assert len(looks) == 1
+    peer.say(Transfer(0), data[113_000:])
+    assert peer.hear(Disposition).state == Accepted()
 
 
 def test_a_message_has_a_limited_number_of_properties() -> None:
