@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from bench.attacks.attacks import SCENARIOS, Attack
-from bench.brokers.running import TargetError
+from bench.brokers.running import TargetError, free_port
 from bench.brokers.targets import DaybookTarget
 from bench.load.frames import LoadError
 from bench.load.honest import Honest, percentile
@@ -69,24 +69,32 @@ class Row(msgspec.Struct, frozen=True):
         return [self.name, *told, turn, str(len(self.beside))]
 
 
-def measure(name: str, scale: int, rounds: int, python: str | None) -> Row:
+def measure(name: str, scale: int, rounds: int, python: str | None, protocol: str) -> Row:
     """Measure an attack until enough rounds were beside it. Raises as `measure_once`."""
-    row = measure_once(name, scale, rounds, python)
+    row = measure_once(name, scale, rounds, python, protocol)
     for _ in range(REPEATS_MAX - 1):
         if len(row.beside) >= BESIDE_LEAST:
             break
-        row = row.joined(measure_once(name, scale, rounds, python))
+        row = row.joined(measure_once(name, scale, rounds, python, protocol))
     return row
 
 
-def measure_once(name: str, scale: int, rounds: int, python: str | None) -> Row:
-    """Start a broker and measure one attack on it. Raises LoadError, TargetError, ControlError."""
+def measure_once(name: str, scale: int, rounds: int, python: str | None, protocol: str) -> Row:
+    """Start a broker and measure one attack on it, beside an honest client of `protocol`. Raises
+    LoadError, TargetError, ControlError."""
     with tempfile.TemporaryDirectory(prefix="daybook-attack-") as folder:
         data = Path(folder) / "data"
-        running = DaybookTarget("daybook", SETTINGS, python).start(Path(folder))
-        port = running.endpoint.port
+        amqp = free_port()
+        listens = (f"amqp://127.0.0.1:{amqp}",)
+        target = DaybookTarget("daybook", SETTINGS, python, listens=listens)
+        running = target.start(Path(folder))
+        ports = {"stomp": running.endpoint.port, "amqp": amqp}
+        port = ports[SCENARIOS[name].protocol]
         try:
-            with Honest(port) as honest, Attack(name, port, data, scale) as attack:
+            with (
+                Honest(ports[protocol], protocol=protocol) as honest,
+                Attack(name, port, data, scale) as attack,
+            ):
                 alone = honest.measure(rounds)
                 attack.approach()
                 honest.begin()
@@ -105,7 +113,14 @@ def measure_once(name: str, scale: int, rounds: int, python: str | None) -> Row:
 @click.option("--scale", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--rounds", type=click.IntRange(10), default=500, show_default=True)
 @click.option("--python", help="Interpreter of an environment with an installed Daybook.")
-def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None) -> None:
+@click.option(
+    "--honest",
+    type=click.Choice(["stomp", "amqp"]),
+    default="stomp",
+    show_default=True,
+    help="What the honest client speaks.",
+)
+def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None, honest: str) -> None:
     """Round trips of an honest client alone and beside attacks, in milliseconds.
 
     Exit codes: 0 the gate holds, 1 it does not, or an attack could not be carried out.
@@ -115,7 +130,7 @@ def main(names: tuple[str, ...], scale: int, rounds: int, python: str | None) ->
     failed = False
     for name in names or SCENARIOS:
         try:
-            row = measure(name, scale, rounds, python)
+            row = measure(name, scale, rounds, python, honest)
         except (LoadError, TargetError, ControlError) as error:
             click.echo(f"{name}: {error}", err=True)
             failed = True

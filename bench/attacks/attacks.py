@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.attacks import filter_attacks, kind_attacks
+from bench.attacks import amqp_attacks, filter_attacks, kind_attacks
 from bench.attacks.scenarios import BODY, LOTS, Peer, Scenario, ready_in, sends, settle, wait_until
 from bench.load.child import Child
 from bench.load.frames import LoadError
@@ -418,6 +418,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "due-at-once": kind_attacks.DueAtOnce,
     "wildcard-queues": kind_attacks.WildcardQueues,
     "browsers": kind_attacks.Browsers,
+    **amqp_attacks.SCENARIOS,
 }
 
 
@@ -425,7 +426,8 @@ class Attack(Child):
     """An attack in a separate process, which prepares it on entry."""
 
     def __init__(self, name: str, port: int, data: Path, scale: int = 1) -> None:
-        """Choose one of SCENARIOS, on a broker that listens at `port` with its files in `data`."""
+        """Choose one of SCENARIOS, on a broker that listens at `port` for its protocol, and has its
+        files in `data`."""
         super().__init__(
             "the attacker", "bench.attacks.attacks", name, str(port), str(data), str(scale)
         )

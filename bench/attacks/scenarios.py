@@ -101,9 +101,14 @@ class Scenario:
         self.port = port
         self.data = data
         self.scale = scale
-        self.peer = Peer(port, self.version)
+        self.peer: Any = self.connect()
 
     version: str = "1.2"
+    protocol: str = "stomp"
+
+    def connect(self) -> Any:
+        """Log in as guest."""
+        return Peer(self.port, self.version)
 
     def prepare(self) -> None:
         """Prepare the attack."""
@@ -140,7 +145,8 @@ class Scenario:
         self.peer.put(
             f"SUBSCRIBE\nid:mine\ndestination:{destination}\nack:{ack}\ncredit:{LOTS},{LOTS}\n\n\0".encode()
         )
-        return self.peer.take(count)
+        names: list[str] = self.peer.take(count)
+        return names
 
 
 def status_of(data: Path) -> dict[str, Any]:

@@ -49,8 +49,10 @@ class DaybookTarget:
         python: str | None,
         environment: Mapping[str, str] | None = None,
         protocol: str = STOMP,
+        listens: tuple[str, ...] = (),
     ) -> None:
-        """Prepare `daybook serve` with `--set` for each of `settings`, and in this environment.
+        """Prepare `daybook serve` with `--set` for each of `settings`, and in this environment;
+        `listens` are further acceptors.
 
         With `python`, the interpreter of an environment in which a wheel is installed, the
         installed packages are measured instead of the checkout.
@@ -59,6 +61,7 @@ class DaybookTarget:
         self._settings = settings
         self._protocol = protocol
         self._environment = dict(environment or {})
+        self._listens = listens
         # A broker starts in a folder of its own, where a relative path would lead elsewhere.
         found = shutil.which(python) if python is not None else None
         self._python = str(Path(found).absolute()) if found is not None else python
@@ -87,8 +90,9 @@ class DaybookTarget:
         """Start `daybook serve` on a new data directory."""
         port = free_port()
         command = [*self._command, "serve"]
-        command += ["--data", str(directory / "data"), "--listen"]
-        command.append(f"{self._protocol}://127.0.0.1:{port}")
+        command += ["--data", str(directory / "data")]
+        for listen in (f"{self._protocol}://127.0.0.1:{port}", *self._listens):
+            command += ["--listen", listen]
         for setting in self._settings:
             command += ["--set", setting]
         # An installed wheel must not find the checkout; the working directory is elsewhere too.

@@ -1,10 +1,10 @@
 """An honest client in a separate process: measures its round trips, whatever other clients do.
 
 A round: SEND with a receipt to a queue of its own, wait for the RECEIPT and for the MESSAGE, ACK
-with a receipt, wait for that. Measured is the time from the SEND until both answers have come, in
-milliseconds. Each message must come once, whole and not flagged as redelivered. The client is a
-process, so that an attacker in this process takes no time of its interpreter; between two rounds it
-rests, so that it is not a load itself.
+with a receipt, wait for that; `amqp_rounds` has those of AMQP. Measured is the time from the SEND
+until both answers have come, in milliseconds. Each message must come once, whole and not flagged as
+redelivered. The client is a process, so that an attacker in this process takes no time of its
+interpreter; between two rounds it rests, so that it is not a load itself.
 
 It is used by the tests of attacks and by the benchmark of them. Must never know the attack.
 """
@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Final
 
+from bench.load.amqp_rounds import AmqpRounds
 from bench.load.child import Child
 from bench.load.frames import LoadError
 from bench.load.stomp import StompWire
@@ -34,10 +35,18 @@ class Honest(Child):
     ERROR frame, a connection that was closed, or two minutes of silence.
     """
 
-    def __init__(self, port: int, *, queue: str = "honest", login: str = "", passcode: str = ""):
-        """It connects and subscribes on entry."""
+    def __init__(
+        self,
+        port: int,
+        *,
+        queue: str = "honest",
+        login: str = "",
+        passcode: str = "",
+        protocol: str = "stomp",
+    ) -> None:
+        """It connects and subscribes on entry; with `amqp` as a guest."""
         super().__init__(
-            "the honest client", "bench.load.honest", str(port), queue, login, passcode
+            "the honest client", "bench.load.honest", str(port), queue, login, passcode, protocol
         )
 
     def measure(self, rounds: int) -> list[float]:
@@ -133,10 +142,14 @@ class _Owner:
 
 def main(arguments: list[str]) -> int:
     """Run the process: each line of the input begins or ends rounds, and is answered by a line."""
-    port, queue, login, passcode = arguments
+    port, queue, login, passcode, protocol = arguments
     owner = _Owner()
+    rounds: AmqpRounds | _Rounds
     try:
-        rounds = _Rounds(Endpoint(int(port), login, passcode, "/", "prefetch"), queue)
+        if protocol == "amqp":
+            rounds = AmqpRounds(int(port), queue)
+        else:
+            rounds = _Rounds(Endpoint(int(port), login, passcode, "/", "prefetch"), queue)
         print('{"ms": []}', flush=True)
         while line := owner.line():
             found = [rounds.round()]
