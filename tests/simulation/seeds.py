@@ -17,8 +17,10 @@ SWARM_FROM = 1 << 33
 """Any features together, as `tests.simulation.swarm` draws them."""
 ARRIVING_FROM = 1 << 35
 """Messages to several queues that enter them in slices."""
-SEEDS = 1 << 36
-"""Seeds that are drawn are below: seven of eight runs may have any feature."""
+AMQP_FROM = 1 << 36
+"""Clients of AMQP beside those of STOMP."""
+SEEDS = 1 << 37
+"""Seeds that are drawn are below: half of the runs have clients of both protocols."""
 
 
 def draw_device_block(seed: int) -> int:

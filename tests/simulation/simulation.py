@@ -24,6 +24,7 @@ from daybook.server.hub.ports import HubOptions
 from tests.simulation.counts import Counts, WayCounts
 from tests.simulation.judges.checkers import Judge
 from tests.simulation.judges.violation import Violation
+from tests.simulation.languages import Languages
 from tests.simulation.machine.clock import Clock
 from tests.simulation.machine.disk import Faults, PowerCut
 from tests.simulation.machine.incarnation import SETTINGS, Incarnation
@@ -34,6 +35,7 @@ from tests.simulation.mishaps.faults import administrate, break_something
 from tests.simulation.mishaps.hardships import Hardships
 from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.mishaps.limits import draw_limits
+from tests.simulation.peers.amqp_clients import AmqpClient
 from tests.simulation.peers.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
 from tests.simulation.peers.kinds import MIXED, MixedKinds, with_mixed
 from tests.simulation.peers.ledger import Ledger
@@ -73,6 +75,7 @@ class Simulation:
         self._expect_counts = self._persist_counts if expected is None else expected
         self.kinds = MixedKinds(seed) if seed >= MIXED_FROM else None
         is_mixed = self.kinds is not None
+        self.languages = Languages(seed)
         self.swarm = Swarm(self) if seed >= SWARM_FROM else None
         options = Options(hosts=self.swarm.hosts() if self.swarm is not None else {})
         self.judge = Judge(self.ledger, options, counts_are_durable=self._expect_counts)
@@ -121,6 +124,7 @@ class Simulation:
     def use_hosts(self, hosts: tuple[tuple[str, str], ...]) -> None:
         """Let clients choose among these virtual hosts, by the name they say and its meaning."""
         self._stomp = replace(self._stomp, virtual_hosts=hosts)
+        self.languages.options = replace(self.languages.options, virtual_hosts=hosts)
 
     def _make_index(self) -> SimulatedIndex | None:
         """Three of four brokers page. Drawn like the limits."""
@@ -268,6 +272,7 @@ class Simulation:
             ),
             hub_options=self._hub_options,
             stomp=self._stomp,
+            amqp=self.languages.options,
             disk=self.disk,
             settings=self._settings,
             journal_non_persistent=self._non_persistent,
@@ -349,7 +354,7 @@ class Simulation:
             client.wait()
         self.links.append(link)
         self.clients.append(client)
-        self.note(f"link {link.serial} connects, STOMP {client.version}")
+        self.note(f"link {link.serial} connects, {client.language}")
         life.accept(link)
 
     def _client(self, slot: int, link: Link) -> Client:
@@ -358,7 +363,9 @@ class Simulation:
         if self.swarm is None or self._is_draining:
             return Client(slot, link, ledger, chance, self.clock, **drawn)
         drawn["features"] = self.swarm.features
-        return SwarmClient(slot, link, ledger, chance, self.swarm.wall, **drawn)
+        link.is_amqp = self.languages.speaks_amqp(self.swarm.features)
+        kind = AmqpClient if link.is_amqp else SwarmClient
+        return kind(slot, link, ledger, chance, self.swarm.wall, **drawn)
 
     def _said(self, link: Link, data: bytes) -> None:
         assert self.life is not None

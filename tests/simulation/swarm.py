@@ -99,7 +99,7 @@ class Swarm:
     def __init__(self, simulation: "Simulation") -> None:
         self._simulation = simulation
         self.chance = chance = random.Random(f"swarm {simulation.seed}")
-        self.drawn = draw_features(chance, FEATURES)
+        self.drawn = draw_features(chance, FEATURES) | simulation.languages.features
         self.features = self.drawn - simulation.hooks.without
         self.wall = WallClock(simulation.clock)
         # Otherwise nothing would be dead-lettered, and little would ever be held.

@@ -9,7 +9,7 @@ from collections import Counter
 from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
 from daybook.engine.facts.reasons import REASONS
 from tests.simulation.counts import SwarmCounts
-from tests.simulation.seeds import SWARM_FROM
+from tests.simulation.seeds import AMQP_FROM, SWARM_FROM
 from tests.simulation.simulation import Simulation
 from tests.simulation.swarm import FEATURES
 from tests.simulation.test_simulation import simulate
@@ -18,6 +18,8 @@ FIRST = SWARM_FROM + 3000
 STEPS = 3_000
 TOGETHER = (1, 16, 6, 18, 4, 7, 34)
 """Seeds, from FIRST on, that played everything once: they are tried before the others."""
+WITH_AMQP = (AMQP_FROM + 3002, AMQP_FROM + 3014)
+"""Seeds that played what only clients of AMQP ask for."""
 SEEDS_MAX = 60
 """After so many seeds what was not played is missing."""
 
@@ -27,12 +29,11 @@ NOT_PLAYED = {
     "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
     "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",
     "salvaged": "as Lost",
-    "OwnerEnded": "no subscription of STOMP outlives its consumers, and ends",
+    "resumed": "no client resumes a link here; tests/unit/protocols/amqp/test_resuming.py",
+    "stolen": "no two links of AMQP have one name and one container here, as resumed",
     "restart": "only a queue that a crash left half deleted is removed for it",
     "disk-full": "a full disk blocks or refuses here, and nothing is dropped",
     "global-max-size": "the broker is full by its messages here",
-    "given-back": "an outcome that no frame of STOMP asks for",
-    "refused": "an outcome that no frame of STOMP asks for",
 }
 """Kinds and reasons that no run brings about, and why not."""
 RARE = {
@@ -56,8 +57,9 @@ def test_every_kind_of_event_and_every_reason_is_played() -> None:
     everything = {each.name for each in EVENT_TYPES} | {name for name, _ in REASONS.values()}
     assert set(NOT_PLAYED) | RARE <= everything
     missing = everything - RARE - set(NOT_PLAYED)
-    for number in (*TOGETHER, *range(SEEDS_MAX)):
-        missing -= played(simulate(FIRST + number, STEPS))
+    numbers = (*TOGETHER, *range(SEEDS_MAX))
+    for seed in (*WITH_AMQP, *(FIRST + number for number in numbers)):
+        missing -= played(simulate(seed, STEPS))
         if not missing:
             return
     raise AssertionError(f"no run plays {sorted(missing)}: let tests.simulation.swarm draw it")

@@ -99,6 +99,8 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
         Listed(f"{SIMULATION}::test_planted_mistake_in_a_round_of_retention_is_found",
                map(_said, _list("simulation.test_mutations", "ROUNDS"))),
         Alone(SIMULATION, "(believed|any_queue)_is_found"),
+        Listed("tests/simulation/test_amqp_mutations.py::test_planted_mistake_in_amqp_is_found",
+               map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_AMQP"))),
     ),
     "fuzzing": (
         Listed("tests/fuzz/guided/test_corpus.py::test_a_planted_mistake_is_noticed",

@@ -23,6 +23,8 @@ from daybook.history.audit.accounts import accounts_of
 from daybook.history.audit.context import Folded
 from daybook.history.audit.rules import REQUESTED
 from daybook.journal.blocks.block import Block
+from tests.simulation.judges.amqp_ear import AmqpEar
+from tests.simulation.judges.ears import StompEar, Told
 from tests.simulation.judges.facts import Facts, tag_of_id
 from tests.simulation.judges.platter import PlatterReader
 from tests.simulation.judges.violation import Violation
@@ -30,12 +32,13 @@ from tests.simulation.machine.disk import FaultyDisk
 from tests.simulation.machine.network import Link
 from tests.simulation.peers.kinds import is_mixed_place
 from tests.simulation.peers.ledger import Expectation, Ledger, Said, Sent
-from tests.simulation.peers.wire import Frame, FrameReader
 from tests.support.models.promises import Promises
 from tests.support.models.rest import Rest
 from tests.support.world import Event
 from tests.support.worlds.auditing import LATER
 
+FIRST_OF_GROUP = b"\xa1\x05first"
+"""A property that queues of the simulation add to the first message of a group."""
 Doubt = tuple[tuple[str, int], Said, Said]
 """Queue and message of two attempts with the same number."""
 
@@ -54,7 +57,7 @@ class Judge:
         self.promises = Promises({})
         self.counts_are_durable = counts_are_durable
         self._platter = PlatterReader()
-        self._readers: dict[int, FrameReader] = {}
+        self._ears: dict[int, AmqpEar | StompEar] = {}
         self._digests: dict[int, str] = {}
         # Numbers that were said once more, and by when the events must be durable that excuse it.
         self._doubts: list[Doubt] = []
@@ -188,59 +191,60 @@ class Judge:
 
     def hear(self, link: Link, data: bytes) -> None:
         """Bytes leave the broker."""
-        reader = self._readers.setdefault(link.serial, FrameReader())
-        for frame in reader.feed(data):
-            if frame.command == "MESSAGE":
-                self._message(link, frame)
-            elif frame.command == "RECEIPT":
-                self._receipt(link, frame)
-            elif frame.command == "CONNECTED":
-                self._connected(link, frame)
-            elif frame.command == "ERROR":
-                self._error(frame)
-            else:
-                raise Violation("protocol", f"the broker sent {frame}")
+        ear = self._ears.get(link.serial)
+        if ear is None:
+            ear = self._ears[link.serial] = (AmqpEar if link.is_amqp else StompEar)(self)
+        ear.hear(link, data)
 
-    def _error(self, frame: Frame) -> None:
-        """An ERROR with a code says that a message is there: it must be durable by then.
+    def declined(self, link: Link, key: str, duplicate: str) -> None:
+        """What names a duplicate says that a message is there: it must be durable by then.
 
         It may have waited behind a large body while the ids of the address were forgotten.
         """
-        if not frame.headers.get("code", ""):
-            return
-        tag = tag_of_id(frame.headers["message"])
-        if tag not in self.facts.remembered and tag not in self.facts.forgotten:
-            raise Violation("P1", f"a duplicate of what is not durable: {frame}")
-        self.duplicates += 1
+        wanted = self.ledger.expected.pop((link.serial, key), None)
+        if duplicate:
+            tag = tag_of_id(duplicate)
+            if tag not in self.facts.remembered and tag not in self.facts.forgotten:
+                raise Violation("P1", f"a duplicate of what is not durable: {duplicate}")
+            self.duplicates += 1
+        elif wanted is not None and wanted.kind == "SEND":
+            sent = self.ledger.sent[wanted.tag]
+            sent.refused = not (sent.has_id or wanted.name)
+            if sent.refused and wanted.tag in self.facts.routed:
+                raise Violation("P1", f"{wanted} was refused, and is there")
 
-    def _connected(self, link: Link, frame: Frame) -> None:
-        link.connection = int(frame.headers["session"])
-        if self.facts.links.get(link.connection) != link.serial:
-            raise Violation("P1", f"CONNECTED before ConnectionOpened {link.connection} is durable")
+    def opened(self, link: Link, connection: int) -> None:
+        """A connection is told that it is open."""
+        known = [each for each, serial in self.facts.links.items() if serial == link.serial]
+        link.connection = connection or (known[-1] if known else 0)
+        if link.connection not in known:
+            raise Violation("P1", f"{link.serial} is open before ConnectionOpened is durable")
 
-    def _message(self, link: Link, frame: Frame) -> None:
-        ledger = self.ledger
-        if frame.headers.get("browser") == "end":
-            return
+    def begun(self, link: Link, name: str, message: int, count: int, *, durable: bool) -> None:
+        """The first bytes of a message leave."""
+        self._check_written(link, message, name, count, durable=durable)
+
+    def told(self, link: Link, told: Told) -> None:
+        """A message is told."""
+        ledger, name, message, count = self.ledger, told.name, told.message, told.attempt
         ledger.messages += 1
-        tag = int(frame.body.partition(b" ")[0])
+        first = told.body.partition(b" ")[0]
+        tag = int(first) if first.isdigit() else 0
         sent = ledger.sent.get(tag)
-        if sent is None or sent.body != frame.body:
-            raise Violation("P1", f"a message was invented: {frame}")
-        name = frame.headers.get("subscription", "")
-        if not name:
-            name = next(key[1] for key in reversed(ledger.subscriptions) if key[0] == link.serial)
+        if sent is None or not sent.has_body(told.body):
+            raise Violation("P1", f"a message was invented: {told}")
+        self._check_content(told, tag, sent)
+        ledger.deeds[
+            f"{'AMQP' if sent.bare else 'STOMP'} to {'AMQP' if told.bare else 'STOMP'}"
+        ] += 1
         record = ledger.subscriptions[link.serial, name]
-        message = int(frame.headers["message-id"])
-        count = int(frame.headers.get("delivery-count", "1"))
-        flagged = frame.headers.get("redelivered") == "true"
-        if count > 1 and not flagged:
-            raise Violation("P5", f"count and flag contradict each other: {frame}")
+        if count > 1 and not told.flagged:
+            raise Violation("P5", f"count and flag contradict each other: {told}")
         ledger.said_tags.add(tag)
-        if self._named.setdefault(message, tag) != tag:
-            raise Violation("ids", f"message-id {message} was that of {self._named[message]}")
         key = (record.queue, message)
-        self._check_written(link, sent, key, name, count)
+        self._check_written(link, message, name, count, durable=sent.persistent)
+        if (link.serial, name, message) in ledger.not_here:
+            raise Violation("P5", f"{told} comes again to a link that does not want it")
         if not sent.persistent:
             ledger.transient.add(key)
         # Everybody may read it again, and may have read it before `Shown` is durable.
@@ -250,9 +254,22 @@ class Judge:
             return
         # What was on its way behind a large body when its subscription ended may come late.
         if key in ledger.acks_promised and not record.closed_cleanly and not _is_mixed(sent):
-            raise Violation("P1", f"an acknowledged message comes back: {key}, {frame}")
+            raise Violation("P1", f"an acknowledged message comes back: {key}, {told}")
         earlier = ledger.said.setdefault(key, [])
-        self._check_count(key, earlier, Said(record, count, flagged), is_durable=sent.persistent)
+        self._check_count(
+            key, earlier, Said(record, count, told.flagged), is_durable=sent.persistent
+        )
+
+    def _check_content(self, told: Told, tag: int, sent: Sent) -> None:
+        """One id is that of one message, and what AMQP lets nobody change is as it was sent."""
+        message = told.message
+        known = self.facts.tags.get(message) or tag
+        if self._named.setdefault(message, tag) != tag or known != tag:
+            raise Violation("ids", f"{told} was {self._named[message]} and {known}")
+        is_original = self.facts.routed.get(tag) == message and not sent.has_id
+        is_marked = FIRST_OF_GROUP in told.bare
+        if told.bare and sent.bare and is_original and not is_marked and told.bare != sent.bare:
+            raise Violation("P1", f"{told} was sent as {sent.bare!r}")
 
     def _check_count(
         self, key: tuple[str, int], earlier: list[Said], said: Said, *, is_durable: bool
@@ -281,26 +298,25 @@ class Judge:
             raise Violation("P5", f"{key} was said as number {again.count} once more: {first}")
 
     def _check_written(
-        self, link: Link, sent: Sent, key: tuple[str, int], name: str, count: int
+        self, link: Link, message: int, name: str, count: int, *, durable: bool
     ) -> None:
-        if not sent.persistent:
+        if not durable:
             return
-        message = key[1]
         if message not in self.facts.routed_ids:
-            raise Violation("P1", f"MESSAGE {message} (tag {sent.tag}) before Routed is durable")
+            raise Violation("P1", f"message {message} for {name} before Routed is durable")
         fact = (link.connection, name, message, count)
         if self.counts_are_durable and fact not in self.facts.delivered:
-            raise Violation("P1", f"MESSAGE {fact} before Delivered is durable")
+            raise Violation("P1", f"message {fact} before Delivered is durable")
 
-    def _receipt(self, link: Link, frame: Frame) -> None:
-        key = (link.serial, frame.headers["receipt-id"])
-        expectation = self.ledger.expected.pop(key, None)
+    def answered(self, link: Link, key: str) -> None:
+        """What was asked with a key was done."""
+        expectation = self.ledger.expected.pop((link.serial, key), None)
         if expectation is None:
-            raise Violation("protocol", f"a receipt that nobody waits for: {frame}")
+            raise Violation("protocol", f"an answer that nobody waits for: {link.serial}, {key}")
         self.ledger.receipts += 1
         missing = self._missing(link, expectation)
         if missing:
-            raise Violation("P1", f"RECEIPT of {expectation} before it is durable: {missing}")
+            raise Violation("P1", f"answer to {expectation} before it is durable: {missing}")
 
     def _missing(self, link: Link, wanted: Expectation) -> str:
         """The part of a receipt's frame that the platter lacks."""
@@ -310,7 +326,7 @@ class Judge:
         match wanted.kind:
             case "SEND":
                 return self._promise(link, wanted)
-            case "ACK" | "NACK":
+            case "ACK" | "NACK" | "RELEASE" | "REJECT":
                 return self._settled(link, wanted)
             case "SUBSCRIBE":
                 return "" if by_name in facts.attached else "ConsumerAttached"

@@ -6,6 +6,7 @@ carried with another body. Whether the broker may decide an event is for the aud
 """
 
 import re
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 from daybook.engine.facts import events, reasons
@@ -14,6 +15,8 @@ from tests.simulation.peers.clients import queues_named_by
 from tests.simulation.peers.kinds import is_mixed_place
 from tests.simulation.peers.ledger import Ledger, TransactionRecord
 
+ASKED = (reasons.NACK, reasons.GIVEN_BACK, reasons.REFUSED)
+"""Reasons to end a delivery that only its client has."""
 COMPOSITE = "composite-"
 """The broker's name for the transaction of one message to several destinations."""
 
@@ -31,6 +34,7 @@ class Consumer(NamedTuple):
     connection: int
     subscription: str
     ack_mode: str
+    is_amqp: bool
 
     def asked(self, message: int) -> tuple[int, str, int]:
         """The key of what its client asked for about a message."""
@@ -50,6 +54,7 @@ class Facts:
         self.lsn = 0
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
+        self._amqp: set[int] = set()
         self.closed: set[int] = set()
         self.attached: set[tuple[int, str]] = set()
         self.detached: set[tuple[int, str]] = set()
@@ -156,7 +161,8 @@ class Facts:
         """A copy beside the original: an administrator's, or one that no queue took."""
         self._note_tag(lsn, row)
         tag = self._tag_in(detail, body)
-        if tag and (tag not in self.ledger.sent or len(self.ledger.sent[tag].body) < len(body)):
+        sent = self.ledger.sent.get(tag)
+        if tag and (sent is None or len(sent.body + sent.tail) < len(body)):
             raise Violation("P1", f"event {lsn} copies a message that nobody sent: {body[:40]!r}")
         self.tags[lsn] = tag or self.tags.get(lsn, 0)
 
@@ -191,11 +197,13 @@ class Facts:
     def _sent(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         tag = int(body.partition(b" ")[0])
         sent = self.ledger.sent.get(tag)
-        if sent is None or sent.body != body:
+        if sent is None or not sent.has_body(body):
             raise Violation("P1", f"event {lsn} routes a message that nobody sent: {body[:40]!r}")
         is_again = tag in self.routed and tag not in self.forgotten and sent.places == 1
         if is_again and tag != self._kept_tag:
             raise Violation("P1", f"event {lsn} routes {tag} again, after {self.routed[tag]}")
+        if sent.withdrawn or sent.refused:
+            raise Violation("P1", f"event {lsn} routes what was not sent, or refused: {sent}")
         self.forgotten.discard(tag)
         asked = {sent.transaction, *sent.transactions, *([""] if sent.has_id else [])}
         was_asked = detail.transaction in asked or detail.transaction.startswith(COMPOSITE)
@@ -228,7 +236,7 @@ class Facts:
             chunks = events.chunk_lsns(detail)
             body = b"".join(self._chunks.pop(chunk) for chunk in chunks)
         tag = self.tags.get(message, 0)
-        if tag and self.ledger.sent[tag].body != body:
+        if tag and not self.ledger.sent[tag].has_body(body):
             raise Violation("P1", f"event {lsn} carries another body than {tag} has: {body[:40]!r}")
         self.needs[message] = min(chunks, default=lsn)
 
@@ -304,24 +312,34 @@ class Facts:
             # The broker's own fault: no attempt counts, not even one that was heard.
             attempt = row[events.DELIVERY_COUNT] + 1
             self.uncounted.add((*consumer.asked(message), attempt))
-        elif reason == reasons.NACK:
-            if consumer.asked(message) not in self.ledger.nacks:
-                raise Violation("P1", f"event {lsn}: {message} rejected; nobody asked: {consumer}")
+        elif reason in ASKED:
+            self._check_asked(lsn, consumer, message, reason)
             self.given_back.add(consumer.told(message))
 
-    def _dead_lettered(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+    def _check_asked(self, lsn: int, consumer: Consumer, message: int, reason: int) -> None:
+        """The client said so; or it put it into a transaction that was rolled back."""
+        ledger = self.ledger
+        wanted: dict[int, tuple[Set[tuple[int, str, int]], ...]] = {
+            reasons.NACK: (ledger.nacks, ledger.attempted if consumer.is_amqp else set()),
+            reasons.GIVEN_BACK: (ledger.released,), reasons.REFUSED: (ledger.refused,),
+        }  # fmt: skip
+        key = consumer.asked(message)
+        if reason in wanted and not any(key in each for each in wanted[reason]):
+            raise Violation("P1", f"event {lsn}: {message} ended; nobody asked: {consumer}")
+
+    def _left(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        """It left its queue; only an administrator's purge lets promises lapse."""
         consumer = self._holders.pop((row[events.QUEUE], row[events.MESSAGE]), None)
         if consumer is not None:
+            self._check_asked(lsn, consumer, row[events.MESSAGE], row[events.REASON])
             self.given_back.add(consumer.told(row[events.MESSAGE]))
-
-    def _removed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        """It left its queue; only an administrator's purge lets promises lapse."""
-        self._holders.pop((row[events.QUEUE], row[events.MESSAGE]), None)
 
     # ---- connections, consumers, queues
 
     def _connection_opened(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        self.links[lsn] = int(detail.peer)
+        link = self.links[lsn] = int(detail.peer)
+        if detail.protocol.startswith("AMQP"):
+            self._amqp.add(link)
 
     def _connection_closed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         self.closed.add(row[events.CONNECTION])
@@ -329,7 +347,10 @@ class Facts:
     def _attached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
         link = self.links.get(connection, 0)
-        self._consumers[lsn] = Consumer(link, connection, detail.subscription, detail.ack_mode)
+        is_amqp = link in self._amqp
+        self._consumers[lsn] = Consumer(
+            link, connection, detail.subscription, detail.ack_mode, is_amqp
+        )
         self.attached.add((connection, detail.subscription))
 
     def _detached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
@@ -402,14 +423,14 @@ _HANDLERS = {
     events.CONNECTION_OPENED: Facts._connection_opened,
     events.CONSUMER_ATTACHED: Facts._attached,
     events.CONSUMER_DETACHED: Facts._detached,
-    events.DEAD_LETTERED: Facts._dead_lettered,
+    events.DEAD_LETTERED: Facts._left,
     events.DELIVERED: Facts._delivered,
     events.DIVERTED: Facts._diverted,
     events.DROPPED: Facts._dropped,
     events.DUPLICATE_IDS_CLEARED: Facts._ids_forgotten,
     events.DUPLICATE_ID_RECORDED: Facts._recorded,
     events.QUEUE_CREATED: Facts._queue_created,
-    events.REMOVED: Facts._removed,
+    events.REMOVED: Facts._left,
     events.RETURNED: Facts._returned,
     events.ROUTED: Facts._routed,
     events.SEEN: Facts._seen,

@@ -17,7 +17,9 @@ from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
 from daybook.paging.content.content import ContentReader
 from daybook.paging.tables.layout import LAYOUT
-from daybook.protocols.port import Caller
+from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.port import Caller, MessagingSession
 from daybook.protocols.stomp import Session
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
@@ -26,7 +28,7 @@ from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer
 from daybook.server.hub.ports import HubOptions
 from daybook.server.users.logins import LoginRequest
-from daybook.server.users.sasl import Mechanisms
+from daybook.server.users.sasl import PLAIN, Mechanisms
 from daybook.server.users.users import Users
 from tests.simulation.judges.violation import Violation
 from tests.simulation.machine.network import Link
@@ -57,6 +59,7 @@ class Incarnation:
         options: Options,
         hub_options: HubOptions,
         stomp: StompOptions,
+        amqp: AmqpOptions,
         disk: Disk,
         settings: dict[str, dict[str, str | int | bool | float]],
         journal_non_persistent: str,
@@ -65,6 +68,7 @@ class Incarnation:
     ) -> None:
         self.clock = clock
         self.stomp = stomp
+        self.amqp = amqp
         self.turn_due = False
         self.logins: list[Callable[[str | None, str], None]] = []
         self.stopped = False
@@ -120,10 +124,16 @@ class Incarnation:
     def accept(self, link: Link) -> None:
         """A client connects."""
         caller = Caller(str(link.serial))
-        session = Session(self.broker, self.stomp, caller, "sim")
+        session: MessagingSession
+        if link.is_amqp:
+            caller = Caller(str(link.serial), lambda _: (PLAIN,))
+            session = AmqpConnection(self.broker, self.amqp, caller, "sim")
+        else:
+            session = Session(self.broker, self.stomp, caller, "sim")
         link.hub = self.hub
         link.clock = self.clock
-        link.peer = Peer(session, link, caller, "sim", self.stomp.room)
+        room = self.amqp.room if link.is_amqp else self.stomp.room
+        link.peer = Peer(session, link, caller, "sim", room)
         self.hub.opened(link.peer)
 
     def turn(self) -> None:

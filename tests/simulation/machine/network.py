@@ -36,6 +36,7 @@ class Link:
         self.close_at = 0
         self.lost_at = 0
         self.connection = 0
+        self.is_amqp = False
         self._watch = watch
         self._high_bytes = high_bytes
         self._is_above = False

@@ -89,6 +89,7 @@ class Client:
     """One connection's life: connect, act, end. A new one takes its place afterwards."""
 
     host = "sim"
+    language = ""
     beats = 0.1
     rejects = 0.15
     expected_errors: tuple[str, ...] = EXPECTED_ERRORS
@@ -143,6 +144,7 @@ class Client:
             headers = [("login", "guest")]
         elif self.chance.random() < self.beats:
             headers.append(("heart-beat", "2000,2000"))
+        self.language = f"STOMP {self.version}"
         self._put("CONNECT", headers)
         if self.produces and self.chance.random() < 0.2:
             self.send()
@@ -175,7 +177,12 @@ class Client:
             destination = f"/topic/{self.chance.choice(TOPICS)}"
         self._send_to(destination)
 
+    def _can_send_to(self, destination: str) -> bool:
+        return True
+
     def _send_to(self, destination: str, more: Headers = ()) -> None:
+        if not self._can_send_to(destination):
+            return
         chance = self.chance
         tag = len(self.ledger.sent) + 1
         size = chance.choice(BODY_BYTES)
@@ -218,6 +225,9 @@ class Client:
         if not recent:
             return
         sent = self.ledger.sent[chance.choice(recent)]
+        if not self._can_send_to(sent.destination):
+            return
+        sent.withdrawn = False
         headers = list(sent.headers)
         name = ""
         # Twice in one transaction would be a duplicate whatever became of the first.

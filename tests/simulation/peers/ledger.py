@@ -12,7 +12,10 @@ import msgspec
 class Sent(msgspec.Struct):
     """A message that a client sent; its tag begins its body.
 
-    One with an id may be sent again, with the same `headers`, in `transactions` or by itself.
+    One with an id may be sent again, with the same `headers`, in `transactions` or by itself. It is
+    `withdrawn` as long as its last frame was not sent, and `refused` once the broker has said so.
+    `bare` is the part of a message of AMQP that nobody may change, `tail` its sections behind the
+    body, which belong to the body of a large one.
     """
 
     tag: int
@@ -26,6 +29,14 @@ class Sent(msgspec.Struct):
     has_id: bool = False
     headers: list[tuple[str, str]] = []
     transactions: set[str] = set()
+    withdrawn: bool = False
+    refused: bool = False
+    bare: bytes = b""
+    tail: bytes = b""
+
+    def has_body(self, body: bytes) -> bool:
+        """Whether this is its body."""
+        return body in (self.body, self.body + self.tail)
 
     @property
     def places(self) -> int:
@@ -60,11 +71,12 @@ class Said(msgspec.Struct, eq=False):
     count: int
     flagged: bool
     rejected: bool = False
+    released: bool = False
 
     @property
     def is_spent(self) -> bool:
         """Whether the attempt counts for sure: a clean close takes back what it finds in flight."""
-        return self.rejected or not self.subscription.closed_cleanly
+        return not self.released and (self.rejected or not self.subscription.closed_cleanly)
 
 
 class Expectation(msgspec.Struct):
@@ -84,6 +96,8 @@ class TransactionRecord(msgspec.Struct):
     tags: list[int] = []
     acks: list[tuple[str, int]] = []
     nacks: list[tuple[str, int]] = []
+    released: list[tuple[str, int]] = []
+    refused: list[tuple[str, int]] = []
     committing: bool = False
 
 
@@ -97,6 +111,10 @@ class Ledger:
         # By (link, subscription, message): the settlements of the client.
         self.acks: set[tuple[int, str, int]] = set()
         self.nacks: set[tuple[int, str, int]] = set()
+        self.released: set[tuple[int, str, int]] = set()
+        self.refused: set[tuple[int, str, int]] = set()
+        # Messages that a link does not want any more.
+        self.not_here: set[tuple[int, str, int]] = set()
         # Put into a transaction, whatever became of that.
         self.attempted: set[tuple[int, str, int]] = set()
         self.transactions: dict[tuple[int, str], TransactionRecord] = {}
@@ -111,6 +129,8 @@ class Ledger:
         self.temporaries: list[str] = []
         self.errors: Counter[str] = Counter()
         self.receipts = 0
+        # Deeds of clients of AMQP by their number, and of messages between protocols.
+        self.deeds: Counter[str] = Counter()
         self.messages = 0
         # Tags of messages with an id, and how often one was sent again.
         self.resendable: list[int] = []

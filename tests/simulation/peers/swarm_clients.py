@@ -31,7 +31,7 @@ class SwarmClient(Client):
     features: frozenset[str] = frozenset()
     beats = 0.3
     rejects = 0.4
-    expected_errors = (*EXPECTED_ERRORS, *MORE_ERRORS)
+    expected_errors: tuple[str, ...] = (*EXPECTED_ERRORS, *MORE_ERRORS)
 
     def __init__(self, *arguments: Any, features: frozenset[str], **more: Any) -> None:
         self.features = features

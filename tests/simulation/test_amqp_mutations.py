@@ -1,0 +1,146 @@
+"""Do the checkers bite where clients speak AMQP? Mistakes are planted in its connections."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from daybook.engine.commands import Commit, Rollback
+from daybook.engine.facts.settlements import ACCEPTED
+from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.coordinator import Coordinator
+from daybook.protocols.amqp.incoming import Incoming
+from daybook.protocols.amqp.leaving import front_of, parts_of
+from daybook.protocols.amqp.outcomes import Ending, ending_of
+from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.sessions import AmqpSession
+from daybook.protocols.amqp.wire.performatives import Flow
+from tests.simulation.mishaps.hooks import Hooks
+from tests.simulation.seeds import AMQP_FROM
+from tests.simulation.test_mutations import is_found
+from tests.support.compiled import replaces_parts
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+CONNECTION = "daybook.protocols.amqp.connection"
+OUTGOING = "daybook.protocols.amqp.outgoing"
+SEEDS_MAX = 40
+NUMBERS = 8
+
+
+def answers_what_it_did_not(patch: pytest.MonkeyPatch) -> None:
+    """A disposition is lost, and answered"""
+
+    def nothing(
+        self: Any, session: AmqpSession, deliveries: list[int], said: Any, now: int
+    ) -> None:
+        for delivery in deliveries:
+            session.settle_sent(delivery, said.state)
+
+    patch.setattr(AmqpConnection, "_settle", nothing)
+
+
+def accepts_what_is_released(patch: pytest.MonkeyPatch) -> None:
+    """Released is taken for accepted"""
+
+    def accepted(state: Any) -> Ending | None:
+        ending = ending_of(state)
+        return ending and ending._replace(outcome=ACCEPTED)
+
+    patch.setattr(f"{CONNECTION}.ending_of", accepted)
+
+
+def settles_the_next(patch: pytest.MonkeyPatch) -> None:
+    """A disposition settles one delivery more than it says"""
+    real = AmqpSession.settled_range
+
+    def settled_range(self: AmqpSession, said: Any, known: Any) -> list[int]:
+        last = said.last if said.last is not None else said.first
+        return real(self, replace(said, last=last + 1), known)
+
+    patch.setattr(AmqpSession, "settled_range", settled_range)
+
+
+def numbers_deliveries_again(patch: pytest.MonkeyPatch) -> None:
+    """Numbers of deliveries begin again while the old ones are in use"""
+    real = AmqpSession.number_delivery
+    patch.setattr(AmqpSession, "number_delivery", lambda self: real(self) % NUMBERS)
+
+
+def accepts_early(patch: pytest.MonkeyPatch) -> None:
+    """A message is accepted before it is on the disk"""
+    real = Incoming._done
+    patch.setattr(Incoming, "_done", lambda self, message, answer: real(self, message, 0))
+
+
+def sends_what_was_aborted(patch: pytest.MonkeyPatch) -> None:
+    """The pieces of an aborted message are a message"""
+    real = Incoming.transfer
+
+    def transfer(self: Incoming, said: Any, payload: bytes, now: int) -> None:
+        real(self, replace(said, aborted=False), payload, now)
+
+    patch.setattr(Incoming, "transfer", transfer)
+
+
+def gives_credit_twice(patch: pytest.MonkeyPatch) -> None:
+    """Credit is given twice"""
+    real = Outgoing.flow
+
+    def flow(self: Outgoing, said: Flow, now: int) -> None:
+        real(self, replace(said, link_credit=2 * (said.link_credit or 0)), now)
+
+    patch.setattr(Outgoing, "flow", flow)
+
+
+def counts_afresh(patch: pytest.MonkeyPatch) -> None:
+    """Each delivery says that it is the first"""
+    patch.setattr(
+        f"{OUTGOING}.front_of", lambda message, count, marks, now: front_of(message, 1, marks, now)
+    )
+
+
+def leaves_out_the_end(patch: pytest.MonkeyPatch) -> None:
+    """A message leaves without what stands behind its body"""
+
+    def without_end(message: Any, front: bytes, prefixes: Any) -> list[bytes]:
+        parts = parts_of(message, front, prefixes)
+        return parts if message.chunks else parts[:3]
+
+    patch.setattr(f"{OUTGOING}.parts_of", without_end)
+
+
+def commits_what_failed(patch: pytest.MonkeyPatch) -> None:
+    """A discharge that fails is a commit"""
+    real = Coordinator._next
+
+    def following(self: Coordinator, message: Any, now: int) -> Any:
+        command = real(self, message, now)
+        if isinstance(command, Rollback):
+            return Commit(command.connection, command.transaction, self.number)
+        return command
+
+    patch.setattr(Coordinator, "_next", following)
+
+
+PLANTED_IN_AMQP: dict[Plant, int] = {
+    answers_what_it_did_not: 13,
+    accepts_what_is_released: 4,
+    settles_the_next: 4,
+    numbers_deliveries_again: 11,
+    accepts_early: 2,
+    sends_what_was_aborted: 15,
+    gives_credit_twice: 4,
+    counts_afresh: 2,
+    leaves_out_the_end: 15,
+    commits_what_failed: 4,
+}
+"""With the seed, from AMQP_FROM on, that is tried first, because it found each once."""
+
+
+@replaces_parts
+@pytest.mark.parametrize("plant", PLANTED_IN_AMQP, ids=lambda plant: plant.__name__)
+def test_planted_mistake_in_amqp_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    numbers = (PLANTED_IN_AMQP[plant], *range(SEEDS_MAX))
+    assert any(is_found(Hooks(), AMQP_FROM + number) for number in numbers)
