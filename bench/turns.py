@@ -20,16 +20,15 @@ import msgspec
 from rich.console import Console
 
 from bench.brokers.running import Running, Target, TargetError
-from bench.brokers.targets import DAYBOOK_AMQP, DaybookTarget, FloorTarget, target
+from bench.brokers.targets import DAYBOOK_AMQP, TARGETS, DaybookTarget, target
 from bench.load.frames import LoadError, SendFrames
 from bench.load.workers import connect
 from bench.machine.neighbours import Neighbours
-from bench.reports.options import also_option, data_option, python_option
+from bench.reports.options import Names, also_option, data_option, python_option
 from bench.reports.tables import markdown_table
 from bench.stages import Share, shares, usages
 
 _STALL_S: Final = 30.0
-_WARM_UP: Final = 30
 _BODY_BYTES: Final = 256
 _DESTINATION: Final = "/queue/turns"
 _TABLE_COLUMNS: Final = 130
@@ -82,21 +81,30 @@ class _Client:
 
 
 def measure_in_turn(
-    targets: list[Target], neighbours: Neighbours, rounds: int, each: int, clients: int, data: Path
+    targets: list[Target],
+    neighbours: Neighbours,
+    rounds: int,
+    each: int,
+    clients: int,
+    warm_up: int,
+    data: Path,
 ) -> list[Trips]:
     """Measure `rounds` turns of `each` round trips. Raises LoadError, TargetError."""
     with ExitStack() as stack:
-        count = _WARM_UP + rounds * each
-        measured: list[_Client] = []
+        count = (warm_up + rounds) * each
+        started: list[Running] = []
         for one in targets:
             (data / one.name).mkdir()
-            running = one.start(data / one.name)
-            stack.callback(running.stop)
-            client = _Client(running, clients, count)
-            stack.callback(client.close)
-            measured.append(client)
+            started.append(one.start(data / one.name))
+            stack.callback(started[-1].stop)
+        # Nobody is silent for as long as the others take to start.
+        measured = [_Client(running, clients, count) for running in started]
         for client in measured:
-            client.go(_WARM_UP)
+            stack.callback(client.close)
+        for _ in range(warm_up):
+            for client in measured:
+                client.go(each)
+        for client in measured:
             client.times.clear()
         stack.callback(neighbours.stop)
         neighbours.start()
@@ -118,17 +126,18 @@ def _trips(client: _Client, used: list[Share]) -> Trips:
 
 
 def _print(found: list[Trips]) -> None:
-    floor = found[0]
-    names = ("target", "p50 us", "x floor", "p10 us", "x floor", "p99 us", "running us, by process")
+    first = found[0]
+    ratio = f"x {first.name}"
+    names = ("target", "p50 us", ratio, "p10 us", ratio, "p99 us", "running us, by process")
     table = markdown_table(names)
     for one in found:
         used = ", ".join(f"{share.process} {share.running_us:.0f}" for share in one.shares)
         table.add_row(
             one.name,
             f"{one.p50_us:,.0f}",
-            f"{one.p50_us / floor.p50_us:.2f}",
+            f"{one.p50_us / first.p50_us:.2f}",
             f"{one.p10_us:,.0f}",
-            f"{one.p10_us / floor.p10_us:.2f}",
+            f"{one.p10_us / first.p10_us:.2f}",
             f"{one.p99_us:,.0f}",
             used,
         )
@@ -136,6 +145,13 @@ def _print(found: list[Trips]) -> None:
 
 
 @click.command(context_settings={"show_default": True})
+@click.option(
+    "--targets",
+    type=Names(TARGETS),
+    default=f"floor,daybook,{DAYBOOK_AMQP}",
+    help="Of which brokers; the others are compared with the first one.",
+)
+@click.option("--warm-up", type=click.IntRange(0), default=1, help="Rounds before the clock.")
 @click.option("--rounds", type=click.IntRange(1), default=30, help="Turns of each broker.")
 @click.option("--each", type=click.IntRange(10), default=50, help="Round trips in a turn.")
 @click.option("--clients", type=click.IntRange(1, 1000), default=1, help="That send at once.")
@@ -146,6 +162,8 @@ def _print(found: list[Trips]) -> None:
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(
+    targets: tuple[str, ...],
+    warm_up: int,
     rounds: int,
     each: int,
     clients: int,
@@ -156,17 +174,18 @@ def main(
     data: Path,
     as_json: bool,
 ) -> None:
-    """Measure round trips of the floor, of Daybook (STOMP, AMQP) and of other versions, in turn.
+    """Measure round trips of brokers, and of other versions of Daybook, in turn.
 
     Exit codes: 0 measured, 1 a broker failed, 2 bad use.
     """
-    targets: list[Target] = [FloorTarget()]
-    targets += [target(name, (), python) for name in ("daybook", DAYBOOK_AMQP)]
-    targets += [DaybookTarget(name, (), other) for name, other in also]
+    measured = [target(name, (), python) for name in targets]
+    measured += [DaybookTarget(name, (), other) for name, other in also]
     try:
         with tempfile.TemporaryDirectory(prefix="bench-turns-", dir=data) as temporary:
             neighbours = Neighbours(busy, busy_nice)
-            found = measure_in_turn(targets, neighbours, rounds, each, clients, Path(temporary))
+            found = measure_in_turn(
+                measured, neighbours, rounds, each, clients, warm_up, Path(temporary)
+            )
     except (LoadError, TargetError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:

@@ -35,9 +35,12 @@ _NO_PROPERTIES: Final = Properties()
 
 class Said:
     """The wishes of a message for the broker: `to` and `group` are empty for none, `expires` and
-    `due` are milliseconds since 1970, 0 for none."""
+    `due` are milliseconds since 1970, 0 for none. `has_properties` is about application properties.
+    """
 
-    __slots__ = ("due", "duplicate_id", "expires", "group", "persistent", "priority", "to")
+    __slots__ = (
+        "due", "duplicate_id", "expires", "group", "has_properties", "persistent", "priority", "to",
+    )  # fmt: skip
 
     def __init__(
         self, data: bytes, places: list[SectionPlace], now: int, properties_max: int
@@ -50,6 +53,7 @@ class Said:
         self.to = ""
         self.group = ""
         self.duplicate_id = ""
+        self.has_properties = False
         ttl: int | None = None
         for place in places:
             if place.code == HEADER:
@@ -62,9 +66,10 @@ class Said:
             elif place.code == PROPERTIES:
                 self._take_properties(properties_of(data, place))
             elif place.code == APPLICATION_PROPERTIES:
+                self.has_properties = True
                 if Reader(data, place.value, place.end).begin_map()[0] >> 1 > properties_max:
                     raise Malformed(f"there are more than {properties_max:,} properties")
-                if _DUPLICATE_BYTES not in data:
+                if data.find(_DUPLICATE_BYTES) < 0:
                     continue
                 self._take_duplicate(Reader(data, place.value, place.end).value())
         if ttl:

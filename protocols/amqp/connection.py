@@ -412,9 +412,24 @@ class AmqpConnection(Output):
 
     def _on_frame(self, found: Frame, now: int) -> None:
         said = found.performative
-        if said is None:
-            return
         channel = found.channel
+        session = self._sessions.get(channel)
+        # Transfers are by far the most.
+        if type(said) is not Transfer and self._is_done_without(said, channel, now):
+            return
+        if session is None:
+            raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
+        if session.is_ended and not isinstance(said, End):
+            return
+        try:
+            self._on_session_frame(session, said, found.payload, channel, now)
+        except SessionFault as fault:
+            self._end_session(session, fault, now)
+
+    def _is_done_without(self, said: Any, channel: int, now: int) -> bool:
+        """Handle a frame that needs no session; return whether it was one."""
+        if said is None:
+            return True
         if isinstance(said, Begin):
             self._on_begin(channel, said)
         elif isinstance(said, Close):
@@ -424,30 +439,24 @@ class AmqpConnection(Output):
         elif isinstance(said, Open):
             raise AmqpError(ILLEGAL_STATE, "the connection is open already")
         else:
-            session = self._sessions.get(channel)
-            if session is None:
-                raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
-            if session.is_ended and not isinstance(said, End):
-                return
-            try:
-                self._on_session_frame(session, said, found.payload, channel, now)
-            except SessionFault as fault:
-                self._end_session(session, fault, now)
+            return False
+        return True
 
     def _on_session_frame(
         self, session: AmqpSession, said: Any, payload: bytes, channel: int, now: int
     ) -> None:
         if isinstance(said, Transfer):
             session.count_transfer()
-            if said.handle in session.leaving:
+            handle = said.handle
+            if handle in session.leaving:
                 return
-            link = session.link(said.handle)
+            link = session.link(handle)
             if not isinstance(link, Incoming):
-                raise SessionFault(NOT_ALLOWED, f"link {said.handle} is that of a receiver")
+                raise SessionFault(NOT_ALLOWED, f"link {handle} is that of a receiver")
             try:
                 link.transfer(said, payload, now)
             except LinkFault as fault:
-                self._end_link(session, said.handle, fault, now)
+                self._end_link(session, handle, fault, now)
         elif isinstance(said, Disposition):
             self._on_disposition(session, said, now)
         elif isinstance(said, Flow):
@@ -539,6 +548,8 @@ class AmqpConnection(Output):
         """Settle deliveries, the first one first."""
         handle = self.broker.handle
         budget = self.broker.budget
+        stated = ending_of(said.state)
+        is_settled: bool = said.settled
         for place, delivery in enumerate(deliveries):
             if budget.is_spent:
                 self.keep(partial(self._settle, session, deliveries[place:], said))
@@ -546,9 +557,9 @@ class AmqpConnection(Output):
             link = session.unsettled.get(delivery)
             if not isinstance(link, Outgoing):
                 continue
-            ending = ending_of(said.state)
+            ending = stated
             if ending is None:
-                if not said.settled:
+                if not is_settled:
                     continue
                 ending = ending_of(link.default) or Ending(RELEASED)
             message = link.unsettled[delivery]
@@ -573,7 +584,7 @@ class AmqpConnection(Output):
                 # A refused delivery comes again, too, when the transaction is rolled back.
                 self.transactions[ending.txn_id].append((link.consumer, message))
             link.forget(delivery)
-            if not said.settled:
+            if not is_settled:
                 self.gate = max(self.gate, 0 if isinstance(answer, Refusal) else answer)
                 session.settle_sent(delivery, echoed(said.state))
 

@@ -105,7 +105,7 @@ class Coordinator(Incoming):
     def _done(self, message: Message, answer: int) -> None:
         assert self._declared is not None
         _, asked, txn_id = self._declared
-        self._forget(self._messages.popleft())
+        self._forget(self._messages.pop(0))
         output = self.session.output
         output.gate = max(output.gate, answer)
         state: Any = Accepted()

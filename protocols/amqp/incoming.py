@@ -3,7 +3,6 @@
 Messages are given to the broker one after the other. Must never know how a link is attached.
 """
 
-from collections import deque
 from typing import Any, Final
 
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
@@ -41,6 +40,13 @@ PIECES_MAX: Final = 100
 """How many pieces of a message are kept apart."""
 LOOK_BYTES: Final = 16 * 1024
 """How many bytes further the body of a large message is looked for again."""
+
+
+def _may_name_own(headers: bytes) -> bool:
+    """Return whether the name of a property that only the broker sets may be among the bytes."""
+    # `in` would first try to take the name as a number.
+    find = headers.find
+    return find(b"_AMQ_") >= 0 or find(b"_DAYBOOK_") >= 0 or find(b"JMSX") >= 0
 
 
 class Unsendable(Exception):
@@ -117,7 +123,7 @@ class Incoming(Link):
         self.unsettled = 0
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
-        self._messages: Final[deque[Message]] = deque()
+        self._messages: Final[list[Message]] = []
         self._average = 0
         self._target = session.output.options.credit
 
@@ -154,19 +160,22 @@ class Incoming(Link):
             self.session.output.partial.pop(self.number, None)
             return
         output = self.session.output
-        if payload:
+        size = len(payload)
+        if size:
             message.add(payload)
-        message.bytes += len(payload)
-        message.held += len(payload)
-        output.input_bytes += len(payload)
+        message.bytes += size
+        message.held += size
+        output.input_bytes += size
         if message.bytes > output.options.max_message_size:
             raise LinkFault(MESSAGE_SIZE_EXCEEDED, "the message is larger than max-message-size")
-        message.is_settled = message.is_settled or bool(transfer.settled)
+        if transfer.settled:
+            message.is_settled = True
         if transfer.resume and message.is_settled:
             # It only says that a delivery of an earlier link is settled.
             message.is_refused = not message.bytes
-        message.is_whole = not transfer.more
-        if transfer.more:
+        more: bool = transfer.more
+        message.is_whole = not more
+        if more:
             self.last_piece = now
             output.partial[self.number] = self
         elif output.partial:
@@ -175,7 +184,8 @@ class Incoming(Link):
             self.push(now)
 
     def _begin(self, transfer: Transfer) -> Message:
-        if transfer.delivery_id is None:
+        delivery = transfer.delivery_id
+        if delivery is None:
             raise LinkFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
         try:
             self.credit.delivery_came()
@@ -191,7 +201,7 @@ class Incoming(Link):
                     " its transfers",
                 )  # fmt: skip
             mode = FIRST
-        message = Message(transfer.delivery_id, txn_id, mode)
+        message = Message(delivery, txn_id, mode)
         if txn_id is not None:
             message.is_counted = True
             self.session.output.count_work(txn_id, 1)
@@ -215,14 +225,15 @@ class Incoming(Link):
         """Give the broker what has arrived. Raises LinkFault."""
         output = self.session.output
         messages = self._messages
-        output.unfinished.pop(self.number, None)
+        if output.unfinished:
+            output.unfinished.pop(self.number, None)
         while messages:
             message = messages[0]
             if message.is_refused:
                 self._forget(message)
                 if not message.is_whole:
                     return
-                messages.popleft()
+                messages.pop(0)
                 continue
             try:
                 command = self._next(message, now)
@@ -284,9 +295,10 @@ class Incoming(Link):
         self.session.output.input_bytes += len(data)
 
     def _forget(self, message: Message) -> None:
-        self.session.output.input_bytes -= message.held
-        message.held = 0
-        message.pieces = []
+        if message.held:
+            self.session.output.input_bytes -= message.held
+            message.held = 0
+            message.pieces = []
         message.chunk = None
         if message.is_large:
             self.session.output.large.pop(self.number, None)
@@ -319,7 +331,7 @@ class Incoming(Link):
             if not said.to:
                 raise Unsendable(error(INVALID_FIELD, "the message does not say where it goes: to"))
             place = place_of(said.to, output.host, (), output.options)
-        if any(mark in headers for mark in _OWN_MARKS):
+        if said.has_properties and _may_name_own(headers):
             headers = without(headers, OWN_HEADERS)
         if output.options.populate_validated_user and output.user:
             headers = with_own(headers, {VALIDATED_USER: output.user})
@@ -378,7 +390,7 @@ class Incoming(Link):
 
     def _done(self, message: Message, answer: int) -> None:
         """A message was taken."""
-        self._leave(self._messages.popleft())
+        self._leave(self._messages.pop(0))
         self._average = (self._average * 7 + message.bytes >> 3) if self._average else message.bytes
         if message.is_settled:
             return

@@ -39,21 +39,23 @@ _TEXT: Final = of_type("byte", 5)
 _BYTES: Final = of_type("byte", 3)
 _FRONTS_MAX: Final = 256
 
-_fronts: Final[dict[tuple[int, int, int, int], bytes]] = {}
+_fronts: Final[dict[int, bytes]] = {}
 """Headers of transfers without a time to live, encoded: by what they say."""
 
 
 def front_of(message: DeliveredMessage, count: int, marks: int, now: int) -> bytes:
     """Return the header section of the count-th attempt to deliver a message."""
-    key = message.flags & PERSISTENT, message.priority, marks & REDELIVERED, count
+    is_durable = message.flags & PERSISTENT > 0
+    is_again = marks & REDELIVERED > 0
+    key = count << 8 | message.priority << 2 | is_durable << 1 | is_again
     if not message.expires:
         known = _fronts.get(key)
         if known is not None:
             return known
     ttl = min(max(message.expires - now // _US_PER_MS, 0), _UINT_MAX) if message.expires else None
     header = Header(
-        durable=bool(key[0]), priority=message.priority, ttl=ttl,
-        first_acquirer=not marks & REDELIVERED, delivery_count=count - 1,
+        durable=is_durable, priority=message.priority, ttl=ttl,
+        first_acquirer=not is_again, delivery_count=count - 1,
     )  # fmt: skip
     front = COMPOSITES.encoded(header)
     if ttl is None and len(_fronts) < _FRONTS_MAX:

@@ -150,7 +150,7 @@ class Outgoing(Link):
         delivery = session.number_delivery()
         self._count += 1
         tag = message.id.to_bytes(_TAG_BYTES, "big")
-        front = front_of(message, count, marks, session.output.now)
+        front = front_of(message, count, marks, session.output.now if message.expires else 0)
         try:
             parts = parts_of(message, front, session.output.prefixes)
         except Malformed:

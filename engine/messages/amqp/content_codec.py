@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
 from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.values import Id, Symbol, Value
+from daybook.engine.messages.amqp.constructors import DESCRIBED
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place, begin_of, places_of, properties_of
@@ -85,6 +86,8 @@ FRAMINGS: Final = {
 _BY_SECTION: Final = {
     each.section << 8 | each.constructor: number for number, each in FRAMINGS.items()
 }
+_PREFIXES: Final = [_PREFIX.pack(framing, 0) for framing in range(len(FRAMINGS) + 1)]
+"""What headers without a footer begin with, by the framing."""
 _SIZES: Final = [0, *(each.size_bytes for each in FRAMINGS.values())]
 
 
@@ -98,6 +101,8 @@ def stored(data: bytes, places: list[Place]) -> tuple[bytes, bytes]:
         elif place.code >= DATA and body_at == len(data):
             framing = _BY_SECTION.get(place.code << 8 | data[place.value], 0)
             body_at = place.value + 1 + _SIZES[framing] if framing else place.at
+    if tail_at == len(data):
+        return _PREFIXES[framing] + data[:body_at], data[body_at:]
     body_at = min(body_at, tail_at)
     prefix = _PREFIX.pack(framing, len(data) - tail_at)
     return prefix + data[:body_at] + data[tail_at:], data[body_at:tail_at]
@@ -115,7 +120,7 @@ def begun(data: bytes, at: int, code: int, value: int) -> tuple[bytes, int] | No
     body_at = value + 1 + _SIZES[framing] if framing else at
     if body_at > len(data):
         return None
-    return _PREFIX.pack(framing, 0) + data[:body_at], body_at
+    return _PREFIXES[framing] + data[:body_at], body_at
 
 
 def whole(headers: bytes, body: bytes) -> bytes:
@@ -143,7 +148,9 @@ def bare_at(headers: bytes) -> tuple[int, int]:
 
 def _is_bare(headers: bytes, at: int) -> bool:
     """Return quickly whether a section belongs to the bare message, as most senders encode it."""
-    return headers[at : at + 2] == b"\0\x53" and headers[at + 2] > MESSAGE_ANNOTATIONS
+    if at + 2 >= len(headers) or headers[at] != DESCRIBED or headers[at + 1] != 0x53:
+        return False
+    return headers[at + 2] > MESSAGE_ANNOTATIONS
 
 
 def leaving(headers: bytes, body: bytes, front: bytes) -> list[bytes]:

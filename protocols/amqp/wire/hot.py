@@ -276,10 +276,14 @@ def _head(size: int, channel: int, code: int, fields: bytes, count: int) -> byte
             )
             + fields
         )
-    return _FRAME.pack(size, 2, 0, channel, 0, 0x53, code, 0xC0, len(fields) + 1, count) + fields
+    middle = _MIDDLE | channel << 32 | code << 8
+    return _FRAME.pack(size, middle, len(fields) + 1 << 8 | count) + fields
 
 
-_FRAME: Final = struct.Struct(">IBBHBBBBBB")
+_FRAME: Final = struct.Struct(">IQH")
+_MIDDLE: Final = 0x0200_0000_0053_00C0
+"""The bytes between the size of a frame and that of its fields: the offset of the performative, the
+type, room for the channel and for the code, and the constructor of a short list."""
 _HEAD_BYTES: Final = _FRAME.size
 _LONG_FRAME: Final = struct.Struct(">IBBHBBBBII")
 """With a list of more than 255 bytes."""
