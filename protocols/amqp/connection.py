@@ -539,7 +539,7 @@ class AmqpConnection(Output):
         for delivery in session.settled_range(said, waiting):
             link = waiting.pop(delivery)
             assert isinstance(link, Incoming)
-            link.unsettled -= 1
+            link.unsettled.discard(delivery)
             self.thirsty[link.number] = link
 
     def _settle(

@@ -98,7 +98,7 @@ class Message:
 class Incoming(Link):
     """The link. Without a `place` each message says where it goes (anonymous terminus).
     `is_waiting` is set while its command waits for room. `mode` is its receiver settle mode;
-    `unsettled` counts the deliveries of mode second that the peer has not settled: they use up
+    `unsettled` are the deliveries of mode second that the peer has not settled: they use up
     credit until it does."""
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Incoming(Link):
         self.credit: Final = ReceiverCredit(initial_count)
         self.is_waiting = False
         self.mode = FIRST
-        self.unsettled = 0
+        self.unsettled: Final[set[int]] = set()
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
         self._messages: Final[list[Message]] = []
@@ -216,7 +216,7 @@ class Incoming(Link):
         if self._average:
             target = min(target, max(CREDIT_MIN, AHEAD_BYTES // self._average))
         if self.unsettled:
-            target = max(target - self.unsettled, 0)
+            target = max(target - len(self.unsettled), 0)
         if self.credit.link_credit <= target >> 1 and target:
             self.credit.grant(target)
             self.session.say_credit(self.handle, self.credit.delivery_count, target)
@@ -265,8 +265,9 @@ class Incoming(Link):
         output = self.session.output
         if self.unsettled:
             waiting = self.session.unsettled_by_peer
-            for delivery in [each for each, link in waiting.items() if link is self]:
-                del waiting[delivery]
+            for delivery in self.unsettled:
+                waiting.pop(delivery, None)
+            self.unsettled.clear()
         while self._messages:
             self._leave(self._messages.pop())
         if output.connection:
@@ -421,6 +422,6 @@ class Incoming(Link):
         """Tell the sender an outcome; in the mode second it settles the delivery itself."""
         settled = message.mode == FIRST
         if not settled:
-            self.unsettled += 1
+            self.unsettled.add(message.delivery)
             self.session.unsettled_by_peer[message.delivery] = self
         self.session.settle(message.delivery, state, settled=settled)

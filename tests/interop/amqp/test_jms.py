@@ -6,6 +6,7 @@ Where Java, Maven or its packages are missing the tests are skipped, and say so;
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +14,20 @@ from typing import Final, NoReturn
 
 import pytest
 
-from tests.support.process import BrokerProcess
+from tests.support import nursery
+from tests.support.process import JOURNAL, BrokerProcess
 
 pytestmark = pytest.mark.interop
 
 PROJECT: Final = Path(__file__).with_name("jms")
 REQUIRED: Final = "DAYBOOK_JMS"
+MESSAGES: Final = 600
 BUILD_SECONDS: Final = 300.0
 RUN_SECONDS: Final = 240.0
 CASES: Final = (
     "queue", "types", "topic", "browser", "transacted", "recover", "durable", "shared",
-    "shared-durable", "temporary", "delay", "context", "groups", "large", "many",
+    "shared-durable", "temporary", "delay", "context", "groups", "large", "many", "priorities",
+    "expiry", "acknowledge", "client-id",
 )  # fmt: skip
 
 
@@ -50,9 +54,14 @@ def _built(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the class path of the programs."""
+    return _built(tmp_path_factory.mktemp("jms") / "project")
+
+
+@pytest.fixture(scope="module")
+def told(path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Return the output of the program for each case."""
-    path = _built(tmp_path_factory.mktemp("jms") / "project")
     with BrokerProcess(
         tmp_path_factory.mktemp("broker") / "data", listen=("amqp://127.0.0.1:0",)
     ) as broker:
@@ -68,3 +77,48 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize("case", CASES)
 def test_an_application_of_jms(case: str, told: dict[str, str]) -> None:
     assert told.get(case) == f"ok {case}"
+
+
+def test_an_application_with_failover_outlives_kill_9(path: str, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", listen=(f"amqp://127.0.0.1:{_free_port()}",)) as broker:
+        broker.start()
+        url = f"failover:(amqp://127.0.0.1:{broker.port})?failover.reconnectDelay=50"
+        command = ["java", "-cp", path, "Failover", url, str(MESSAGES)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            lines = _lines_of(program, broker)
+        assert program.returncode == 0
+        broker.stop()
+        for words in (["verify"], ["audit"]):
+            command = [JOURNAL, *words, "--data", str(broker.data)]
+            done = nursery.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout
+    sent = [int(words[1]) for words in lines if words[0] == "sent"]
+    got: dict[int, list[int]] = {}
+    for words in lines:
+        if words[0] == "got":
+            got.setdefault(int(words[1]), []).append(int(words[2]))
+    assert sent == list(range(MESSAGES)) == sorted(got)
+    # Whatever came twice says so.
+    assert all(min(counts[1:], default=2) > 1 for counts in got.values())
+
+
+def _free_port() -> int:
+    """Return a port for a broker that keeps it when it starts again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _lines_of(program: "subprocess.Popen[str]", broker: BrokerProcess) -> list[list[str]]:
+    """Return the output of the program, while its broker is killed and started again."""
+    assert program.stdout is not None
+    kills = [MESSAGES // 3, 2 * MESSAGES // 3]
+    lines = []
+    for line in program.stdout:
+        lines.append(line.split())
+        if kills and lines[-1][0] == "sent" and int(lines[-1][1]) >= kills[0]:
+            del kills[0]
+            broker.kill()
+            broker.start()
+    assert not kills
+    return lines

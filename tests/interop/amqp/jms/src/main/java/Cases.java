@@ -1,6 +1,7 @@
 import jakarta.jms.BytesMessage;
 import jakarta.jms.Connection;
 import jakarta.jms.DeliveryMode;
+import jakarta.jms.InvalidClientIDException;
 import jakarta.jms.InvalidDestinationException;
 import jakarta.jms.JMSContext;
 import jakarta.jms.MapMessage;
@@ -54,6 +55,10 @@ public class Cases {
         cases.put("groups", Cases::groups);
         cases.put("large", Cases::large);
         cases.put("many", Cases::many);
+        cases.put("priorities", Cases::priorities);
+        cases.put("expiry", Cases::expiry);
+        cases.put("acknowledge", Cases::acknowledge);
+        cases.put("client-id", Cases::clientId);
         for (Map.Entry<String, Case> each : cases.entrySet()) {
             try (Connection connection = factory.createConnection()) {
                 connection.start();
@@ -337,6 +342,65 @@ public class Cases {
         MessageConsumer consumer = session.createConsumer(queue);
         for (int number = 0; number < 2_000; number++) {
             same("" + number, text(consumer));
+        }
+    }
+
+    private static void priorities(Connection connection, Session session) throws Exception {
+        Queue queue = session.createQueue("jms.priorities");
+        MessageProducer producer = session.createProducer(queue);
+        for (int priority : new int[] {1, 9, 4}) {
+            TextMessage message = session.createTextMessage(Integer.toString(priority));
+            producer.send(message, DeliveryMode.PERSISTENT, priority, 0);
+        }
+        MessageConsumer consumer = session.createConsumer(queue);
+        same("9", text(consumer));
+        same("4", text(consumer));
+        same("1", text(consumer));
+    }
+
+    private static void expiry(Connection connection, Session session) throws Exception {
+        Queue queue = session.createQueue("jms.expiry");
+        MessageProducer producer = session.createProducer(queue);
+        producer.send(session.createTextMessage("old"), DeliveryMode.PERSISTENT, 4, 1);
+        producer.send(session.createTextMessage("new"), DeliveryMode.PERSISTENT, 4, 600_000);
+        Thread.sleep(20);
+        same("new", text(session.createConsumer(queue)));
+    }
+
+    private static void acknowledge(Connection ignored, Session unused) throws Exception {
+        for (int attempt = 1; attempt <= 2; attempt++) {
+            try (Connection connection = factory.createConnection()) {
+                connection.start();
+                Session session = connection.createSession(false, Session.CLIENT_ACKNOWLEDGE);
+                Queue queue = session.createQueue("jms.acknowledge");
+                if (attempt == 1) {
+                    session.createProducer(queue).send(session.createTextMessage("a"));
+                }
+                Message found = session.createConsumer(queue).receive(WAIT);
+                same(attempt > 1, found.getJMSRedelivered());
+                same(attempt, found.getIntProperty("JMSXDeliveryCount"));
+                if (attempt == 2) {
+                    found.acknowledge();
+                    same(0, count(session.createConsumer(queue)));
+                } else {
+                    session.recover();
+                }
+            }
+        }
+    }
+
+    private static void clientId(Connection ignored, Session unused) throws Exception {
+        try (Connection first = factory.createConnection();
+                Connection second = factory.createConnection()) {
+            first.setClientID("only");
+            first.start();
+            try {
+                second.setClientID("only");
+                second.start();
+                throw new AssertionError("two connections have one client id");
+            } catch (InvalidClientIDException expected) {
+                same(true, expected.getMessage() != null);
+            }
         }
     }
 }
