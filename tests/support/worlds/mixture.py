@@ -20,6 +20,7 @@ from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.headers import build
 from daybook.engine.refusals import Refusal
+from tests.support.amqp.content import FORMAT, headers_for
 from tests.support.scenario import annotations_by
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, World
@@ -229,11 +230,14 @@ class Player:
         duplicate_id = f"i{(y + z) % 4}" if (x * y) % 5 == 1 else ""
         if duplicate_id:
             properties.append(("_AMQ_DUPL_ID", duplicate_id))
+        body = b"%d" % self.serial
+        # Large bodies, and the ends of groups, are said otherwise in AMQP.
+        is_amqp = self.serial % 3 == 0 and x not in (7, 10)
         command = c.Send(
             connection,
             QUEUES[queue][0] if queue else ("q", "q", "q", "c", "dead")[z % 5],
-            build(properties),
-            b"%d" % self.serial,
+            headers_for(body, properties, group) if is_amqp else build(properties),
+            body,
             routing_type=(None, None, ANYCAST, MULTICAST)[x % 4] if queue is None else None,
             queue=queue,
             priority=(4, 4, 4, 7, 0)[(x + z) % 5],
@@ -241,7 +245,7 @@ class Player:
             expires=now_ms + 5 + 3 * z if (x + y) % 4 == 0 else 0,
             transaction=self.transaction(connection, z),
             duplicate_id=duplicate_id,
-            format=GROUPED if group else 0,
+            format=(GROUPED if group else 0) | (FORMAT if is_amqp else 0),
             due=now_ms + 4 * y if (y + z) % 4 == 2 else 0,
         )
         self.asked[command.body] = (command.due, command.expires)
