@@ -7,6 +7,9 @@ on security follow this table. Must never know how a header is written.
 
 from typing import Final
 
+BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
+"""Characters that clients may trim from names; names of headers keep them."""
+
 VALIDATED_USER: Final = "_AMQ_VALIDATED_USER"
 
 ORIGINAL_ADDRESS: Final = "_AMQ_ORIG_ADDRESS"

@@ -151,7 +151,7 @@ _STANDARD: Final = {
 """The headers that contain the fields of `Standard`; if there are several, the first one counts."""
 _FURTHER: Final = {
     "message_id": "sender-message-id",
-    "user_id": "JMSXUserID",
+    "user_id": "sender-user-id",
     "content_encoding": "content-encoding",
     "group_sequence": "JMSXGroupSeq",
     "reply_to_group_id": "reply-to-group-id",

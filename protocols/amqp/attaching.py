@@ -361,8 +361,14 @@ def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place:
 
 
 def _full_name(session: AmqpSession, name: str, *, is_global: bool) -> str:
-    """Return the name of a subscription: that of its container, or one for all of them."""
-    return f"{name}:global" if is_global else f"{session.output.container}.{name}"
+    """Return the name of a subscription: that of its container, or one for all of them. Marks of
+    ours in what the peer calls them are escaped, so that two names are never one."""
+    own = _escaped(name, ":")
+    return f"{own}:global" if is_global else f"{_escaped(session.output.container, '.')}.{own}"
+
+
+def _escaped(text: str, mark: str) -> str:
+    return text.replace("\\", "\\\\").replace(mark, f"\\{mark}")
 
 
 def _filters_of(source: Source) -> tuple[str, bool, dict[str, Any]]:

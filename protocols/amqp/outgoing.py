@@ -214,7 +214,8 @@ class Outgoing(Link):
 
     def state_of_flow(self) -> dict[str, Any]:
         """Return its delivery-count and what is left of the credit."""
-        credit = max(self._in_all - self._count, 0)
+        # A peer may have said more than a field can hold.
+        credit = min(max(self._in_all - self._count, 0), _MASK)
         return {"delivery_count": self._count & _MASK, "link_credit": credit}
 
     def forget(self, delivery: int) -> None:

@@ -12,7 +12,7 @@ from daybook.engine.commands import RETAIN_REMOVE, RETAIN_SET
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.formats import LINES
-from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
+from daybook.engine.facts.own_headers import BLANKS, OWN_HEADERS, VALIDATED_USER
 from daybook.engine.messages.headers import build, explicit_line, without
 from daybook.protocols.stomp.wire import foreign, synonyms
 from daybook.protocols.stomp.wire.destinations import (
@@ -49,8 +49,6 @@ NOT_STORED: Final = frozenset(
 """Headers that instruct the broker, or that the broker itself adds to MESSAGE: they do not belong
 to the message. All others travel with it."""
 
-_BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
-"""Characters that clients may trim from names; names of headers keep them."""
 _has_blanks: Final = re.compile(rb"(?:^|\n)[\s\x80-\xff]|[\s\x80-\xff]:").search
 """Finds a name that may begin or end with one, in a head as received."""
 
@@ -462,7 +460,7 @@ def _stored(head: Head, expires_follows: bool, options: StompOptions, connection
     is_plain = options.spelling.is_plain
     for line in head.lines:
         # Some clients trim names, and would take it for ours.
-        name = line.name.strip(_BLANKS)
+        name = line.name.strip(BLANKS)
         if name in NOT_STORED or name in without_ours:
             continue
         if expires_follows and line.name == "expires":

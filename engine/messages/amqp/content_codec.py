@@ -23,7 +23,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
-from daybook.engine.facts.own_headers import ANNOTATIONS
+from daybook.engine.facts.own_headers import ANNOTATIONS, BLANKS
 from daybook.engine.facts.values import Id, Symbol, Value
 from daybook.engine.messages.amqp.constructors import DESCRIBED
 from daybook.engine.messages.amqp.described import Described
@@ -179,9 +179,14 @@ def _tail_bytes(headers: bytes) -> int:
 
 
 def without(headers: bytes, names: Container[str]) -> bytes:
-    """Return headers without the properties of these names, and the annotations that mean the same;
-    without any, the same headers."""
-    return _changed(_changed(headers, APPLICATION_PROPERTIES, names), MESSAGE_ANNOTATIONS, names)
+    """Return headers without the properties of these names, also with blanks around them, and the
+    annotations that mean the same; without any, the same headers."""
+    for section in (APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS):
+        named = {pair.name for pair in _pairs(headers, section) if pair.name is not None}
+        found = {name for name in named if name.strip(BLANKS) in names}
+        if found:
+            headers = _changed(headers, section, found)
+    return headers
 
 
 def with_own(headers: bytes, added: Mapping[str, Value]) -> bytes:

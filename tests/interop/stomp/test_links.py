@@ -184,7 +184,7 @@ def test_stomp_gets_what_the_table_of_conversions_says(
             assert got.headers[each.type.__name__] == said
         assert got.headers["sender-message-id"] == "00010203-0405-0607-0809-0a0b0c0d0e0f"
         assert got.headers["correlation-id"] == "0001"
-        assert (got.headers["JMSXUserID"], got.headers["JMSXGroupSeq"]) == ("joe", "7")
+        assert (got.headers["sender-user-id"], got.headers["JMSXGroupSeq"]) == ("joe", "7")
         assert stomp.read().body == b'[1,"x"]'
 
 

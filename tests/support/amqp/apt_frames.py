@@ -40,7 +40,7 @@ def an_apt_frame(chance: random.Random, connection: AmqpConnection) -> bytes:
     """A frame that the connection can understand at this moment."""
     sessions = [each for each in connection._sessions.values() if not each.is_ended]
     if not sessions or (len(sessions) < 2 and chance.random() < 0.1):
-        channel = next(each for each in range(4) if each not in connection._sessions)
+        channel = next(each for each in range(250) if each not in connection._sessions)
         return frame(channel, Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9))
     session = chance.choice(sessions)
     said, payload = _in_session(chance, session)
@@ -104,10 +104,11 @@ def _disposition(chance: random.Random, session: AmqpSession) -> Disposition:
 def _flow(chance: random.Random, session: AmqpSession, link: Any) -> Flow:
     windows = session.windows
     is_outgoing = isinstance(link, Outgoing)
+    count = (link._count if is_outgoing else link.credit.delivery_count) % (1 << 32)
     return Flow(
         next_incoming_id=windows.next_outgoing_id, incoming_window=chance.choice([0, 1, 99]),
         next_outgoing_id=windows.next_incoming_id, outgoing_window=99, handle=link.handle,
-        delivery_count=link._count if is_outgoing else link.credit.delivery_count,
-        link_credit=chance.choice([0, 1, 5]), drain=is_outgoing and chance.random() < 0.2,
-        echo=chance.random() < 0.2,
+        delivery_count=count if chance.random() < 0.9 else chance.randrange(1 << 32),
+        link_credit=chance.choice([0, 1, 5, 0xFFFF_FFFF]),
+        drain=is_outgoing and chance.random() < 0.2, echo=chance.random() < 0.2,
     )  # fmt: skip

@@ -89,7 +89,8 @@ def test_a_client_cannot_forge_them(peer: Peer) -> None:
     forged = {Symbol(each): "forged" for each in ANNOTATIONS.values()}
     noted = section_of(MESSAGE_ANNOTATIONS, encoded({**forged, Symbol("x-opt-mine"): 1}))
     peer.sender(0, "a")
-    named = section_of(APPLICATION_PROPERTIES, encoded(dict.fromkeys(OWN_HEADERS, "forged")))
+    names = [*OWN_HEADERS, " _AMQ_VALIDATED_USER", "_AMQ_ORIG_QUEUE\t", "\ufeffJMSXUserID"]
+    named = section_of(APPLICATION_PROPERTIES, encoded(dict.fromkeys(names, "forged")))
     peer.send(0, 0, noted + named + section_of(DATA, encoded(b"x")))
     (entry,) = peer.world.entries("a")
     assert not view_of(entry.message).properties

@@ -9,7 +9,13 @@ from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import places_of, properties_of
 from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.sections import MESSAGE_ANNOTATIONS, PROPERTIES
-from daybook.protocols.amqp.wire.errors import DECODE_ERROR, INVALID_FIELD, NOT_IMPLEMENTED
+from daybook.protocols.amqp.wire.errors import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+)
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER
 from daybook.protocols.amqp.wire.performatives import Attach, Close, Detach, Transfer
@@ -87,3 +93,27 @@ def test_a_tag_of_33_bytes_closes_the_connection(peer: Peer) -> None:
     longer = longer[: head + 1] + bytes((longer[head + 1] + 1,)) + longer[head + 2 :]
     peer.feed(longer)
     assert peer.hear(Close).error.condition == DECODE_ERROR
+
+
+def test_messages_that_are_not_whole_take_limited_memory() -> None:
+    peer = Peer(World(), max_header_size=1024, min_large_message_size=1 << 20).open()
+    for handle in range(6):
+        peer.sender(handle, "a")
+        peer.send(handle, handle, bytes(1000), more=True)
+    assert [(each.handle, each.error.condition) for each in peer.heard(Detach)] == [
+        (4, RESOURCE_LIMIT_EXCEEDED), (5, RESOURCE_LIMIT_EXCEEDED),
+    ]  # fmt: skip
+    assert peer.connection.unfinished_bytes == peer.connection.input_bytes == 4000
+    for handle in range(4):
+        peer.say(Transfer(handle, aborted=True))
+    assert peer.connection.unfinished_bytes == peer.connection.input_bytes == 0
+    peer.sender(6, "a")
+    peer.send(6, 9, message(b"x" * 3000))
+    assert len(peer.world.entries("a")) == 1
+
+
+def test_a_delivery_ends_before_the_next_one_begins(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.send(0, 0, message(), more=True)
+    peer.send(0, 1, message())
+    assert peer.hear(Detach).error.condition == NOT_ALLOWED

@@ -144,6 +144,23 @@ def test_shared_subscriptions_are_not_taken_over() -> None:
     assert not first.heard(Detach)
 
 
+def test_names_of_containers_and_links_are_never_mixed_up() -> None:
+    world = World()
+    for container, name, values in (
+        ("shop.eu", "orders", {}),
+        ("shop", "eu.orders", {}),
+        ("shop\\", "eu.orders", {}),
+        ("shop", "x:global", {}),
+        ("shop", "x", {"capabilities": ("topic", "shared", "global")}),
+    ):
+        peer = Peer(world).open(container)
+        given = {"durable": UNSETTLED_STATE, "expiry_policy": NEVER, "capabilities": ("topic",)}
+        peer.receiver(0, "news", name=name, **{**given, **values})
+        assert peer.hear(Attach).source is not None
+        assert not peer.heard(Detach)
+    assert len([each for each in world.state.queue_by_name if each.startswith("dsub.")]) == 5
+
+
 # ---- one connection for each container
 
 

@@ -111,3 +111,9 @@ def test_the_tag_of_a_delivery_is_the_id_of_its_message(peer: Peer) -> None:
     peer.say(Disposition(RECEIVER, transfer.delivery_id, settled=True, state=Released()))
     ((again, _),) = peer.deliveries()
     assert again.delivery_tag == transfer.delivery_tag
+
+
+def test_an_echo_says_no_more_credit_than_its_field_can_hold(peer: Peer) -> None:
+    peer.receiver(0, "a")
+    peer.flow(0, 0xFFFF_FFFF, count=1, echo=True)
+    assert peer.heard(Flow)[-1].link_credit == 0xFFFF_FFFF
