@@ -32,8 +32,9 @@ def scale() -> int:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A started broker with the configuration as it comes, killed at the end."""
-    with BrokerProcess(tmp_path / "data") as process:
+    """A started broker with the configuration as it comes, killed at the end. Its port is for both
+    protocols."""
+    with BrokerProcess(tmp_path / "data", listen=("amqp+stomp://127.0.0.1:0",)) as process:
         yield process.start()
 
 
