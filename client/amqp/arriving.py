@@ -11,13 +11,11 @@ from daybook.engine.messages.amqp.content_codec import AMQP, FRAMINGS, begun, st
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import (
     Place,
-    begin_of,
     header_of,
     places_of,
     properties_of,
 )
-from daybook.engine.messages.amqp.reader import end_of
-from daybook.engine.messages.amqp.sections import DATA, HEADER, PROPERTIES, Header
+from daybook.engine.messages.amqp.sections import HEADER, PROPERTIES, Header
 from daybook.engine.messages.content import View
 from daybook.engine.messages.conversions import text_of
 from daybook.engine.messages.headers import is_of_applications, standard_pairs
@@ -80,25 +78,12 @@ class Arriving:
     def _begin(self) -> None:
         """Find the body of a long message."""
         data = bytes(self._data)
-        places: list[Place] = []
-        at = 0
-        try:
-            while True:
-                code, value = begin_of(data, at, len(data))
-                if code >= DATA:
-                    break
-                after = end_of(data, value, len(data))
-                places.append(Place(code, at, value, after))
-                at = after
-        except Malformed:
-            return
-        found = begun(data, at, code, value)
+        found = begun(data)
         if found is None or found[0][0] not in FRAMINGS:
             return
-        self._headers, body_at = found
+        self._headers, body_at, self._places = found
         framing = FRAMINGS[self._headers[0]]
         size = int.from_bytes(data[body_at - framing.size_bytes : body_at])
-        self._places = places
         self._body = _Body(size, self._content)
         self._body.take(data[body_at:])
         self._data = bytearray(data[:body_at])

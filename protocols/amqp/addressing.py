@@ -7,7 +7,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.names.names import DIVIDER, HOST, qualified
-from daybook.protocols.amqp.options import AmqpOptions
 
 Prefixes: TypeAlias = tuple[tuple[str, str], ...]
 """Prefixes of addresses, each with the routing type that it fixes."""
@@ -26,12 +25,12 @@ class Place(NamedTuple):
     routing_type: str | None
 
 
-def place_of(text: str, host: str, capabilities: tuple[str, ...], options: AmqpOptions) -> Place:
+def place_of(text: str, host: str, capabilities: tuple[str, ...], prefixes: Prefixes) -> Place:
     """Return what an address means: PREFIX ADDRESS::QUEUE, all but the address optional."""
     routing_type = next(
         (_ROUTING_TYPES[each] for each in capabilities if each in _ROUTING_TYPES), None
     )
-    text, fixed = without_prefix(text, options.prefixes)
+    text, fixed = without_prefix(text, prefixes)
     routing_type = fixed or routing_type
     address, divider, queue = text.partition(DIVIDER)
     return Place(

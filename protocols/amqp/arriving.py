@@ -11,11 +11,10 @@ from daybook.engine.facts.values import Symbol, Timestamp
 from daybook.engine.messages.amqp.content_codec import AMQP, begun
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place as SectionPlace
-from daybook.engine.messages.amqp.places import begin_of, header_of, places_of, properties_of
-from daybook.engine.messages.amqp.reader import Reader, end_of
+from daybook.engine.messages.amqp.places import header_of, places_of, properties_of
+from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.sections import (
     APPLICATION_PROPERTIES,
-    DATA,
     HEADER,
     MESSAGE_ANNOTATIONS,
     PROPERTIES,
@@ -35,11 +34,12 @@ _NO_PROPERTIES: Final = Properties()
 
 class Said:
     """The wishes of a message for the broker: `to` and `group` are empty for none, `expires` and
-    `due` are milliseconds since 1970, 0 for none. `has_properties` is about application properties.
+    `due` are milliseconds since 1970, 0 for none. `has_names` says that there are annotations or
+    application properties, which only have names that the sender chose.
     """
 
     __slots__ = (
-        "due", "duplicate_id", "expires", "group", "has_properties", "persistent", "priority", "to",
+        "due", "duplicate_id", "expires", "group", "has_names", "persistent", "priority", "to",
     )  # fmt: skip
 
     def __init__(
@@ -53,7 +53,7 @@ class Said:
         self.to = ""
         self.group = ""
         self.duplicate_id = ""
-        self.has_properties = False
+        self.has_names = False
         ttl: int | None = None
         for place in places:
             if place.code == HEADER:
@@ -62,11 +62,12 @@ class Said:
                 self.priority = min(header.priority, _PRIORITY_MAX)
                 ttl = header.ttl
             elif place.code == MESSAGE_ANNOTATIONS:
+                self.has_names = True
                 self._take_annotations(Reader(data, place.value, place.end).value(), now)
             elif place.code == PROPERTIES:
                 self._take_properties(properties_of(data, place))
             elif place.code == APPLICATION_PROPERTIES:
-                self.has_properties = True
+                self.has_names = True
                 if Reader(data, place.value, place.end).begin_map()[0] >> 1 > properties_max:
                     raise Malformed(f"there are more than {properties_max:,} properties")
                 if data.find(_DUPLICATE_BYTES) < 0:
@@ -128,20 +129,8 @@ def read(data: bytes, now: int, properties_max: int) -> tuple[list[SectionPlace]
 def begin_large(data: bytes, now: int, properties_max: int) -> tuple[bytes, int, Said] | None:
     """Return the headers of a message of which this is the beginning, where its body begins, and
     what its sections say; None if its body has not begun. Raises Malformed."""
-    places: list[SectionPlace] = []
-    at, end = 0, len(data)
-    try:
-        while True:
-            code, value = begin_of(data, at, end)
-            if code >= DATA:
-                break
-            after = end_of(data, value, end)
-            places.append(SectionPlace(code, at, value, after))
-            at = after
-    except Malformed:
-        return None
-    found = begun(data, at, code, value)
+    found = begun(data)
     if found is None:
         return None
-    headers, body_at = found
+    headers, body_at, places = found
     return headers, body_at, Said(data, places, now, properties_max)

@@ -131,7 +131,7 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
         return
     place = None
     if target.address:
-        place = place_of(target.address, output.host, target.capabilities, output.options)
+        place = place_of(target.address, output.host, target.capabilities, output.prefixes)
     link = Incoming(session, asked.handle, asked.name, number, place, first)
     _begin_receiving(session, asked, link)
 
@@ -225,7 +225,7 @@ def _attach_receiver(session: AmqpSession, asked: Attach, now: int) -> None:
         return
     if not source.address:
         raise LinkFault(INVALID_FIELD, "the source has no address")
-    place = place_of(source.address, output.host, source.capabilities, output.options)
+    place = place_of(source.address, output.host, source.capabilities, output.prefixes)
     _consume(session, asked, source, place, number, now)
 
 

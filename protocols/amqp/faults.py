@@ -70,10 +70,8 @@ def refused(refusal: Refusal) -> LinkFault:
 
 def error_of(refusal: Refusal) -> Error:
     """Return a refusal as an error. That a message was routed before is also said for programs."""
-    found = error(condition_of(refusal), refusal.text)
-    if refusal.code is Code.DUPLICATE:
-        return Error(found.condition, found.description, {CODE: refusal.code.value})
-    return found
+    info = {CODE: refusal.code.value} if refusal.code is Code.DUPLICATE else None
+    return error(condition_of(refusal), refusal.text, info)
 
 
 def detached(reason: int, text: str) -> Error:

@@ -47,10 +47,10 @@ LOOK_BYTES: Final = 16 * 1024
 
 
 def _may_name_own(headers: bytes) -> bool:
-    """Return whether the name of a property that only the broker sets may be among the bytes."""
+    """Return whether a name that only the broker sets may be among the bytes."""
     # `in` would first try to take the name as a number.
     find = headers.find
-    return find(b"_AMQ_") >= 0 or find(b"_DAYBOOK_") >= 0 or find(b"JMSX") >= 0
+    return any(find(mark) >= 0 for mark in _OWN_MARKS)
 
 
 class Unsendable(Exception):
@@ -360,8 +360,8 @@ class Incoming(Link):
         if place is None:
             if not said.to:
                 raise Unsendable(error(INVALID_FIELD, "the message does not say where it goes: to"))
-            place = place_of(said.to, output.host, (), output.options)
-        if said.has_properties and _may_name_own(headers):
+            place = place_of(said.to, output.host, (), output.prefixes)
+        if said.has_names and _may_name_own(headers):
             headers = without(headers, OWN_HEADERS)
         if output.options.populate_validated_user and output.user:
             headers = with_own(headers, {VALIDATED_USER: output.user})

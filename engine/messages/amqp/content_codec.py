@@ -108,19 +108,31 @@ def stored(data: bytes, places: list[Place]) -> tuple[bytes, bytes]:
     return prefix + data[:body_at] + data[tail_at:], data[body_at:tail_at]
 
 
-def begun(data: bytes, at: int, code: int, value: int) -> tuple[bytes, int] | None:
-    """Return the headers of a message that has begun, and where its body begins: a section of this
-    kind, whose value begins there. Return None if too little of it is there.
+def begun(data: bytes) -> tuple[bytes, int, list[Place]] | None:
+    """Return the headers of a message that has begun, where its body begins, and the sections in
+    front of it. Return None if too little of it is there, or if it is malformed so far.
 
     Sections behind the body belong to it.
     """
-    if value >= len(data):
+    places: list[Place] = []
+    at, end = 0, len(data)
+    try:
+        while True:
+            code, value = begin_of(data, at, end)
+            if code >= DATA:
+                break
+            after = end_of(data, value, end)
+            places.append(Place(code, at, value, after))
+            at = after
+    except Malformed:
+        return None
+    if value >= end:
         return None
     framing = _BY_SECTION.get(code << 8 | data[value], 0)
     body_at = value + 1 + _SIZES[framing] if framing else at
-    if body_at > len(data):
+    if body_at > end:
         return None
-    return _PREFIXES[framing] + data[:body_at], body_at
+    return _PREFIXES[framing] + data[:body_at], body_at, places
 
 
 def whole(headers: bytes, body: bytes) -> bytes:

@@ -106,6 +106,16 @@ def test_a_client_cannot_forge_them(peer: Peer) -> None:
     assert annotations_of(again) == {"x-opt-mine": 1}
 
 
+def test_a_client_cannot_forge_an_annotation_alone(peer: Peer) -> None:
+    forged = {Symbol(each): "forged" for each in ANNOTATIONS.values()}
+    noted = section_of(MESSAGE_ANNOTATIONS, encoded({**forged, Symbol("x-opt-mine"): 1}))
+    peer.sender(0, "a")
+    peer.send(0, 0, noted + section_of(DATA, encoded(b"x")))
+    peer.receiver(1, "a", credit=1)
+    ((_, data),) = peer.deliveries()
+    assert annotations_of(data) == {"x-opt-mine": 1}
+
+
 def test_all_of_them_have_a_mark_that_is_looked_for() -> None:
     marks = incoming._OWN_MARKS
     for name in (*OWN_HEADERS, *ANNOTATIONS.values()):
