@@ -134,6 +134,7 @@ def _arrive(core: "Core", limit: int) -> None:
 
 
 def _enter(core: "Core", arrival: Arrival, queue: Queue) -> None:
+    arrival.note_entered(queue)
     enter(core.state, arrival.lsn, queue, arrival.message, arrival.due)
     core.touch(queue)
     core.budget.spent += DUE_UNITS if arrival.due else 1

@@ -15,3 +15,13 @@ class Arrival:
         self.message = message
         self.due = due
         self.left = {queue.id: queue for queue in reversed(queues)}
+        size = message.size
+        for queue in queues:
+            address = queue.address
+            address.arriving_messages += 1
+            address.arriving_bytes += size
+
+    def note_entered(self, queue: Queue) -> None:
+        """Note that the message is in a queue, and not on its way there any more."""
+        queue.address.arriving_messages -= 1
+        queue.address.arriving_bytes -= self.message.size

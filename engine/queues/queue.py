@@ -747,10 +747,10 @@ class Address:
     """A named place that messages are sent to, with its bindings by routing type."""
 
     __slots__ = (
-        "anycast", "created_at", "definition", "dropping", "duplicates", "emptied_at",
-        "filter_characters", "filters", "guarded", "histories", "id", "ids", "is_wildcard",
-        "matched", "multicast", "next_anycast", "next_notice", "only_queue", "open_queue", "owner",
-        "paging", "routed", "unrouted", "volatile_ids",
+        "anycast", "arriving_bytes", "arriving_messages", "created_at", "definition", "dropping",
+        "duplicates", "emptied_at", "filter_characters", "filters", "guarded", "histories", "id",
+        "ids", "is_wildcard", "matched", "multicast", "next_anycast", "next_notice", "only_queue",
+        "open_queue", "owner", "paging", "routed", "unrouted", "volatile_ids",
     )  # fmt: skip
 
     def __init__(self, address_id: int, definition: AddressDefinition) -> None:
@@ -782,6 +782,9 @@ class Address:
         self.guarded = True
         self.open_queue: Queue | None = None
         self.dropping = False
+        # The messages that are still on their way to its queues (`engine.entries.arrivals`).
+        self.arriving_bytes = 0
+        self.arriving_messages = 0
         # Ids that are remembered in memory only, how many duplicates were dropped, and when the
         # next one is reported (microseconds since 1970).
         self.volatile_ids: IdCache | None = None

@@ -17,8 +17,11 @@ NOTHING: Final = (0, 0, 0)
 
 
 def size_of(address: Address) -> tuple[int, int]:
-    """Return the size of an address: bytes and messages, summed up over its queues."""
-    size = messages = 0
+    """Return the size of an address: bytes and messages, summed up over its queues.
+
+    Messages that are still on their way to them count: every fold has them there already (ADR 89).
+    """
+    size, messages = address.arriving_bytes, address.arriving_messages
     for queue in address.queues():
         size += queue.bytes
         messages += queue.message_count

@@ -59,6 +59,7 @@ ONCE_FOUND = (
     (8241918753, 8_000),
     (32362202674, 8_000),
     (18315301673, 8_000),
+    (63902265038, 8_000),
 )
 """Seeds that failed before a fix, here or in the broker, with their steps."""
 

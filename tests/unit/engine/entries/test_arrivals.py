@@ -11,6 +11,8 @@ from daybook.engine import commands as c
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.refusals import UNFINISHED
+from daybook.engine.settings.setting_keys import PAGE
+from daybook.engine.state.sizes import size_of
 from tests.support.topology import create_queue
 from tests.support.world import World
 
@@ -78,6 +80,27 @@ def test_it_is_one_event_which_a_crash_does_not_divide(
     assert sum(len(queue.entries) for queue in world.state.queues.values()) == 0
     again = World(world.journal)
     again.check()
+
+
+def test_an_address_that_pages_meanwhile_counts_what_is_on_its_way() -> None:
+    world, _ = crowd(global_max_messages=SUBSCRIBERS // 2)
+    world.settings(news={"address_full_policy": PAGE})
+    begin(world, publication())
+    address = world.state.address_by_name["news"]
+    assert size_of(address)[1] == left(world) == SUBSCRIBERS
+    for _ in range(SUBSCRIBERS // SLICE):
+        world.broker.budget.allow(SLICE)
+        world.broker.go_on(world.now)
+        world.dispatch()
+        if address.paging:
+            break
+    assert 0 < left(world) < SUBSCRIBERS
+    assert size_of(address)[1] == SUBSCRIBERS
+    (started,) = world.events_named("PagingStarted")
+    assert started.decoded.messages == SUBSCRIBERS
+    world.broker.budget.limit = NO_LIMIT
+    world.check()
+    assert size_of(address)[1] == SUBSCRIBERS
 
 
 def test_few_queues_are_entered_at_once() -> None:
