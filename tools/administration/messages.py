@@ -19,6 +19,7 @@ from daybook.texts import body_fields, counted, printable
 from daybook.tools.administration.traffic import Shown, connected
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
+from daybook.tools.terminal.interruption import Interruption
 from daybook.tools.terminal.printing import show_json
 
 WAIT_SECONDS: Final = 5.0
@@ -277,30 +278,26 @@ def receive(
         what = "--keep" if keep else "--reject"
         raise click.UsageError(f"{what} needs acknowledgements by the client; leave out --ack auto")
     received = 0
-    interrupted = False
     wanted = None if follow else count
     try:
-        with connected(endpoint, durable=durable) as traffic:
+        with connected(endpoint, durable=durable) as traffic, Interruption() as interruption:
             traffic.subscribe(destination, ack, wanted)
             if follow:
                 click.echo(f"waiting for messages from {destination}; Ctrl-C ends", err=True)
-            try:
-                while follow or received < count:
-                    shown = traffic.next(None if follow else timeout)
-                    if shown is None:
-                        break
-                    received += 1
-                    _show(shown, as_json)
-                    shown.content.close()
-                    if ack != "auto" and not keep:
-                        traffic.answer(shown, rejects=reject, is_last=received == wanted)
-            except KeyboardInterrupt:
-                interrupted = True
+            while follow or received < count:
+                shown = interruption.wait(traffic.next, None if follow else timeout)
+                if shown is None:
+                    break
+                received += 1
+                _show(shown, as_json)
+                shown.content.close()
+                if ack != "auto" and not keep:
+                    traffic.answer(shown, rejects=reject, is_last=received == wanted)
             traffic.end()
     except ClientError as error:
         raise Failure(str(error)) from error
     if received < count and not follow:
-        why = "before the interrupt" if interrupted else f"within {timeout:g} s"
+        why = "before the interrupt" if interruption.has_come else f"within {timeout:g} s"
         click.echo(f"{received} of {count} messages arrived {why}", err=True)
         sys.exit(EXIT_WRONG)
 

@@ -11,6 +11,8 @@ Modules:
   traceback.
 - `history_options`: Options shared by commands about history: which data directory, which archive,
   which output.
+- `interruption`: Ctrl-C for a command that speaks to a peer: it ends between two steps, never
+  within one.
 - `layout`: Computes the widths of the columns of a table on a terminal; pure arithmetic on texts.
 - `memory_option`: The option --memory: how much the embedded SQL engine may take before work goes
   to disk.

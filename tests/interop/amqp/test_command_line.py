@@ -2,6 +2,8 @@
 
 import functools
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from daybook.client.amqp.client import AmqpClient
 from daybook.client.bodies import BODY_BYTES_IN_MEMORY
+from daybook.tools.administration.traffic import AmqpTraffic, Shown, StompTraffic
 from daybook.tools.daybook import cli
 from tests.support.brokers.certificates import Authority
 from tests.support.process import BrokerProcess, wait_for
@@ -194,6 +197,28 @@ def test_following_until_it_is_interrupted(both: Both) -> None:
         assert follower.wait(30) == 0
     wait_for(lambda: both.queue("quiet")["consumers"] == 0, "the consumer to be gone")
     assert both.queue("quiet")["ready"] == 0
+
+
+@pytest.mark.parametrize("by", ["amqp", "stomp"])
+def test_an_interrupt_within_a_step_ends_behind_it(
+    by: str, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = {"amqp": AmqpTraffic, "stomp": StompTraffic}[by]
+    take = kind.next
+
+    def interrupted(self: Any, timeout: float | None) -> Shown | None:
+        found = take(self, timeout)
+        if found is not None and b"".join(found.content.pieces()) == b"second":
+            os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(kind, "next", interrupted)
+    for body in ("first", "second", "third"):
+        both.run(by, "send", f"/queue/interrupted.{by}", body)
+    found = both.run(by, "receive", f"/queue/interrupted.{by}", "--follow")
+    assert (found.exit_code, found.stdout) == (0, "first\nsecond\n")
+    assert both.queue(f"interrupted.{by}")["acknowledged"] == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(
