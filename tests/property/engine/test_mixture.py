@@ -28,6 +28,13 @@ Kinds = list[dict[str, Any]]
 
 SEEDS = range(12)
 """A few stories that are longer than hypothesis draws."""
+ONCE_FAILED = (
+    # An exclusive queue, and a non-destructive one, whose groups were hashed from then on, or not.
+    5000010, 5000064,
+    # A queue whose groups were rebalanced, and not any more.
+    5000362,
+)  # fmt: skip
+"""Seeds whose stories broke a law before it, or the broker, was corrected."""
 STEPS = 120
 
 
@@ -81,7 +88,7 @@ def test_its_index_is_what_apply_makes(
     check_index(kinds, story, cuts, sizes)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *ONCE_FAILED])
 def test_long_stories_keep_all_laws(seed: int) -> None:
     kinds, story = draw(seed, STEPS)
     journal = judged(kinds, story).journal

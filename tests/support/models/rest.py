@@ -17,6 +17,11 @@ from daybook.engine.settling.delivery import can_take
 from daybook.engine.state.state import State
 
 RESIZING = (events.QUEUE_UPDATED, events.SETTINGS_CHANGED)
+REGROUPING = {
+    "exclusive", "group_buckets", "group_hashing", "group_rebalance",
+    "group_rebalance_pause_dispatch",
+}  # fmt: skip
+"""The attributes whose change may let a queue deliver nothing until all is settled (ADR 62)."""
 
 
 class Rest:
@@ -34,7 +39,7 @@ class Rest:
         self._room: dict[int, int] = {}
         self._is_resized = True
         self._queues: set[int] = set()
-        # Queues that were changed: their deliveries in flight may have been grouped otherwise.
+        # Queues whose deliveries in flight were grouped by another rule: they may wait for these.
         self._regrouped: set[int] = set()
 
     def take(self, event: tuple[int, Row, bytes, bytes, bytes]) -> None:
@@ -46,7 +51,9 @@ class Rest:
         if kind in RESIZING:
             self._is_resized = True
             self._unserved.discard(row[QUEUE])
-            self._regrouped.add(row[QUEUE])
+            changed = getattr(events.decode_detail(kind, detail), "changed", ())
+            if not REGROUPING.isdisjoint(changed):
+                self._regrouped.add(row[QUEUE])
         elif kind == events.ROUTED and row[REASON] == reasons.ADMINISTRATION:
             chosen = getattr(events.decode_detail(kind, detail), "queues", ())
             self._unserved.difference_update((*chosen, row[QUEUE]))
@@ -113,11 +120,11 @@ class Rest:
         for queue in state.queues.values():
             definition = queue.definition
             is_still = queue.is_paused or queue.deleting or queue.waits_since
-            # Whether groups are being given to others is not in the journal.
-            if is_still or definition.group_rebalance:
-                continue
             if not queue.in_flight_count:
                 self._regrouped.discard(queue.id)
+            # Whether groups are being given to others is not in the journal.
+            if is_still or definition.group_rebalance or queue.id in self._regrouped:
+                continue
             for entry in queue.entries.values():
                 if entry.state == READY and entry.level < PRIORITIES:
                     self._check_taken(state, queue, entry)
@@ -135,7 +142,6 @@ class Rest:
         elif is_grouped and (
             (len(wanting) < len(queue.consumers) and not definition.exclusive)
             or (definition.group_hashing and queue.in_flight_count)
-            or queue.id in self._regrouped
         ):
             # Its group may be that of a consumer that cannot take it, or has to wait.
             return
