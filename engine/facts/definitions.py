@@ -28,6 +28,14 @@ MULTICAST: Final = "multicast"
 ROUTING_TYPES: Final = (ANYCAST, MULTICAST)
 UNLIMITED_CONSUMERS: Final = -1
 
+BALANCED: Final = "balanced"
+CLOSEST: Final = "closest"
+UNAVAILABLE: Final = "unavailable"
+STORED: Final = "stored"
+DISTRIBUTIONS: Final = (BALANCED, CLOSEST, MULTICAST, UNAVAILABLE, STORED)
+"""What becomes of a message to an address: one consumer gets it, or the nearest one, or all of
+them; nobody may send it; or queues store it."""
+
 LINK_DETACH: Final = "link-detach"
 SESSION_END: Final = "session-end"
 CONNECTION_CLOSE: Final = "connection-close"
@@ -296,6 +304,27 @@ class DivertDefinition(Detail, frozen=True):
     ] = ()
     syntax: str = ""
     configuration_managed: bool = False
+
+
+class DistributionEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How messages are distributed to addresses that match a prefix or a pattern, of which it has
+    one (`engine.settings.distributions`).
+
+    `priority` is that of all these messages, None for each message's own. `waypoint` says that a
+    queue of this broker stores them; `enable_fallback`, that one does while no consumer is there.
+    """
+
+    prefix: str = ""
+    pattern: str = ""
+    distribution: str = BALANCED
+    priority: int | None = None
+    waypoint: bool = False
+    enable_fallback: bool = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether queues store all messages to the address."""
+        return self.waypoint or self.distribution == STORED
 
 
 class Attribute(msgspec.Struct, frozen=True):

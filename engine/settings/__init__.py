@@ -4,6 +4,8 @@ It must never know an address or a queue, only names. Begin with `settings`, the
 
 Modules:
 
+- `distributions`: The distributions of addresses: for each name, the entry whose prefix or pattern
+  fits it best.
 - `expiry_rules`: When a message expires, by what its sender says and the settings of its address
   (seed on expiry, section 2).
 - `lifetime_keys`: The keys of address settings about names: how they come into being by use, and

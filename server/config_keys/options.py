@@ -9,11 +9,15 @@ from typing import Final
 
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    BALANCED,
+    DISTRIBUTIONS,
     DIVERT_ATTRIBUTES,
     MULTICAST,
     QUEUE_ATTRIBUTES,
+    STORED,
     Attribute,
 )
+from daybook.engine.settings.distributions import PRIORITY_MAX
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.engine.settings.setting_keys import BLOCK, DROP, FAIL
 from daybook.server.config_keys.acceptor_options import ANY
@@ -113,6 +117,14 @@ BROKER: Final = (
         FLAG,
         True,
         "Whether names of new addresses and queues may have spaces. Names that exist stay.",
+        live=True,
+    ),
+    Option(
+        "default-distribution",
+        choice(*DISTRIBUTIONS),
+        STORED,
+        "What becomes of messages to an address that no prefix or pattern of an `[[address]]`"
+        " matches; values as of its key `distribution`.",
         live=True,
     ),
     Option(
@@ -418,6 +430,53 @@ ADDRESS_TABLE: Final = (
         live=True,
     ),
     _ON_HOST,
+)
+
+DISTRIBUTION_TABLE: Final = (
+    Option(
+        "prefix",
+        ADDRESS_OR_EMPTY,
+        "",
+        "The address, and all that begin with it and then have `.` or `/`; or `pattern`.",
+        live=True,
+    ),
+    Option(
+        "pattern",
+        ADDRESS_OR_EMPTY,
+        "",
+        "The addresses: `*` stands for one token between `.` or `/`, `#` for any number of them.",
+        live=True,
+    ),
+    Option(
+        "distribution",
+        choice(*DISTRIBUTIONS),
+        BALANCED,
+        "balanced: the consumer with the fewest unsettled deliveries gets a message; closest: the"
+        " nearest one does; multicast: all of them do; unavailable: nobody may use the address;"
+        " stored: its queues get it.",
+        live=True,
+    ),
+    Option(
+        "priority",
+        count(-1, PRIORITY_MAX),
+        -1,
+        "The priority of all messages to the address; -1: that of each message.",
+        live=True,
+    ),
+    Option(
+        "waypoint",
+        FLAG,
+        False,
+        "Whether a queue of this broker stores the messages between senders and consumers.",
+        live=True,
+    ),
+    Option(
+        "enable-fallback",
+        FLAG,
+        False,
+        "Whether the queue of that name stores messages while the address has no consumer.",
+        live=True,
+    ),
 )
 
 QUEUE_TABLE: Final = (

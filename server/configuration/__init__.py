@@ -10,6 +10,8 @@ Modules:
 - `config_changes`: The changes of a new configuration: those in force at once, and those that need
   a restart.
 - `config_text`: Writing a configuration as the text of a broker.toml.
+- `distribution_config`: The distributions of a configuration: each [[address]] with a prefix or a
+  pattern, and names that something else in the configuration needs to be stored.
 - `divert_config`: The faults of a [[divert]] of a configuration: all of them, each once.
 - `encryption`: Checks the options of an acceptor for TLS, and whether it may work without TLS.
 - `filter_parser`: Loading the parser of filters beside the event loop, so that the first filter is

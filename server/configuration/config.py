@@ -13,7 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.facts.definitions import DivertDefinition, QueueDefinition
+from daybook.engine.facts.definitions import (
+    DistributionEntry,
+    DivertDefinition,
+    QueueDefinition,
+)
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.limits.budget import Budget
 from daybook.engine.names import names
@@ -46,6 +50,12 @@ from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.option import Option, unknown
 from daybook.server.config_keys.setting_values import in_units
 from daybook.server.configuration import encryption, host_config
+from daybook.server.configuration.distribution_config import (
+    Listed,
+    by_kind,
+    check_stored,
+    distributions_of,
+)
 from daybook.server.configuration.divert_config import new_faults
 from daybook.server.configuration.host_config import (
     KEY,
@@ -89,6 +99,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     journal_non_persistent: str
     persist_id_cache: bool
     spaces_in_names: bool
+    default_distribution: str
     message_expiry_scan_period: int  # milliseconds; 0 or less: never
     address_queue_scan_period: int  # milliseconds; 0 or less: never
     max_connections: int
@@ -141,7 +152,7 @@ class JournalConfig(msgspec.Struct, frozen=True):
 
 
 class AddressConfig(msgspec.Struct, frozen=True):
-    """One [[address]], created at the start."""
+    """One [[address]] with a name, created at the start."""
 
     name: str
     routing_types: tuple[str, ...]
@@ -201,6 +212,7 @@ class Config(msgspec.Struct, frozen=True):
     security_settings: SecurityRules
     virtual_hosts: tuple[VirtualHost, ...] = ()
     host_security: dict[str, SecurityRules] = {}
+    distributions: tuple[DistributionEntry, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: Foreign = Foreign()
 
@@ -250,6 +262,7 @@ class _Builder:
         self.problems = problems
         self.syntax: Syntax = DEFAULT_SYNTAX
         self.hosts: set[str] = {HOST}
+        self.listed: list[Listed] = []
 
     def build(self, source: Source) -> Config:
         """Build the configuration; invalid values are replaced by defaults."""
@@ -272,7 +285,14 @@ class _Builder:
             self.problem,
         )
         self.hosts = {host.name for host in hosts} or {HOST}
-        addresses = self.addresses(source.arrays["address"])
+        named, patterned = by_kind(source.arrays["address"], self.problem)
+        addresses = self.addresses(named)
+        distributions = distributions_of(
+            patterned,
+            broker.default_distribution,
+            lambda block: self.right_values(block, options.DISTRIBUTION_TABLE, "address."),
+            self.problem,
+        )
         self.acceptors(source.replaced)
         rules, host_rules = rules_of(
             source.arrays["security-setting"],
@@ -281,7 +301,7 @@ class _Builder:
             self.hosts,
             self.problem,
         )
-        return Config(
+        config = Config(
             broker=broker,
             journal=JournalConfig(**sections["journal"]),
             acceptors=self.acceptors(source.arrays["acceptor"]),
@@ -294,7 +314,23 @@ class _Builder:
             security_settings=rules,
             virtual_hosts=hosts,
             host_security=host_rules,
+            distributions=distributions.entries,
         )
+        check_stored(distributions, self.listed, self.problem)
+        return config
+
+    def right_values(
+        self, block: Block, table: tuple[Option, ...], prefix: str
+    ) -> dict[str, Any] | None:
+        """Return the values as `values` does, None if one of them is refused."""
+        before = len(self.problems)
+        found = self.values(block, table, prefix)
+        return found if len(self.problems) == before else None
+
+    def is_stored(self, block: Block, key: str, name: str) -> None:
+        """Note that messages to an address must be stored, which a key of a block names."""
+        where = block.values.get(key.partition(".")[2], block).where
+        self.listed.append(Listed(where, key, name))
 
     def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
         """Return the values of all keys of a table by field name; "" for missing required ones."""
@@ -440,6 +476,7 @@ class _Builder:
             host = host_in(block, row, "address", self.hosts, self.problem)
             self.check_name(block, "address.name", row["name"], may_match=True)
             built.append(AddressConfig(**on_host(host, row, "name")))
+            self.is_stored(block, "address.name", built[-1].name)
         self.unique(blocks, [address.name for address in built], "address.name")
         return tuple(built)
 
@@ -457,6 +494,9 @@ class _Builder:
                 self.check_name(block, "queue.address", row["address"], may_match=True)
             row = on_host(host, row, "name", "address")
             queue = QueueConfig(row.pop("address"), QueueDefinition(**row))
+            self.is_stored(block, "queue.name", queue.name)
+            if queue.address != queue.name:
+                self.is_stored(block, "queue.address", queue.address)
             self.check_filter(block, "queue.filter", queue.definition.filter)
             routing_type = queue.definition.routing_type
             if routing_type not in types.get(queue.address, (routing_type,)):
@@ -477,6 +517,7 @@ class _Builder:
                 self.problem(block.where, f"divert {show(divert.name)}: {wrong}")
             row = on_host(host, row, "name", "address", "forwarding_addresses")
             divert = DivertDefinition(**row)
+            self.is_stored(block, "divert.address", divert.address)
             self.check_filter(block, "divert.filter", divert.filter)
             built.append(divert)
         before = len(self.problems)
@@ -518,6 +559,9 @@ class _Builder:
             if wrong or names.DIVIDER in match:
                 wrong = wrong or f"the match {match!r} has a '{names.DIVIDER}'; use virtual-host"
                 self.problem(given.where, f"address-setting: {wrong}")
+            if self.syntax.literal(match) is not None or not self.syntax.has_wildcard(match):
+                name = self.syntax.literal(match) or match
+                self.is_stored(block, "address-setting.match", name)
             host = self.host_of_setting(block)
             match = match_on(host, match)
             if match in first:

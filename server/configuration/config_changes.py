@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from daybook.engine.settings.distributions import shown_pattern
 from daybook.journal.archive.store import without_password
 from daybook.server.config_keys import options
 from daybook.server.config_keys.acceptor_config import AcceptorConfig
@@ -38,6 +39,7 @@ def effective(old: Config, new: Config) -> Config:
         security_settings=new.security_settings,
         virtual_hosts=new.virtual_hosts,
         host_security=new.host_security,
+        distributions=new.distributions,
     )
 
 
@@ -81,6 +83,8 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
         del common["speaks"]
         flat[f"acceptor {acceptor.name}"] = common | acceptor.options
     flat |= {f"address {address.name}": _by_key(address) for address in config.addresses}
+    for entry in config.distributions:
+        flat[f"address with {shown_pattern(entry)[1]}"] = _by_key(entry)
     for queue in config.queues:
         flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
     flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}

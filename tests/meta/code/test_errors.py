@@ -18,6 +18,7 @@ INTERNAL: Final = {
     "BadQuestion": "a use of the command line, with the text of an error",
     "Blocked": "flow within a session: not an error",
     "CannotCheck": "of a passcode; becomes an answer to the login",
+    "DistributionError": "an entry of the configuration; becomes a line of ConfigError",
     "Ended": "the end of a line between processes",
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.settings.permissions import CONSUME, SEND, Permissions
-from tests.property.engine.test_settings_merge import compare
+from tests.property.engine.settings.test_settings_merge import compare
 from tests.support.models.patterns import matches as matches_name
 
 words = st.sampled_from(["a", "b", "*"])

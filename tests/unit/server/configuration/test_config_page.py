@@ -20,7 +20,11 @@ def rows() -> list[str]:
     tables["[[acceptor]]"] = tuple(option for option in ACCEPTORS["stomp"] if option.name in COMMON)
     tables |= {f'protocol = "{each}"': protocol_options(OFFERS[each]) for each in OFFERS}
     tables |= {f"[[{name}]]": table for name, table in options.ARRAYS.items() if name != "acceptor"}
-    for heading, table in tables.items():
+    # An [[address]] has keys of its own if it is no name.
+    listed = list(tables.items())
+    at = [heading for heading, _ in listed].index("[[address]]") + 1
+    listed.insert(at, ("[[address]]", options.DISTRIBUTION_TABLE))
+    for heading, table in listed:
         made.append(heading)
         for option in table:
             default = "required" if option.required else f"`{show(option.default)}`"

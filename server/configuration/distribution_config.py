@@ -1,0 +1,102 @@
+"""The distributions of a configuration: each [[address]] with a prefix or a pattern, and names that
+something else in the configuration needs to be stored.
+
+Must never know how messages are distributed.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.names.names import plain
+from daybook.engine.settings.distributions import (
+    Distributions,
+    faults_of,
+    normal_form,
+    same_pattern,
+    shown_pattern,
+)
+from daybook.server.config_keys.config_source import Block
+from daybook.server.config_keys.option import unknown
+from daybook.server.config_keys.options import ADDRESS_TABLE, DISTRIBUTION_TABLE
+from daybook.server.configuration.host_config import Problem
+
+_OF_NAME: Final = dict.fromkeys(option.name for option in ADDRESS_TABLE).keys()
+_OF_PATTERN: Final = dict.fromkeys(option.name for option in DISTRIBUTION_TABLE).keys()
+_KINDS: Final = ("a name", "a prefix or a pattern")
+
+
+class Listed(NamedTuple):
+    """Something whose address stores messages: its place, key and name."""
+
+    where: str
+    what: str
+    name: str
+
+
+def by_kind(blocks: Sequence[Block], problem: Problem) -> tuple[list[Block], list[Block]]:
+    """Return the blocks of addresses with a name, and those with a prefix or a pattern. Other keys
+    are reported, and left out."""
+    named: list[Block] = []
+    patterned: list[Block] = []
+    for block in blocks:
+        has_name = "name" in block.values or not _OF_PATTERN & block.values.keys()
+        own = _OF_NAME if has_name else _OF_PATTERN
+        for key, given in block.values.items():
+            if key not in _OF_NAME | _OF_PATTERN:
+                problem(given.where, unknown("key", key, (*_OF_NAME, *_OF_PATTERN), "address."))
+            elif key not in own:
+                ours, theirs = _KINDS if has_name else _KINDS[::-1]
+                text = f"address.{key} is for an [[address]] with {theirs}; this one has {ours}"
+                problem(given.where, text)
+        rest = {key: given for key, given in block.values.items() if key in own}
+        (named if has_name else patterned).append(Block(block.where, rest))
+    return named, patterned
+
+
+def distributions_of(
+    blocks: Sequence[Block],
+    default: str,
+    values: Callable[[Block], dict[str, Any] | None],
+    problem: Problem,
+) -> Distributions:
+    """Return the distributions; `values` gives the values of a block by field, None if one of them
+    was refused."""
+    found: dict[tuple[str, ...], tuple[str, DistributionEntry]] = {}
+    for block in blocks:
+        row = values(block)
+        if row is None:
+            continue
+        priority = row.pop("priority")
+        entry = DistributionEntry(**row, priority=priority if priority >= 0 else None)
+        faults = list(faults_of(entry))
+        for field, text in faults:
+            problem(_where(block, field), f"address: {text}")
+        if faults:
+            continue
+        where, earlier = found.setdefault(normal_form(entry), (block.where, entry))
+        if earlier is not entry:
+            field, text = same_pattern(entry, earlier)
+            problem(_where(block, field), f"address: {text} at {where}; remove one of them")
+    return Distributions([entry for _, entry in found.values()], default)
+
+
+def check_stored(found: Distributions, listed: Iterable[Listed], problem: Problem) -> None:
+    """Ask that names are stored which something in the configuration needs to be stored."""
+    for each in listed if found.is_used else ():
+        entry = found.find(plain(each.name))
+        if entry.is_stored or entry.enable_fallback:
+            continue
+        by = "broker.default-distribution"
+        if entry in found.entries:
+            by = f"[[address]] with {shown_pattern(entry)[1]}"
+        problem(
+            each.where,
+            f"{each.what} is {each.name!r}, but messages to this address are not stored: its"
+            f" distribution is {entry.distribution!r}, by {by}; store them with waypoint = true in"
+            " an [[address]], or use another name",
+        )
+
+
+def _where(block: Block, field: str) -> str:
+    return block.values.get(field.replace("_", "-"), block).where
