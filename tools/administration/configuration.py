@@ -53,6 +53,7 @@ def config_check(file: Path, show_all: bool) -> None:
         "queues": len(found.queues),
         "diverts": len(found.diverts),
         "address settings": len(found.address_settings),
+        "distributions": len(found.distributions),
     }
     listed = ", ".join(f"{count} {what}" for what, count in counts.items())
     noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from daybook.engine.facts.definitions import CLOSEST, MULTICAST, UNAVAILABLE, DistributionEntry
 from daybook.server.configuration.config import Config, ConfigError, load
 from daybook.server.configuration.config_changes import changes, effective
+from daybook.tools.daybook import cli
 
 NEWS = '[[address]]\nprefix = "news"\ndistribution = "multicast"\n'
 BALANCED_BY_DEFAULT = 'default-distribution = "balanced"\n'
@@ -142,6 +144,17 @@ def test_a_name_that_needs_to_be_stored_and_is_not_is_refused(
     )
     read(tmp_path, f"{NEWS.replace('multicast', 'stored')}{text}")
     read(tmp_path, f"{NEWS}enable-fallback = true\n{text}")
+
+
+def test_config_check_finds_the_contradiction_and_counts_distributions(tmp_path: Path) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(f"{NEWS}[[queue]]\nname = 'news'\n")
+    checked = CliRunner().invoke(cli, ["config", "check", str(path)])
+    assert checked.exit_code == 2
+    assert f"{path}:5: queue.name is 'news', but messages to this address" in checked.output
+    path.write_text(NEWS)
+    checked = CliRunner().invoke(cli, ["config", "check", str(path)])
+    assert checked.output.endswith(", 1 address settings, 1 distributions\n")
 
 
 def test_a_match_with_wildcards_contradicts_no_distribution(tmp_path: Path) -> None:
