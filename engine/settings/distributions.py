@@ -43,6 +43,10 @@ ONE: Final = "*"
 ANY: Final = "#"
 SEPARATORS: Final = "./"
 PRIORITY_MAX: Final = 9
+TOKENS_MAX: Final = 32
+ANY_MAX: Final = 4
+"""Tokens of a pattern, and how many of them may be `#`: each costs time for every token of a
+name."""
 
 _BETWEEN: Final = re.compile(r"[./]")
 
@@ -103,14 +107,19 @@ def faults_of(entry: DistributionEntry) -> Iterator[tuple[str, str]]:
 
 def _wrong_with(text: str) -> str | None:
     """Return the fault in a prefix or pattern and the remedy, None if it has none."""
+    tokens = _BETWEEN.split(text.lstrip(SEPARATORS))
     if names.length(text) > names.NAME_BYTES_MAX:
         return f"it has {names.length(text):,} bytes, and {names.NAME_BYTES_MAX:,} are the most"
     if names.DIVIDER in text:
         return f"no name has '{names.DIVIDER}', so it would match none; write a name without it"
     if text != text.strip() or not text.isprintable():
         return "it must not begin or end with a space nor hold control characters"
-    if not all(_BETWEEN.split(text.lstrip(SEPARATORS))):
+    if not all(tokens):
         return "it has an empty token; write one separator ('.' or '/') between two tokens"
+    if len(tokens) > TOKENS_MAX:
+        return f"it has {len(tokens):,} tokens, and {TOKENS_MAX} are the most"
+    if tokens.count(ANY) > ANY_MAX:
+        return f"it has {tokens.count(ANY)} '{ANY}', and {ANY_MAX} are the most"
     return None
 
 
@@ -191,7 +200,8 @@ class Distributions:
         """Return the entry for a name on its virtual host; one with the default if none matches.
 
         Each place in the tree is visited once for each token of the name, so patterns that were
-        made to agree cost no more than the product of their tokens and those of the name.
+        made to agree cost no more than the product of their tokens, which are few, and those of
+        the name.
         """
         tokens = tokens_of(name)
         end = len(tokens)

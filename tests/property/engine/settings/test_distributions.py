@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybook.engine.settings.distributions import (
+    ANY_MAX,
     DistributionEntry,
     DistributionError,
     Distributions,
@@ -14,7 +15,11 @@ from daybook.engine.settings.distributions import (
 
 tokens = st.sampled_from(["a", "b", "c"])
 names = st.lists(tokens, max_size=6).map("/".join)
-patterns = st.lists(tokens | st.sampled_from("*#"), min_size=1, max_size=6).map("/".join)
+patterns = (
+    st.lists(tokens | st.sampled_from("*#"), min_size=1, max_size=6)
+    .filter(lambda words: words.count("#") <= ANY_MAX)
+    .map("/".join)
+)
 LITERAL, ONE, ANY, FURTHER = 1, 2, 3, 4
 """What a step of a match is, the better one first; the end of a pattern is better than any."""
 
