@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from bench.load.honest import Honest, percentile
 from tests.support.process import BrokerProcess
 
-ROUNDS = 200
+ROUNDS = 80
 RATIO = 50.0
 """How many times its own median without an attack a round may take, for 9 of 10 rounds."""
 LEAST_MS = 50.0

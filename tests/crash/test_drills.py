@@ -83,8 +83,8 @@ def drill(folder: Path, name: str, rounds: int, seed: int = 5, protocol: str = "
 def test_a_sound_release_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, protocol: str, seed: int
 ) -> None:
-    monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
-    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
+    monkeypatch.setattr(hardships, "ROOM_BYTES", 1 << 20)
+    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 19)
     plant(monkeypatch, "", forks=True)
     check_sound(drill(tmp_path, name, 1, seed, protocol))
 
@@ -401,8 +401,8 @@ first."""
 def test_a_planted_mistake_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: str, harm: str
 ) -> None:
-    monkeypatch.setattr(hardships, "ROOM_BYTES", 2 << 20)
-    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 20)
+    monkeypatch.setattr(hardships, "ROOM_BYTES", 1 << 20)
+    monkeypatch.setattr(hardships, "MORE_BYTES", 1 << 19)
     monkeypatch.setattr(witness, "ANSWER_SECONDS", 5.0)
     plant(monkeypatch, harm, forks=f"{name}-{mistake}" not in BEFORE_IMPORTS)
     protocol = "amqp" if mistake.endswith("-over-amqp") else "stomp"

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.suite.java import QUICK_TEXT
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NO_JAVA = "no Java: Spark tests are skipped; install a JRE 17"
-
-
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for what runs once: a compiler that thinks less is done sooner."""
-QUICK_JAVA = {"JAVA_TOOL_OPTIONS": QUICK}
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": QUICK_TEXT}
 NEEDING_JAVA = {"java", "spark"}
 
 
@@ -59,7 +57,7 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Spar
     from daybook.pipeline.spark.session import session  # noqa: PLC0415
 
     settings = {
-        "spark.driver.extraJavaOptions": QUICK,
+        "spark.driver.extraJavaOptions": QUICK_TEXT,
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",
     }

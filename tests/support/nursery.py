@@ -4,9 +4,9 @@ Loading the broker costs half a second of a processor, and the tests start it a 
 nursery is one process that has imported the commands and does nothing else. It forks for each
 command: the child is a process with a session, files, a folder and signals of its own, and runs the
 entry point that the installed script runs. A broker forks its first indexer, too, and ends without
-taking apart its objects. This does not prove the start of an interpreter, the script itself and the
-imports; modules of tests about those do without a nursery (`OWN_INTERPRETER` in the `conftest.py`
-of a folder).
+taking apart its objects; who looks at an index is forked as well. This does not prove the start of
+an interpreter, the script itself and the imports; modules of tests about those do without a nursery
+(`OWN_INTERPRETER` in the `conftest.py` of a folder).
 
 The nursery is the parent of what it forks, so it says how a child ended. When the process of the
 tests ends, it reads the end of its socket, kills what still runs, and ends too.
@@ -159,9 +159,12 @@ def nursery() -> Nursery | None:
     return found if found.fits() else None
 
 
-def _as_installed(command: Sequence[str]) -> list[str] | None:
-    """Return the command by its script, also for `python -m`; None if it is none of ours."""
+def _as_forked(command: Sequence[str]) -> list[str] | None:
+    """Return the command by its script, also for `python -m`, or with the code that it is given;
+    None if it is none of ours."""
     words = [str(word) for word in command]
+    if words[:3] == WITH_CODE:
+        return words
     if words[:2] == [sys.executable, "-m"] and words[2] in MODULES:
         words[:3] = [str(Path(sys.executable).with_name(MODULES[words[2]]))]
     path = Path(words[0])
@@ -170,8 +173,9 @@ def _as_installed(command: Sequence[str]) -> list[str] | None:
 
 
 def run(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[Any]":
-    """Run `daybook` or `journal` as `subprocess.run` does, and anything else by that."""
-    words = _as_installed(command)
+    """Run `daybook`, `journal` or a child of theirs as `subprocess.run` does, and anything else by
+    that."""
+    words = _as_forked(command)
     place = nursery() if words is not None and how.keys() <= KNOWN else None
     if place is None or words is None or not how.get("capture_output"):
         return subprocess.run(command, check=how.pop("check", False), **how)
@@ -248,6 +252,17 @@ def _serve(door: socket.socket) -> None:
         return
 
 
+LOOKS: Final = ("daybook.paging.checks.usability", "daybook.paging.snapshots.index_copy")
+"""Modules that let another process look at an index."""
+
+
+def replace_looks(run: Callable[..., "subprocess.CompletedProcess[Any]"]) -> None:
+    """Let those of them that are imported run these processes so."""
+    for name in LOOKS:
+        if name in sys.modules:
+            sys.modules[name].subprocess = SimpleNamespace(run=run)  # type: ignore[attr-defined]
+
+
 FORKED_NAME: Final = "forked-indexer"
 """The name of a forked indexer for the kernel: its command line is that of the broker."""
 
@@ -257,18 +272,44 @@ def fork_first(command: Sequence[str], *, pass_fds: Sequence[int], **how: Any) -
     are started: by then the broker has the index open, which a fork would take along."""
     assert how.keys() == {"stdin", "stdout", "start_new_session"}, how
     sys.modules["daybook.paging.indexer.process"].subprocess = subprocess  # type: ignore[attr-defined]
-    module, *words = command[5:]
+    main, words = _of_child(command)
     pid = os.fork()
     if pid == 0:
-        _run_child(importlib.import_module(module).main, words, pass_fds)
+        Path("/proc/self/comm").write_text(FORKED_NAME, encoding="ascii")
+        _run_child(main, words, pass_fds)
     return Nursling(pid, lambda: _ended(pid))
 
 
-def _run_child(run: Callable[[list[str]], int], words: list[str], kept: Sequence[int]) -> NoReturn:
+def run_forked(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":
+    """Fork a process that looks at an index for a forked command, unless threads run there, too."""
+    assert how == {"capture_output": True, "text": True, "check": False}, how
+    if threading.active_count() > 1:
+        return subprocess.run(command, **how)
+    main, words = _of_child(command)
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(stderr.fileno(), 2)
+            _run_child(main, words, (), stdout.fileno())
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        heard = [str(_whole(file, is_text=True)) for file in (stdout, stderr)]
+    return subprocess.CompletedProcess(list(command), code, *heard)
+
+
+def _of_child(command: Sequence[str]) -> tuple[Callable[[list[str]], int], list[str]]:
+    """The main function of a child of the product, and the words for it."""
+    module, *words = command[5:]
+    return importlib.import_module(module).main, words
+
+
+def _run_child(
+    run: Callable[[list[str]], int], words: list[str], kept: Sequence[int], stdout: int = -1
+) -> NoReturn:
     """Run the main function of a child in a forked process, with what a started one would have."""
     try:
         os.setsid()
-        Path("/proc/self/comm").write_text(FORKED_NAME, encoding="ascii")
+        if stdout >= 0:
+            os.dup2(stdout, 1)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, signal.SIG_DFL)
@@ -279,8 +320,12 @@ def _run_child(run: Callable[[list[str]], int], words: list[str], kept: Sequence
                     os.close(descriptor)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
-        os.dup2(nothing, 1)
-        os._exit(run(words))
+        if stdout < 0:
+            os.dup2(nothing, 1)
+        code = _code_of(lambda: sys.exit(run(words)))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
@@ -309,6 +354,7 @@ def main() -> None:
     sys.modules["daybook.paging.indexer.process"].subprocess = SimpleNamespace(  # type: ignore[attr-defined]
         Popen=fork_first, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
     )
+    replace_looks(run_forked)
     # Neither at the end nor in between does a collection look at, and so copy, what all share.
     gc.collect()
     gc.freeze()

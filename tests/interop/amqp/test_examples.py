@@ -1,7 +1,8 @@
-"""The programs of `docs/examples` that speak AMQP 1.0, as a reader would run them.
+"""The programs of `docs/examples` that speak AMQP 1.0, as a reader would run them; `test_jms.py`
+has that of Java, whose packages it fetches.
 
-Where a tool or its packages are missing the test is skipped, and says so; with
-`DAYBOOK_NODE`, `DAYBOOK_GO` or `DAYBOOK_JMS` = `required`, as in continuous integration, it fails.
+Where a tool or its packages are missing the test is skipped, and says so; with `DAYBOOK_NODE` or
+`DAYBOOK_GO` = `required`, as in continuous integration, it fails.
 """
 
 import os
@@ -14,7 +15,6 @@ from typing import Final, NoReturn
 
 import pytest
 
-from tests.interop.amqp.test_jms import _built
 from tests.interop.using import queues
 from tests.support.process import BrokerProcess
 
@@ -80,9 +80,3 @@ def no_go(reason: str) -> NoReturn:
     if os.environ.get(GO_REQUIRED) == "required":
         pytest.fail(f"{reason}, and {GO_REQUIRED}=required asks for it")
     pytest.skip(f"{reason}; go-amqp is not tried")
-
-
-def test_qpid_jms(broker: BrokerProcess, tmp_path: Path) -> None:
-    path = _built(tmp_path / "project")
-    url = f"amqp://127.0.0.1:{broker.port}"
-    run(broker, "jms", "java", "-cp", path, EXAMPLES / "AmqpJms.java", url, "jms")

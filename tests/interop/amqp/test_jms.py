@@ -14,8 +14,10 @@ from typing import Final, NoReturn
 
 import pytest
 
+from tests.interop.amqp.test_examples import EXAMPLES, run
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess
+from tests.support.suite.java import QUICK, QUICK_TEXT
 
 pytestmark = pytest.mark.interop
 
@@ -46,8 +48,9 @@ def _built(folder: Path) -> str:
         "mvn", "-q", "-B", "compile", "dependency:build-classpath", "-Dmdep.outputFile=path.txt",
     ]  # fmt: skip
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, check=False, timeout=BUILD_SECONDS, text=True
-    )
+        command, cwd=folder, capture_output=True, check=False, timeout=BUILD_SECONDS, text=True,
+        env=os.environ | {"MAVEN_OPTS": QUICK_TEXT},
+    )  # fmt: skip
     if done.returncode:
         _missing(f"Maven cannot build {PROJECT.name}: {done.stdout[-500:]}")
     return f"{folder / 'target' / 'classes'}:{(folder / 'path.txt').read_text()}"
@@ -67,7 +70,7 @@ def told(path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
     ) as broker:
         broker.start()
         done = subprocess.run(
-            ["java", "-cp", path, "Cases", f"amqp://127.0.0.1:{broker.port}"],
+            ["java", *QUICK, "-cp", path, "Cases", f"amqp://127.0.0.1:{broker.port}"],
             capture_output=True, check=False, timeout=RUN_SECONDS, text=True,
         )  # fmt: skip
         words = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
@@ -83,7 +86,7 @@ def test_an_application_with_failover_outlives_kill_9(path: str, tmp_path: Path)
     with BrokerProcess(tmp_path / "data", listen=(f"amqp://127.0.0.1:{_free_port()}",)) as broker:
         broker.start()
         url = f"failover:(amqp://127.0.0.1:{broker.port})?failover.reconnectDelay=50"
-        command = ["java", "-cp", path, "Failover", url, str(MESSAGES)]
+        command = ["java", *QUICK, "-cp", path, "Failover", url, str(MESSAGES)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
             lines = _lines_of(program, broker)
         assert program.returncode == 0
@@ -100,6 +103,12 @@ def test_an_application_with_failover_outlives_kill_9(path: str, tmp_path: Path)
     assert sent == list(range(MESSAGES)) == sorted(got)
     # Whatever came twice says so.
     assert all(min(counts[1:], default=2) > 1 for counts in got.values())
+
+
+def test_the_example_of_the_documentation(path: str, tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", listen=("amqp://127.0.0.1:0",)) as broker:
+        url = f"amqp://127.0.0.1:{broker.start().port}"
+        run(broker, "jms", "java", *QUICK, "-cp", path, EXAMPLES / "AmqpJms.java", url, "jms")
 
 
 def _free_port() -> int:

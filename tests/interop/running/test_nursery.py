@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from daybook.paging.tables.child_processes import child_command
 from tests.support import nursery
 from tests.support.nursery import Nursery
 from tests.support.process import DAYBOOK, JOURNAL, BrokerProcess, wait_for
@@ -34,8 +35,10 @@ def own() -> Iterator[Nursery]:
         [JOURNAL, "--help"],
         [sys.executable, "-m", "daybook", "--version"],
         [sys.executable, "-m", "daybook.tools.journal_cli", "stat", "none"],
+        child_command("daybook.paging.checks.index_check", "none"),
+        child_command("daybook.paging.fold.upgrade", "none"),
     ],
-    ids=lambda words: " ".join(Path(word).name for word in words),
+    ids=lambda words: " ".join(Path(word).name for word in words[-4:]),
 )
 def test_a_command_says_what_a_started_one_says(command: list[str], tmp_path: Path) -> None:
     expected = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path)

@@ -22,6 +22,7 @@ from daybook.journal.data_directory import DATA_ID
 from daybook.journal.disk import RealDisk
 from daybook.journal.errors import JournalError
 from daybook.journal.segments.segment import segment_names
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.recovery.directory import RecoveryError, open_directory
 from daybook.server.users.passcode_hashes import CannotCheck
 from daybook.server.users.users import Users, UsersError
@@ -31,6 +32,11 @@ from tests.support.world import World
 
 FLIPS: Final = int(os.environ.get("DAYBOOK_DAMAGES", "60"))
 SEED: Final = int(os.environ.get("DAYBOOK_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+
+
+def start(data: Path) -> None:
+    """Open a data directory as a broker does when it starts, and stop it."""
+    open_directory(data, indexers=ThreadIndexers()).close()
 
 
 def flipped(file: Path, use: Callable[[], None], flips: int = FLIPS) -> None:
@@ -58,7 +64,7 @@ def refusal(work: Callable[[], object], kind: type[Exception]) -> str:
 
 def test_the_id_of_a_data_directory(tmp_path: Path) -> None:
     """The segments prove theirs: a start says what to do, and who only reads is not disturbed."""
-    directory = open_directory(tmp_path)
+    directory = open_directory(tmp_path, indexers=ThreadIndexers())
     broker = Broker(State())
     broker.handle(Start(version="test"), 1)
     batch = broker.take()
@@ -71,12 +77,12 @@ def test_the_id_of_a_data_directory(tmp_path: Path) -> None:
     def use() -> None:
         content = (tmp_path / DATA_ID).read_bytes()
         assert digest(folded_state(tmp_path)[0]) == expected
-        said = refusal(lambda: open_directory(tmp_path).close(), RecoveryError)
+        said = refusal(lambda: start(tmp_path), RecoveryError)
         if said:
             assert content != known.encode()
             assert f"'{DATA_ID}' is damaged: delete that file" in said
             (tmp_path / DATA_ID).unlink()
-            open_directory(tmp_path).close()
+            start(tmp_path)
             assert (tmp_path / DATA_ID).read_text() == known
 
     flipped(tmp_path / DATA_ID, use, FLIPS // 3)

@@ -48,10 +48,7 @@ class MemoryStore:
         """The entries of a queue that only the store has, in order of delivery."""
         known = self.state.queues.get(queue.id)
         for entry in known.standing() if known is not None else ():
-            message = entry.message
-            if message.id in queue.entries or message.id in queue.gone:
-                continue
-            if message.persistent or message.id > queue.transients_from:
+            if _is_missing(entry.message, queue):
                 yield entry
 
     def load(self, queue: Queue, level: int, after: int, window: Window) -> Loaded:
@@ -59,9 +56,11 @@ class MemoryStore:
         entries: list[Entry] = []
         reached = PAST_ALL
         room = window.bytes
-        for stored in self._stored(queue):
+        known = self.state.queues.get(queue.id)
+        for stored in known.standing() if known is not None else ():
             message = stored.message
-            if stored.level != level or message.id <= after:
+            # What most of them are is asked first.
+            if message.id <= after or stored.level != level or not _is_missing(message, queue):
                 continue
             room -= message.size
             if entries and (room < 0 or len(entries) >= window.messages):
@@ -74,10 +73,11 @@ class MemoryStore:
 
     def find(self, queue: Queue, message_id: int) -> Entry | None:
         """Return one ready entry, without content."""
-        for stored in self._stored(queue):
-            if stored.message.id == message_id:
-                return _copy(stored)
-        return None
+        known = self.state.queues.get(queue.id)
+        stored = known.entries.get(message_id) if known is not None else None
+        if stored is None or stored.state != READY or not _is_missing(stored.message, queue):
+            return None
+        return _copy(stored)
 
     def last_value(self, queue: Queue, key: bytes) -> int:
         """Return the newest message with a last value key."""
@@ -127,6 +127,12 @@ class MemoryStore:
         ]
         found = [timer for timer in times if timer[0]]
         return sorted(item for item in found if after < item and item[0] <= until)[:limit]
+
+
+def _is_missing(message: Message, queue: Queue) -> bool:
+    """Whether a queue does not have a message of its own that the store has."""
+    is_known = message.id in queue.entries or message.id in queue.gone
+    return not is_known and (message.persistent or message.id > queue.transients_from)
 
 
 def _copy(stored: Entry) -> Entry:

@@ -68,40 +68,40 @@ def test_an_empty_directory_gets_a_journal(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_lost_its_segments_is_not_a_new_one(tmp_path: Path) -> None:
-    open_directory(tmp_path).close()
+    open_directory(tmp_path, indexers=ThreadIndexers()).close()
     for segment in (tmp_path / "journal").glob("*.seg"):
         segment.unlink()
     with pytest.raises(RecoveryError, match="has lost its journal"):
-        open_directory(tmp_path)
+        open_directory(tmp_path, indexers=ThreadIndexers())
     assert not list((tmp_path / "journal").glob("*.seg"))
 
 
 def test_segments_of_another_directory_are_refused(tmp_path: Path) -> None:
     for name in ("one", "other"):
-        open_directory(tmp_path / name).close()
+        open_directory(tmp_path / name, indexers=ThreadIndexers()).close()
     (segment,) = (tmp_path / "other" / "journal").glob("*.seg")
     segment.replace(tmp_path / "one" / "journal" / segment.name)
     with pytest.raises(RecoveryError, match="belongs to another data directory"):
-        open_directory(tmp_path / "one")
+        open_directory(tmp_path / "one", indexers=ThreadIndexers())
 
 
 def test_a_directory_from_before_it_had_an_id_gets_one(tmp_path: Path) -> None:
-    open_directory(tmp_path).close()
+    open_directory(tmp_path, indexers=ThreadIndexers()).close()
     known = (tmp_path / "data-id").read_text()
     (tmp_path / "data-id").unlink()
-    open_directory(tmp_path).close()
+    open_directory(tmp_path, indexers=ThreadIndexers()).close()
     assert (tmp_path / "data-id").read_text() == known
 
 
 def test_a_missing_beginning_is_said(tmp_path: Path) -> None:
-    directory = open_directory(tmp_path, segment_bytes=8192)
+    directory = open_directory(tmp_path, segment_bytes=8192, indexers=ThreadIndexers())
     fill(directory.recovered.journal, Broker(State()), 200)
     directory.close()
     first, second, *_ = sorted((tmp_path / "journal").glob("*.seg"))
     first.unlink()
     begins = int(second.stem)
     with pytest.raises(RecoveryError, match=f"begins with event {begins}: the segments before"):
-        open_directory(tmp_path)
+        open_directory(tmp_path, indexers=ThreadIndexers())
 
 
 def test_what_was_written_is_folded(disk: MemoryDisk) -> None:
@@ -179,15 +179,15 @@ def test_a_state_that_cannot_be_is_refused(
 
 
 def test_a_directory_is_opened_once(tmp_path: Path) -> None:
-    first = open_directory(tmp_path)
+    first = open_directory(tmp_path, indexers=ThreadIndexers())
     with pytest.raises(Locked, match=str(tmp_path)):
-        open_directory(tmp_path)
+        open_directory(tmp_path, indexers=ThreadIndexers())
     first.close()
-    open_directory(tmp_path).close()
+    open_directory(tmp_path, indexers=ThreadIndexers()).close()
 
 
 def test_a_refused_directory_is_not_left_locked(tmp_path: Path) -> None:
-    directory = open_directory(tmp_path)
+    directory = open_directory(tmp_path, indexers=ThreadIndexers())
     fill(directory.recovered.journal, Broker(State()))
     directory.close()
     real = RealDisk(tmp_path / opening.JOURNAL)
@@ -198,17 +198,17 @@ def test_a_refused_directory_is_not_left_locked(tmp_path: Path) -> None:
     path.write_bytes(content)
     for _ in range(2):
         with pytest.raises(Corruption):
-            open_directory(tmp_path)
+            open_directory(tmp_path, indexers=ThreadIndexers())
 
 
 def test_a_file_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("I am a file")
     with pytest.raises((RecoveryError, JournalError), match="data"):
-        open_directory(tmp_path / "data")
+        open_directory(tmp_path / "data", indexers=ThreadIndexers())
 
 
 def test_reading_needs_no_lock_and_changes_nothing(tmp_path: Path) -> None:
-    directory = open_directory(tmp_path)
+    directory = open_directory(tmp_path, indexers=ThreadIndexers())
     fill(directory.recovered.journal, Broker(State()))
     # The index and its lock belong to a process that is just beginning.
     kept = [*tmp_path.glob("*"), *(tmp_path / "journal").glob("*")]

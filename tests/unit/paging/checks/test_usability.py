@@ -27,6 +27,12 @@ from tests.support.world import Event, World
 DATA_ID = bytes(range(16))
 
 
+@pytest.fixture(autouse=True)
+def _started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here who looks at an index is started by an interpreter, as users have it."""
+    monkeypatch.setattr(usability, "subprocess", subprocess)
+
+
 def append(journal: Journal, events: list[Event]) -> None:
     for event in events:
         strings = (event.detail, event.headers, event.body)

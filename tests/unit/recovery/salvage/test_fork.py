@@ -34,6 +34,7 @@ from daybook.paging.checks.index_check import check
 from daybook.paging.content import cluster_writer
 from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.paging.retention.retirement import keep
 from daybook.paging.snapshots.snapshots import Snapshots
 from daybook.paging.tables.layout import LAYOUT
@@ -87,7 +88,7 @@ def test_a_fork_is_the_state_of_the_moment(source: Path, tmp_path: Path, lsn: in
     assert data_id_of(disk).hex() == made.data_id != HISTORY_ID.hex() == made.source_id
     with state_at(source, RealDisk(source / JOURNAL), made.lsn, note=silent) as state:
         wanted = digest(state)
-    opened = open_directory(tmp_path / "made")
+    opened = open_directory(tmp_path / "made", indexers=ThreadIndexers())
     try:
         assert digest(opened.recovered.state) == wanted
         assert opened.recovered.indexed == made.lsn
@@ -132,7 +133,7 @@ def test_an_id_that_changes_without_the_mark_is_damage(source: Path, tmp_path: P
 
 def test_a_fork_of_a_fork(source: Path, tmp_path: Path) -> None:
     first = forked(source, 800, tmp_path / "first")
-    opened = open_directory(tmp_path / "first")
+    opened = open_directory(tmp_path / "first", indexers=ThreadIndexers())
     opened.close()
     again = forked(tmp_path / "first", first.lsn + 1, tmp_path / "again")
     assert again.source_id == first.data_id
@@ -140,7 +141,7 @@ def test_a_fork_of_a_fork(source: Path, tmp_path: Path) -> None:
     earlier = forked(tmp_path / "first", 400, tmp_path / "earlier")
     with state_at(source, RealDisk(source / JOURNAL), 400, note=silent) as state:
         wanted = digest(state)
-    opened = open_directory(tmp_path / "earlier")
+    opened = open_directory(tmp_path / "earlier", indexers=ThreadIndexers())
     assert digest(opened.recovered.state) == wanted
     opened.close()
     assert earlier.lsn == 400
@@ -173,7 +174,7 @@ def test_the_beginning_of_a_journal_whose_older_segments_left(tmp_path: Path) ->
     made = forked(tmp_path / "data", first, tmp_path / "made")
     assert (made.lsn, made.first_lsn, sum(made.segments.values())) == (first - 1, first, 0)
     assert verify(RealDisk(tmp_path / "made" / JOURNAL)).ok
-    opened = open_directory(tmp_path / "made")
+    opened = open_directory(tmp_path / "made", indexers=ThreadIndexers())
     wanted = fold(world.journal[: first - 1])
     assert digest(opened.recovered.state) == digest(wanted)
     opened.close()
@@ -248,7 +249,7 @@ def test_what_left_since_must_come_from_the_archive(tmp_path: Path) -> None:
         made = forked(tmp_path / "data", len(EVENTS), tmp_path / "made", disk=disk)
     assert made.first_lsn == 1
     assert made.segments[COPIED] > 0
-    opened = open_directory(tmp_path / "made")
+    opened = open_directory(tmp_path / "made", indexers=ThreadIndexers())
     opened.close()
 
 

@@ -35,6 +35,7 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
 from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.paging.retention.missing_content import entries, without_content
 from daybook.paging.retention.retirement import keep
 from daybook.paging.tables.layout import LAYOUT
@@ -112,7 +113,7 @@ def salvaged(source: Path, target: Path) -> tuple[Report, set[tuple[int, int]], 
     assert contents(source) == before
     verdict = verify_data(RealDisk(target / JOURNAL), lambda _: None, base=target / BASE)
     assert verdict.ok, (verdict.wrong, verdict.report.faults)
-    opened = open_directory(target)
+    opened = open_directory(target, indexers=ThreadIndexers())
     opened.close()
     with closing(open_for_reading(target / INDEX)) as tables, tables.read() as txn:
         found = {

@@ -18,6 +18,7 @@ from daybook.journal.segments.reader import read_blocks
 from daybook.journal.segments.segment import segment_names
 from daybook.paging.fold.batches import batches
 from daybook.paging.fold.index import Index
+from daybook.paging.indexer.indexers import ThreadIndexers
 from daybook.paging.tables.layout import LAYOUT
 from daybook.recovery.directory import open_directory
 from daybook.recovery.salvage.salvage import salvage
@@ -79,7 +80,7 @@ def salvaged(scene: Path, archive: str = "archive-data") -> Report:
     assert not list(scene.glob(".*"))
     verdict = verify_data(RealDisk(made / JOURNAL), lambda _: None, base=made / BASE)
     assert verdict.ok, (verdict.wrong, verdict.report.faults)
-    open_directory(made).close()
+    open_directory(made, indexers=ThreadIndexers()).close()
     return report
 
 
