@@ -279,6 +279,9 @@ class Incoming(Link):
                     output.unfinished[self.number] = self
                     output.has_unfinished = True
                     return
+                if answer.code is Code.DUPLICATE:
+                    # It says that a message is there: then that must be durable.
+                    output.gate = max(output.gate, output.broker.lsn)
                 self._reject(message, error_of(answer))
             elif type(command) is Chunk:
                 self._piece_done(message, command, answer)

@@ -208,7 +208,11 @@ def test_programs_hear_that_a_transaction_was_routed_before(peer: Peer) -> None:
         state = TransactionalState(declared.txn_id)
         body = message(b"x", properties={"_AMQ_DUPL_ID": "1"})
         peer.send(0, number + 1, body, state=state)
+        peer.connection.gate = 0
         states.append(_control(peer, number + 2, Discharge(declared.txn_id)))
+        # Perhaps another connection sent it, and the journal does not have it yet.
+        [recorded] = peer.world.events_named("DuplicateIdRecorded")
+        assert peer.connection.gate >= recorded.lsn
     assert states[0] == Accepted()
     assert states[1].error.condition == TRANSACTION_ROLLBACK
     assert states[1].error.info == {"daybook:code": "duplicate-id"}
