@@ -44,6 +44,7 @@ from daybook.history.audit.checks.diverts import (
     NOBODY,
     OF_DIVERTS,
     Takers,
+    follows_history,
     takers_of,
     wrong_beginning,
     wrong_copies,
@@ -170,12 +171,9 @@ def _wrong_reason(
     if decoded.unrouted_at and not is_redirected:
         return rules.ROUTING, "it is said that no queue took it", ()
     if is_redirected and not decoded.unrouted_at:
-        # Then the event before says that only histories took it, but for what was decided between.
-        kept = any(
-            each[1][REASON] == reasons.HISTORY_ONLY and each[1][RELATED] == row[RELATED]
-            for each in context.events[: context.at]
-        )
-        return None if kept else (rules.ROUTING, "it does not say which address had no queue", ())
+        if follows_history(context, row, address):
+            return None
+        return rules.ROUTING, "it does not say which address had no queue", ()
     return wrong_redirection(context, decoded.unrouted_at, address)
 
 

@@ -46,6 +46,7 @@ OF_DIVERTS: Final = frozenset((reasons.DIVERT, reasons.HISTORY_ONLY, reasons.NO_
 """The reasons of copies that diverts made."""
 OF_SENDERS: Final = frozenset((reasons.SENT, reasons.HISTORY_ONLY, reasons.DIVERT))
 """The reasons of messages that are what their sender sent, unless they are copies."""
+_KEPT: Final = (rules.ROUTING, "its address keeps it for queues to come", ())
 
 
 class Takers(NamedTuple):
@@ -280,6 +281,17 @@ def _wrong_original(context: AuditContext, row: Row) -> Wrong | None:
     return rules.COPY, f"its original, message {original}, was not just sent", (original,)
 
 
+def follows_history(context: AuditContext, row: Row, target: Address) -> bool:
+    """Whether an event before says that only histories took a message, whose address sends what no
+    queue takes to this one."""
+    return any(
+        each[1][REASON] == reasons.HISTORY_ONLY
+        and each[1][RELATED] == row[RELATED]
+        and wrong_redirection(context, each[1][ADDRESS], target) is None
+        for each in context.events[: context.at]
+    )
+
+
 def wrong_redirection(context: AuditContext, unrouted_at: int, target: Address) -> Wrong | None:
     """Check that what no queue of an address took goes to this one, by the settings in force."""
     if not unrouted_at:
@@ -346,7 +358,9 @@ def _wrong_queue(
     if retroactive.is_kept(context.core, address) and any(
         each in address.histories and routing_type in (None, each) for each in types
     ):
-        return rules.ROUTING, "its address keeps it for queues to come", ()
+        # A dead letter address keeps only what a queue takes, too.
+        is_redirected = row[REASON] == reasons.NO_ROUTE or follows_history(context, row, address)
+        return None if is_redirected else _KEPT
     return None
 
 

@@ -13,7 +13,7 @@ from daybook.engine import commands as c
 from daybook.engine.facts import events
 from daybook.engine.facts.definitions import MULTICAST, DivertDefinition
 from daybook.engine.facts.events import Row
-from daybook.engine.facts.reasons import BY_CONSUMER, LIMIT, UNREADABLE
+from daybook.engine.facts.reasons import BY_CONSUMER, DIVERT, LIMIT, NO_ROUTE, UNREADABLE
 from daybook.history.audit import re_execution
 from daybook.history.audit.re_execution import Audit, audit_piece, joined, tasks
 from daybook.history.moments import last_lsn
@@ -24,6 +24,7 @@ from tests.support.forging.breaches import BREACHES, Planter, queue_left_out
 from tests.support.forging.faults import PLANTERS, appended, changed, of_kind
 from tests.support.forging.faults import Planter as FaultPlanter
 from tests.support.histories import write_history
+from tests.support.topology import create_queue
 from tests.support.world import Event
 from tests.support.worlds.auditing import OPTIONS, DoorWorld, door_history, judged
 
@@ -167,4 +168,25 @@ def test_a_copy_that_a_full_wildcard_address_does_not_take_is_a_copy() -> None:
     assert dropped
     names = {each.name: each.id for each in world.state.addresses.values()}
     assert dropped[-1].row[events.ADDRESS] == names["k.*"]
+    assert judged(world.journal, world.ends) == []
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_a_divert_takes_of_a_dead_letter_address_need_not_be_kept(keeps: bool) -> None:
+    """Its queue takes nothing; and only a history of its first address took it, or nothing did."""
+    world = DoorWorld()
+    kept = {"retroactive_message_count": 5}
+    unrouted = {"send_to_dla_on_no_route": True, "dead_letter_address": "dead"}
+    world.settings(a={**unrouted, **(kept if keeps else {})}, dead=kept)
+    world.ok(c.CreateAddress("a", (MULTICAST,)))
+    world.ok(create_queue("dead", "dead", enabled=False))
+    world.ok(create_queue("copies", "copies"))
+    connection = world.connect()
+    # So that the dead letter address has a history.
+    world.send("dead", b"1", connection)
+    divert = DivertDefinition(name="d", address="dead", forwarding_addresses=("copies",))
+    world.ok(c.CreateDivert(divert))
+    world.send("a", b"2", connection, routing_type=MULTICAST)
+    (diverted,) = world.events_named("Diverted")
+    assert diverted.row[events.REASON] == (DIVERT if keeps else NO_ROUTE)
     assert judged(world.journal, world.ends) == []
