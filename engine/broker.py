@@ -75,6 +75,18 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
     return routing.send(core, command)
 
 
+def _ask_to_send(core: Core, command: commands.AskToSend) -> int | Refusal:
+    send = commands.Send(
+        command.connection, command.address, b"", b"",
+        queue=command.queue, routing_type=command.routing_type,
+    )  # fmt: skip
+    refused = None
+    if core.rights.permissions is not None:
+        refused = permission_checks.check_send(core, send)
+    refused = refused or send_plan.check_place(core, send)
+    return refused if refused is not None else 0
+
+
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
     send = command.send
     if not command.previous and core.rights.permissions is not None:
@@ -160,6 +172,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.SendToAll: _send_to_all,
     commands.Chunk: _chunk,
+    commands.AskToSend: _ask_to_send,
     commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
     commands.Resume: resuming.resume,

@@ -329,6 +329,19 @@ class Commit(Command):
     link: int = 0
 
 
+class AskToSend(Command):
+    """Ask whether a client may send to a place: the names are as in `Send`.
+
+    Answered with the refusal that every message would get, whatever is in it, else with 0; a place
+    without room is none. Nothing is created. Each message is checked again.
+    """
+
+    connection: int
+    address: str
+    queue: str | None = None
+    routing_type: str | None = None
+
+
 class GiveUpSend(Command):
     """A sender gives up the command that waits for room, as when its link ends."""
 

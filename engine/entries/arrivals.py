@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.commands import (
+    AskToSend,
     Attach,
     AttachAll,
     Begin,
@@ -49,10 +50,10 @@ DUE_UNITS: Final = 3
 """The cost of setting aside a message that enters a queue, with its timer."""
 
 _PASS: Final = frozenset((
-    Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room,
+    AskToSend, Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room,
     DeleteUnused, DeliverDue, ExpireDue,
 ))  # fmt: skip
-"""Commands that look at no queue; and scans, which let messages enter a queue first (`scanned`)."""
+"""Commands that look into no queue; and scans, which let messages enter one first (`scanned`)."""
 _WAIT: Final = frozenset((
     Attach, AttachAll, Commit, CreateTemporary, Credit, Detach, EndOwner, Send, SendToAll, Settle,
 ))  # fmt: skip

@@ -126,6 +126,16 @@ def check_send(core: Core, command: Send) -> Refusal | None:
     return refusal if refusal is not None else check(core, command, resolve(core, command))
 
 
+def check_place(core: Core, command: Send) -> Refusal | None:
+    """Return why every message would be refused that goes where this one does; None if some may not
+    be."""
+    refusal = check_values(core, command)
+    if refusal is not None or (core.diverts.count and core.diverts.of(command.address)):
+        # A divert may take some messages and not others, and these need different things.
+        return refusal
+    return check(core, command, resolve(core, command))
+
+
 def check_values(core: Core, command: Send) -> Refusal | None:
     """Return the fault in the values of a send, whatever queues and addresses exist."""
     if not 0 <= command.priority <= 9:

@@ -10,14 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.commands import (
-    Attach as AttachConsumer,
-)
-from daybook.engine.commands import (
+    AskToSend,
     Command,
     CreateTemporary,
     DeleteSubscription,
     EndOwner,
     Resume,
+)
+from daybook.engine.commands import (
+    Attach as AttachConsumer,
 )
 from daybook.engine.commands import (
     Detach as DetachConsumer,
@@ -49,6 +50,7 @@ from daybook.protocols.amqp.wire.errors import (
     INVALID_FIELD,
     NOT_FOUND,
     RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
     AmqpError,
 )
 from daybook.protocols.amqp.wire.kinds import (
@@ -119,8 +121,8 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
     output = session.output
     number = output.number_link()
     target = asked.target
-    first = asked.initial_delivery_count or 0
     if isinstance(target, CoordinatorTarget):
+        first = asked.initial_delivery_count or 0
         coordinator = Coordinator(session, asked.handle, asked.name, number, first)
         _begin_receiving(session, asked, coordinator)
         return
@@ -129,11 +131,35 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
     if target.dynamic:
         _make_node(session, asked, target, number, now)
         return
-    place = None
-    if target.address:
-        place = place_of(target.address, output.host, target.capabilities, output.prefixes)
-    link = Incoming(session, asked.handle, asked.name, number, place, first)
-    _begin_receiving(session, asked, link)
+    if not target.address:
+        _begin_receiving(session, asked, _incoming(session, asked, None, number))
+        return
+    place = place_of(target.address, output.host, target.capabilities, output.prefixes)
+    _begin_sending_to(session, asked, place, number, now)
+
+
+def _begin_sending_to(
+    session: AmqpSession, asked: Attach, place: Place, number: int, now: int
+) -> None:
+    """Attach a sender to a place, unless its user may not send there.
+
+    Whatever else a message may be refused for can be otherwise when it comes.
+    """
+    output = session.output
+
+    def answered(answer: int | Refusal, now: int) -> None:
+        problem = error_of(answer) if isinstance(answer, Refusal) else None
+        if problem is not None and problem.condition == UNAUTHORIZED_ACCESS:
+            _refuse(session, asked, problem)
+            return
+        _begin_receiving(session, asked, _incoming(session, asked, place, number))
+
+    output.ask(AskToSend(output.connection, *place), answered, now)
+
+
+def _incoming(session: AmqpSession, asked: Attach, place: Place | None, number: int) -> Incoming:
+    first = asked.initial_delivery_count or 0
+    return Incoming(session, asked.handle, asked.name, number, place, first)
 
 
 def _begin_receiving(
@@ -158,8 +184,7 @@ def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int,
     """Attach a sender to a temporary destination that is made for the link."""
 
     def made(place: Place, gate: int, now: int) -> None:
-        first = asked.initial_delivery_count or 0
-        link = Incoming(session, asked.handle, asked.name, number, place, first)
+        link = _incoming(session, asked, place, number)
         link.owns = True
         named = _named(target, place)
         _begin_receiving(session, asked, link, named, gate)

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 
 import pytest
 
+from daybook.engine.settings.permissions import PERMISSIONS
 from tests.interop.amqp.test_examples import EXAMPLES, run
 from tests.support import nursery
 from tests.support.process import JOURNAL, BrokerProcess
@@ -29,8 +30,12 @@ RUN_SECONDS: Final = 240.0
 CASES: Final = (
     "queue", "types", "topic", "browser", "transacted", "recover", "durable", "shared",
     "shared-durable", "temporary", "delay", "context", "groups", "large", "many", "priorities",
-    "expiry", "acknowledge", "client-id",
+    "expiry", "acknowledge", "client-id", "rights",
 )  # fmt: skip
+RULES: Final = "\n".join(
+    ["[[security-setting]]", 'match = "locked"', "[[security-setting]]", 'match = "#"']
+    + [f'{each} = ["*"]' for each in PERMISSIONS]
+)
 
 
 def _missing(reason: str) -> NoReturn:
@@ -66,7 +71,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 def told(path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Return the output of the program for each case."""
     with BrokerProcess(
-        tmp_path_factory.mktemp("broker") / "data", listen=("amqp://127.0.0.1:0",)
+        tmp_path_factory.mktemp("broker") / "data", listen=("amqp://127.0.0.1:0",), config=RULES
     ) as broker:
         broker.start()
         done = subprocess.run(

@@ -5,20 +5,30 @@ from typing import Any
 
 import pytest
 
+from daybook.engine import commands as c
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.places import places_of, properties_of
 from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.sections import MESSAGE_ANNOTATIONS, PROPERTIES
+from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
     INVALID_FIELD,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
 )
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER
-from daybook.protocols.amqp.wire.performatives import Attach, Close, Detach, Transfer
+from daybook.protocols.amqp.wire.performatives import (
+    Attach,
+    Close,
+    Detach,
+    Disposition,
+    Flow,
+    Transfer,
+)
 from daybook.protocols.amqp.wire.termini import Source, Target
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
@@ -81,6 +91,34 @@ def test_attach_and_detach_in_one_write_are_both_answered(peer: Peer) -> None:
     assert peer.hear(Attach).source.address == "a"
     detached = peer.hear(Detach)
     assert (detached.handle, detached.closed, detached.error) == (3, True, None)
+
+
+def test_a_sender_that_may_not_send_is_refused(peer: Peer) -> None:
+    anyone = {name: ("*",) for name in PERMISSIONS}
+    rules = {"#": anyone, "locked": {}, "new": {"send": ("*",)}}
+    peer.world.broker.permit(Permissions(rules))
+    for handle, address in enumerate(("locked", "locked::q", "queue://locked", "new")):
+        peer.sender(handle, address)
+        answer, end = peer.hear(Attach), peer.hear(Detach)
+        assert (answer.handle, answer.role, answer.target) == (handle, RECEIVER, None)
+        assert (end.handle, end.closed, end.error.condition) == (handle, True, UNAUTHORIZED_ACCESS)
+        assert peer.heard(Flow) == []
+        peer.say(Detach(handle, closed=True))
+    denied = [(each.permission, each.address) for each in peer.world.broker.rights.denials]
+    assert denied == [("send", "locked")] * 3 + [("create-durable-queue", "new")]
+    # Nothing else is refused so early: it may be otherwise when a message comes.
+    peer.world.ok(c.SetSettings("closed", {"auto-create-queues": False}))
+    for handle, open_address in enumerate(("a", "closed", "bad.*", None)):
+        peer.sender(handle, open_address)
+        assert peer.hear(Attach).target.address == open_address
+    assert peer.heard(Detach) == []
+
+
+def test_an_anonymous_sender_is_refused_by_message(peer: Peer) -> None:
+    peer.world.broker.permit(Permissions({"locked": {}}))
+    peer.sender(0, None)
+    peer.send(0, 0, message(to="locked"))
+    assert peer.hear(Disposition).state.error.condition == UNAUTHORIZED_ACCESS
 
 
 def test_a_tag_of_33_bytes_closes_the_connection(peer: Peer) -> None:

@@ -898,8 +898,6 @@ def test_an_unknown_transaction_is_refused(peer: Peer) -> None:
 
 
 def test_the_refusal_of_a_settled_message_ends_its_link_with_the_reason(peer: Peer) -> None:
-    rules = {name: ("*",) for name in PERMISSIONS}
-    peer.world.broker.permit(Permissions({"#": rules, "locked": {}}))
     peer.world.ok(c.SetSettings("full", {"max-size-messages": 1, "address-full-policy": "FAIL"}))
     refused = (
         ("locked", message(b"x"), UNAUTHORIZED_ACCESS),
@@ -909,6 +907,10 @@ def test_the_refusal_of_a_settled_message_ends_its_link_with_the_reason(peer: Pe
     )
     for handle, (address, data, condition) in enumerate(refused):
         peer.sender(handle, address)
+        if address == "locked":
+            # The right is lost while the link is there.
+            rules = {name: ("*",) for name in PERMISSIONS}
+            peer.world.broker.permit(Permissions({"#": rules, "locked": {}}))
         for number in range(2 if address == "full" else 1):
             peer.send(handle, 10 * handle + number, data, settled=True)
         detached = peer.hear(Detach)

@@ -4,6 +4,7 @@ import jakarta.jms.DeliveryMode;
 import jakarta.jms.InvalidClientIDException;
 import jakarta.jms.InvalidDestinationException;
 import jakarta.jms.JMSContext;
+import jakarta.jms.JMSSecurityException;
 import jakarta.jms.MapMessage;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
@@ -59,6 +60,7 @@ public class Cases {
         cases.put("expiry", Cases::expiry);
         cases.put("acknowledge", Cases::acknowledge);
         cases.put("client-id", Cases::clientId);
+        cases.put("rights", Cases::rights);
         for (Map.Entry<String, Case> each : cases.entrySet()) {
             try (Connection connection = factory.createConnection()) {
                 connection.start();
@@ -387,6 +389,24 @@ public class Cases {
                 }
             }
         }
+    }
+
+    /** A producer without the right to send is refused, and an anonymous one when it sends. */
+    private static void rights(Connection connection, Session session) throws Exception {
+        Queue locked = session.createQueue("locked");
+        try {
+            session.createProducer(locked);
+            throw new AssertionError("a producer may send to " + locked);
+        } catch (JMSSecurityException expected) {
+            same(true, expected.getMessage().contains("permission send is missing"));
+        }
+        try {
+            session.createProducer(null).send(locked, session.createTextMessage("no"));
+            throw new AssertionError("a message was sent to " + locked);
+        } catch (JMSSecurityException expected) {
+            same(true, expected.getMessage().contains("permission send is missing"));
+        }
+        session.createProducer(session.createQueue("open")).send(session.createTextMessage("yes"));
     }
 
     private static void clientId(Connection ignored, Session unused) throws Exception {
