@@ -11,17 +11,21 @@ import msgspec
 
 from daybook.client.amqp.failures import AmqpRefused
 from daybook.client.bodies import BODY_BYTES_IN_MEMORY, Content
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.values import Symbol, Timestamp
 from daybook.engine.messages.amqp.sections import COMPOSITES, Header
 from daybook.engine.messages.content import View
 from daybook.engine.messages.headers import build
+from daybook.protocols.amqp.addressing import without_prefix
 from daybook.protocols.amqp.leaving import data_head, expressed
+from daybook.protocols.amqp.options import AmqpOptions
 from daybook.protocols.stomp.wire import synonyms
 
-_CAPABILITIES: Final = {"/queue/": "queue", "/topic/": "topic"}
+_PREFIXES: Final = AmqpOptions().prefixes
+"""Those that brokers have unless configured otherwise."""
 _ELSEWHERE: Final = ("/temp-queue/", "/temp-topic/", "/reply-queue/", "/dsub/", "/exchange/")
-_BY_ROUTING_TYPE: Final = {"ANYCAST": "queue", "MULTICAST": "topic"}
+_BY_ROUTING_TYPE: Final = {ANYCAST: "queue", MULTICAST: "topic"}
 _DELAY: Final = "AMQ_SCHEDULED_DELAY"
 _STOMP_ALONE: Final = frozenset(
     (
@@ -43,11 +47,11 @@ class Place(NamedTuple):
 
 
 def place_of(destination: str) -> Place:
-    """Return what a destination means: /queue/NAME, /topic/NAME, NAME or ADDRESS::QUEUE. Raises
-    AmqpRefused for those that only STOMP has."""
-    for prefix, capability in _CAPABILITIES.items():
-        if destination.startswith(prefix):
-            return Place(destination, destination.removeprefix(prefix), (capability,))
+    """Return what a destination means: /queue/NAME, /topic/NAME, the same with queue:// and
+    topic://, NAME or ADDRESS::QUEUE. Raises AmqpRefused for those that only STOMP has."""
+    address, routing_type = without_prefix(destination, _PREFIXES)
+    if routing_type is not None:
+        return Place(destination, address, (_BY_ROUTING_TYPE[routing_type],))
     if destination.startswith(_ELSEWHERE):
         raise AmqpRefused(
             f"{destination}: AMQP has no such destinations; name /queue/NAME, /topic/NAME or"
@@ -125,7 +129,7 @@ def leaving_of(destination: str, headers: Iterable[tuple[str, str]]) -> Leaving:
 
 
 def _capabilities_of(name: str, value: str) -> tuple[str, ...]:
-    capability = _BY_ROUTING_TYPE.get(value.upper())
+    capability = _BY_ROUTING_TYPE.get(value.lower())
     if capability is None:
         raise AmqpRefused(f"the header {name} is ANYCAST or MULTICAST, not '{value}'")
     return (capability,)

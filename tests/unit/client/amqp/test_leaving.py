@@ -69,6 +69,7 @@ def test_bodies_are_texts_if_they_can_be_and_data_if_they_are_long() -> None:
     [
         ("/queue/a", "a", ("queue",)), ("/topic/a.b", "a.b", ("topic",)), ("a", "a", ()),
         ("a::b", "a::b", ()), ("/other/a", "/other/a", ()),
+        ("queue://a", "a", ("queue",)), ("topic://a", "a", ("topic",)),
     ],
 )  # fmt: skip
 def test_destinations(destination: str, address: str, capabilities: tuple[str, ...]) -> None:
