@@ -109,9 +109,13 @@ class Caller:
     set everything before the first byte reaches the session: whether they encrypt, the
     `certificate` that the peer has shown, None for none, and the data that bind a login to this one
     connection (RFC 5929), by type. `offers` returns the mechanisms of SASL that a caller may use.
+    `log_in_by` is the time, in microseconds, by which its session has to be logged in; 0 for one
+    whose time begins with the session.
     """
 
-    __slots__ = ("bindings", "certificate", "is_encrypted", "is_loopback", "name", "offers")
+    __slots__ = (
+        "bindings", "certificate", "is_encrypted", "is_loopback", "log_in_by", "name", "offers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -126,6 +130,7 @@ class Caller:
         self.is_encrypted = False
         self.certificate: Certificate | None = None
         self.bindings: dict[str, bytes] = {}
+        self.log_in_by = 0
 
     @property
     def certified(self) -> str:

@@ -130,7 +130,7 @@ class AmqpConnection(Output):
         # Sessions by the channel of the peer; the same number is ours.
         self._sessions: Final[dict[int, AmqpSession]] = {}
         self._session_count = 0
-        self._open_by = 0
+        self._open_by = caller.log_in_by
         self._heard = 0
         self._spoken = 0
         self._peer_idle_us = 0

@@ -111,7 +111,7 @@ class Conversation(Output):
         self.has_stalled: bool = False
         self._body_by: int = 0
         self._heard: int = 0
-        self._connect_by: int = 0
+        self._connect_by: int = caller.log_in_by
         self._heart_beats: HeartBeats = HeartBeats()
 
     # ---------------------------------------------------------------- commands

@@ -138,6 +138,8 @@ class MessagingEntrance:
             self._hub.dismiss(peer, what, "", PROTOCOL_ERROR)
         elif offer is not self.offers[0]:
             protocol = self._protocols[offer.scheme]
+            # The time to log in began when the peer connected.
+            peer.caller.log_in_by = peer.session.next_deadline
             peer.session = protocol.session(self._hub.broker, peer.caller, self._server_name)
             self._hub.opened(peer)
 
