@@ -119,7 +119,9 @@ class Attach(Command, gc=True):
     has, which are detached; they must be of the same user. `expiry_policy` says when the time of
     the subscription's queue begins (`definitions.EXPIRY_POLICIES`), of `expiry_ms` milliseconds;
     with "" that of a durable name stays, and that of a topic ends with its consumer. Only a named
-    one has a time, or is `durable`: one that is not does not outlive a restart.
+    one has a time, or is `durable`: one that is not does not outlive a restart. Without a name, a
+    policy that outlives the consumer keeps the queue for the next one of the connection with the
+    same `subscription`, address and filter.
     """
 
     connection: int
@@ -170,13 +172,15 @@ class AttachAll(Command, gc=True):
 class Detach(Command):
     """Stop consuming, cleanly: deliveries in flight return, and their attempts do not count.
 
-    `delete_durable` also deletes the durable subscription's queue. `reason` is UNREADABLE if the
-    broker detaches it, because it cannot read what it is to deliver.
+    `delete_durable` also deletes the durable subscription's queue, and `closes` that of another
+    subscription to a topic, if this is its last consumer, whatever its policy. `reason` is
+    UNREADABLE if the broker detaches it, because it cannot read what it is to deliver.
     """
 
     consumer: int
     delete_durable: bool = False
     reason: int = CLOSED
+    closes: bool = False
 
 
 class CreateTemporary(Command):

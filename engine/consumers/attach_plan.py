@@ -19,7 +19,7 @@ from daybook.engine.queues.queue import Queue
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.engine.state import no_local
-from daybook.engine.topology import durable_subscriptions
+from daybook.engine.topology import durable_subscriptions, ownership
 from daybook.engine.topology.temporary_names import check_consumer
 from daybook.engine.topology.topology import (
     check_address,
@@ -38,7 +38,7 @@ TO_OWN_QUEUE: Final = 2
 TO_AVAILABLE: Final = 3
 """It gets another anycast queue of its address, which is there."""
 TO_TOPIC: Final = 4
-"""A queue is made for it, which ends with it."""
+"""A queue is made for it, which ends with it; or it gets the one that it left."""
 
 
 class Plan:
@@ -69,7 +69,7 @@ def resolve(core: Core, command: Attach, planned: Collection[str] = ()) -> Plan:
         queue = durable_subscriptions.find(core, command, command.durable_name)
         return Plan(TO_SUBSCRIPTION, name, queue, MULTICAST)
     if routing_type_of(core, command) == MULTICAST:
-        return Plan(TO_TOPIC, "", None, MULTICAST)
+        return Plan(TO_TOPIC, "", ownership.left_by(core, command), MULTICAST)
     name = command.address
     available = None if name in planned else _first_available(core, command, name)
     if available is not None:

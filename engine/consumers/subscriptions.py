@@ -230,7 +230,7 @@ def queue_of(core: Core, command: Attach, plan: Plan) -> Queue | Refusal:
     if command.durable_name is not None and plan.way == TO_SUBSCRIPTION:
         return durable_subscriptions.require(core, command, command.durable_name, plan.queue)
     if plan.way == TO_TOPIC:
-        return _own_queue(core, command)
+        return plan.queue if plan.queue is not None else _own_queue(core, command)
     start = Start(command.after, command.since)
     return require_queue(
         core, plan.name, command.address, plan.routing_type, command.connection, start
@@ -245,6 +245,9 @@ def _own_queue(core: Core, command: Attach) -> Queue | Refusal:
     address = require_address(core, command.address, MULTICAST, command.connection)
     if isinstance(address, Refusal):
         return address
+    if command.expiry_policy:
+        # Another subscription takes the place of the one that had its name.
+        ownership.delete_left(core, command.connection, command.subscription)
     name = f"{command.address}.sub-{core.next_lsn}"
     while name in core.state.queue_by_name:
         # A client gave a queue of its own a name of this form.
@@ -261,7 +264,10 @@ def _own_queue(core: Core, command: Attach) -> Queue | Refusal:
         expiry_policy=command.expiry_policy if command.expiry_policy in BEYOND_CONSUMERS else "",
     )
     start = Start(command.after, command.since)
-    return create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
+    queue = create_queue(core, address, definition, command.connection, reasons.SUBSCRIPTION, start)
+    if definition.outlives_consumers and command.subscription:
+        core.owners.name(queue.id, command.connection, command.subscription)
+    return queue
 
 
 def detach(core: Core, command: Detach) -> int | Refusal:
@@ -287,7 +293,7 @@ def detach(core: Core, command: Detach) -> int | Refusal:
     )
     if refusal is not None:
         return refusal
-    if not detach_consumer(core, consumer, command.reason):
+    if not detach_consumer(core, consumer, command.reason, closes=command.closes):
         return UNFINISHED
     if command.delete_durable and queue.id in core.state.queues and not queue.deleting:
         delete_queue(core, queue, reasons.SUBSCRIPTION, consumer.connection_id)
@@ -308,12 +314,14 @@ def retire(core: Core, consumer: Consumer) -> None:
         doom_transactions(consumer)
 
 
-def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "") -> bool:
+def detach_consumer(
+    core: Core, consumer: Consumer, reason: int, text: str = "", *, closes: bool = False
+) -> bool:
     """Return what a consumer has in flight, detach it, and delete a queue that existed for it.
 
     Return whether that is done; if not, a part of it is, and the function must be called again. For
     a reason that its client has no part in, `text` tells that why. One that was replaced ends for
-    that reason, whatever comes before that is done.
+    that reason, whatever comes before that is done. With `closes` no policy keeps that queue.
     """
     if consumer.id in core.work.stolen:
         reason, text = reasons.STOLEN, core.work.stolen[consumer.id]
@@ -322,7 +330,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     if consumer.bundle is not None and reason in FORCED:
         consumer.bundle.lose(consumer)
     is_last = len(queue.consumers) == 1 and not consumer.browses
-    last_of_temporary = ends_with_consumers(queue) and is_last
+    last_of_temporary = is_last and ends_with_consumer(core, consumer, closes=closes)
     is_removed = last_of_temporary or queue.deleting
     if last_of_temporary and len(consumer.unacked) > core.budget.left:
         begin_deletion(core, queue, reasons.UNUSED, consumer.connection_id)
@@ -359,13 +367,7 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     core.touch(queue)
     if consumer.bundle is not None:
         bundle_members.left(core, consumer)
-    if (
-        core.wildcard_subscriptions.count
-        and queue.definition.max_consumers >= 0
-        and not queue.deleting
-    ):
-        # A subscription with wildcards may take the place that is free now.
-        core.wildcard_subscriptions.note(queue)
+    _offer_place(core, queue)
     if consumer.connection.sated:
         wake(core, consumer.connection)
     share_windows(core.state)
@@ -378,15 +380,25 @@ def detach_consumer(core: Core, consumer: Consumer, reason: int, text: str = "")
     return True
 
 
-def ends_with_consumers(queue: Queue) -> bool:
+def _offer_place(core: Core, queue: Queue) -> None:
+    """Let a subscription with wildcards take the place of a consumer that left."""
+    subscriptions = core.wildcard_subscriptions
+    if subscriptions.count and queue.definition.max_consumers >= 0 and not queue.deleting:
+        subscriptions.note(queue)
+
+
+def ends_with_consumer(core: Core, consumer: Consumer, *, closes: bool) -> bool:
     """Whether a queue is deleted when its last consumer leaves: that of a subscription to a topic,
-    unless its policy says that it stays until the session or the connection ends.
+    unless its policy keeps it, and the consumer does not close it.
 
     The queue of a temporary destination stays until its owner ends.
     """
-    definition = queue.definition
-    is_of_topic = definition.temporary and definition.routing_type == MULTICAST
-    return is_of_topic and not definition.outlives_consumers
+    definition = consumer.queue.definition
+    if not definition.temporary:
+        return closes and bool(definition.expiry_policy) and not definition.durable
+    if definition.routing_type != MULTICAST or not definition.outlives_consumers:
+        return definition.routing_type == MULTICAST
+    return closes or consumer.connection_id in core.work.closing
 
 
 def _remove_in_flight(core: Core, queue: Queue, entry: Entry) -> None:

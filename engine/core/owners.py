@@ -28,13 +28,18 @@ class Owners:
     """The owners, and the things that each owns. A thing has one owner at most.
 
     `ended` are addresses that have lost their owner, and still have a queue that is being deleted.
+    A queue that was made for a subscription to a topic has the name of that, by which the next one
+    of the connection finds it when it was left.
     """
 
-    __slots__ = ("_by_connection", "_owner_of", "ended")
+    __slots__ = ("_by_connection", "_left", "_name_of", "_owner_of", "ended")
 
     def __init__(self) -> None:
         self._owner_of: Final[dict[Owned, Owner]] = {}
         self._by_connection: Final[dict[int, dict[Owner, dict[Owned, None]]]] = {}
+        # Queues that were left, by connection and name; and the names of these and of others.
+        self._left: Final[dict[int, dict[str, Owned]]] = {}
+        self._name_of: Final[dict[Owned, tuple[int, str]]] = {}
         self.ended: Final[set[int]] = set()
 
     def own(self, owner: Owner, owned: Owned) -> None:
@@ -55,6 +60,39 @@ class Owners:
             del owners[owner]
         if not owners:
             del self._by_connection[owner.connection]
+        name = self._name_of.get(owned)
+        if name is not None and self.left_by(*name) == owned:
+            left = self._left[name[0]]
+            del left[name[1]]
+            if not left:
+                del self._left[name[0]]
+
+    def name(self, queue: int, connection: int, name: str) -> None:
+        """Note the name of the subscription of a connection that a queue is made for."""
+        self._name_of[queue] = connection, name
+
+    def name_of(self, queue: int) -> tuple[int, str] | None:
+        """Return the connection and the name of the subscription that a queue was made for."""
+        return self._name_of.get(queue)
+
+    def leave(self, queue: int) -> None:
+        """Note that a queue with a name and an owner was left; no other that was left has its
+        name."""
+        connection, name = self._name_of[queue]
+        self._left.setdefault(connection, {})[name] = queue
+
+    def forget(self, queue: int) -> None:
+        """Forget a queue that is gone."""
+        self.disown(queue)
+        self._name_of.pop(queue, None)
+
+    def left_by(self, connection: int, name: str) -> Owned:
+        """Return the queue that a subscription has left, 0 for none."""
+        return self._left.get(connection, {}).get(name, 0)
+
+    def left_count(self, connection: int) -> int:
+        """Return how many queues the subscriptions of a connection have left."""
+        return len(self._left.get(connection, ()))
 
     def first_of(self, owner: Owner) -> Owned:
         """Return something that an owner has, or, for a connection, its sessions and links; 0 if

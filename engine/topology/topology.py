@@ -482,6 +482,7 @@ def empty(core: Core, queue: Queue, reason: int, connection: int) -> bool:
             return False
     core.touched.pop(queue.id, None)
     core.later.pop(queue.id, None)
+    core.owners.forget(queue.id)
     address = queue.address
     if queue.deleting:
         count_down(core.work.ending, address.id)

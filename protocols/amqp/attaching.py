@@ -23,7 +23,14 @@ from daybook.engine.commands import (
 from daybook.engine.commands import (
     Detach as DetachConsumer,
 )
-from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, NEVER
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    BEYOND_CONSUMERS,
+    CONNECTION_CLOSE,
+    LINK_DETACH,
+    MULTICAST,
+    NEVER,
+)
 from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
@@ -344,16 +351,22 @@ def _command_of(
         session=session.number, priority=_priority_of(asked),
     )  # fmt: skip
     subscription = _subscription_of(session, asked, source, place)
+    policy = source.expiry_policy
     if subscription:
+        is_shared = "shared" in source.capabilities
         command.durable_name = subscription
         command.durable = source.durable != NOT_DURABLE
         link.subscription = subscription if command.durable else ""
-        policy = source.expiry_policy
-        if not command.durable and policy != NEVER and "shared" in source.capabilities:
+        if not command.durable and policy != NEVER and is_shared:
             policy = LINK_DETACH
-        command.steals = "shared" not in source.capabilities
+        command.steals = not is_shared
         command.expiry_policy = policy
         command.expiry_ms = 0 if policy == NEVER else min(source.timeout * _MS_PER_S, DELAY_MAX)
+    elif policy in BEYOND_CONSUMERS:
+        command.expiry_policy = policy
+    # A queue that its client names is nobody's alone.
+    link.is_subscription = place.queue is None
+    link.outlives_session = bool(subscription) or policy == CONNECTION_CLOSE
     granted = msgspec.structs.replace(
         source, filter=granted_filter or None, outcomes=_OUTCOMES,
         default_outcome=source.default_outcome or Modified(delivery_failed=True),
@@ -373,11 +386,13 @@ def _priority_of(asked: Attach) -> int:
 
 
 def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place: Place) -> str:
-    """Return the name of the subscription that a source is about; empty for one without a name."""
+    """Return the name of the subscription that a source is about; empty for one that ends with its
+    connection at the latest."""
     if place.queue is not None or place.routing_type != MULTICAST:
         return ""
     is_shared = "shared" in source.capabilities
-    if source.durable == NOT_DURABLE and source.expiry_policy != NEVER and not is_shared:
+    lasts = source.durable != NOT_DURABLE or source.expiry_policy == NEVER or source.timeout
+    if not (lasts or is_shared):
         return ""
     # Clients of JMS number the links of a shared subscription: NAME|2.
     name = asked.name.partition("|")[0]
@@ -465,7 +480,9 @@ def detach(session: AmqpSession, asked: Detach, now: int) -> None:
         else:
             _end_owned(session, asked, link.number, now, owns=link.owns)
 
-    session.output.ask(DetachConsumer(link.consumer), ended, now)
+    closes_it = link.is_subscription and (asked.closed or link.owns)
+    command = DetachConsumer(link.consumer, closes=closes_it)
+    session.output.ask(command, ended, now)
 
 
 def _delete(session: AmqpSession, asked: Detach, link: Outgoing, now: int) -> None:

@@ -606,14 +606,17 @@ class AmqpConnection(Output):
         end = EndOwner(self.connection, session=session.number)
         self.work(chain(self._ends_of(links, now), (end,)), left, now)
 
-    def _ends_of(self, links: Sequence[Link], now: int) -> Iterator[Command]:
-        """Forget links, and yield the commands that end them in the broker."""
+    def _ends_of(
+        self, links: Sequence[Link], now: int, *, closes: bool = False
+    ) -> Iterator[Command]:
+        """Forget links, and yield the commands that end them in the broker: their session ends, or
+        with `closes` they alone."""
         for link in links:
             if isinstance(link, Incoming):
                 link.give_up(now)
             elif isinstance(link, Outgoing):
                 link.drop()
-                yield DetachConsumer(link.consumer)
+                yield DetachConsumer(link.consumer, closes=link.ends(closes=closes))
             if link.owns:
                 yield EndOwner(self.connection, link=link.number)
 
@@ -631,7 +634,8 @@ class AmqpConnection(Output):
             if not session.is_ended:
                 session.end_link(handle, error(fault.condition, fault.text))
 
-        self.work(self._ends_of([link] if link is not None else [], now), left, now)
+        links = [link] if link is not None else []
+        self.work(self._ends_of(links, now, closes=True), left, now)
 
     def _end_session(self, session: AmqpSession, fault: AmqpError, now: int) -> None:
         """End a session on behalf of the broker."""

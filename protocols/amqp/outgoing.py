@@ -59,11 +59,12 @@ class Large:
 class Outgoing(Link):
     """The link. `consumer` is the id of its consumer once it is attached. `is_settled` says that
     deliveries are settled when they are sent. `subscription` is the name of the durable
-    subscription that closing the link ends, or empty."""
+    subscription that closing the link ends, or empty. `is_subscription` says that closing it
+    ends any other, and so does the end of its session, unless it `outlives_session`."""
 
     __slots__ = (
         "_behind", "_count", "_held_bytes", "_in_all", "_large", "consumer", "default",
-        "is_settled", "subscription", "unsettled",
+        "is_settled", "is_subscription", "outlives_session", "subscription", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,8 @@ class Outgoing(Link):
         self.consumer = 0
         self.default: Any = None
         self.subscription = ""
+        self.is_subscription = False
+        self.outlives_session = False
         # Bytes of memory for deliveries behind a large one.
         self._held_bytes = 0
         # The ids of messages by their delivery numbers.
@@ -85,6 +88,10 @@ class Outgoing(Link):
         self._large: Large | None = None
         # Deliveries that wait for a large one or the window, and what is to be said behind them.
         self._behind: Final[deque[Behind]] = deque()
+
+    def ends(self, *, closes: bool) -> bool:
+        """Whether its subscription ends with it, which is closed, or else only its session."""
+        return self.is_subscription and (closes or not self.outlives_session)
 
     @property
     def first_chunk(self) -> int:

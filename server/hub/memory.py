@@ -238,13 +238,14 @@ class Memory:
         if connection is None:
             return
         each = CONSUMER_BYTES + QUEUE_BYTES
+        left = QUEUE_BYTES * self._broker.owners.left_count(connection.id)
         self.shares.count(
             connection.user,
             output=peer.charged_output,
             input=peer.charged_input,
             unacknowledged=connection.unacked_bytes,
             transactions=weights.get(connection.id, 0),
-            objects=CONNECTION_BYTES + peer.fixed_bytes + each * len(connection.consumers),
+            objects=CONNECTION_BYTES + peer.fixed_bytes + each * len(connection.consumers) + left,
         )
 
     # ---- shares of users

@@ -18,6 +18,8 @@ from daybook.engine.facts.definitions import (
 )
 from daybook.engine.names.names import DURABLE, temporary_name
 from daybook.engine.refusals import UNFINISHED, Code
+from daybook.engine.topology import ownership
+from tests.support.compiled import replaces_parts
 from tests.support.world import World
 
 QUEUE = f"{DURABLE}mine"
@@ -261,6 +263,104 @@ def test_a_topics_queue_may_outlive_its_consumer(policy: str) -> None:
     assert (queue in world.state.queue_by_name) == (policy == CONNECTION_CLOSE)
     world.close(connection)
     assert queue not in world.state.queue_by_name
+
+
+def _of_topic(world: World, connection: int, policy: str = SESSION_END, **values: Any) -> int:
+    given = {"routing_type": MULTICAST, "session": 1, "subscription": "s", **values}
+    return world.attach(connection, given.pop("address", "news"), expiry_policy=policy, **given)
+
+
+def _queue_of(world: World, consumer: int) -> str:
+    return world.state.consumers[consumer].queue.name
+
+
+@pytest.mark.parametrize("policy", [SESSION_END, CONNECTION_CLOSE])
+def test_a_subscription_finds_what_it_left(policy: str) -> None:
+    world = World()
+    connection = world.connect()
+    first = _of_topic(world, connection, policy)
+    queue = _queue_of(world, first)
+    world.detach(first)
+    world.send("news", b"meanwhile")
+    # Nobody else finds it.
+    for other in (
+        _of_topic(world, world.connect(), policy),
+        _of_topic(world, connection, policy, subscription="t"),
+    ):
+        assert _queue_of(world, other) != queue
+        world.detach(other, closes=True)
+    again = _of_topic(world, connection, policy, session=2)
+    assert _queue_of(world, again) == queue
+    assert world.taken_bodies(again) == [b"meanwhile"]
+    # While it is used, another one of its name has a queue of its own.
+    beside = _of_topic(world, connection, policy)
+    assert _queue_of(world, beside) != queue
+    world.detach(beside, closes=True)
+    world.detach(again)
+    world.ok(c.EndOwner(connection, session=1))
+    assert queue in world.state.queue_by_name, "it is of another session now"
+    world.close(connection)
+    assert queue not in world.state.queue_by_name
+    world.check()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"address": "other"}, {"filter": "a = 1"}, {"no_local": True}, {"policy": CONNECTION_CLOSE}],
+)
+def test_another_subscription_of_its_name_takes_its_place(changed: dict[str, Any]) -> None:
+    world = World()
+    connection = world.connect()
+    first = _of_topic(world, connection)
+    queue = _queue_of(world, first)
+    world.detach(first)
+    second = _of_topic(world, connection, **changed)
+    assert queue not in world.state.queue_by_name
+    world.detach(second)
+    assert len(world.state.queue_by_name) == 1
+    world.check()
+
+
+def test_of_two_that_leave_the_later_one_is_kept() -> None:
+    world = World()
+    connection = world.connect()
+    first, second = (_of_topic(world, connection) for _ in range(2))
+    kept = _queue_of(world, second)
+    world.detach(first)
+    world.detach(second)
+    assert set(world.state.queue_by_name) == {kept}
+    world.check()
+
+
+@pytest.mark.parametrize("policy", [SESSION_END, CONNECTION_CLOSE])
+def test_a_subscription_that_is_closed_leaves_nothing(policy: str) -> None:
+    world = World()
+    connection = world.connect()
+    closed = _of_topic(world, connection, policy)
+    world.send("news", b"x")
+    world.ok(c.Detach(closed, closes=True))
+    assert not world.state.queue_by_name
+    # A lost connection ends it with the message that is in flight, which does not count.
+    lost = _of_topic(world, connection, policy)
+    world.send("news", b"y")
+    assert world.taken_bodies(lost) == [b"y"]
+    world.close(connection, reasons.DISCONNECTED)
+    assert not world.state.queue_by_name
+    assert not world.events_named("Returned")
+    world.check()
+
+
+@replaces_parts
+def test_a_connection_leaves_a_limited_number_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "TEMPORARIES_MAX", 2)
+    world = World()
+    connection = world.connect()
+    for number in range(4):
+        world.detach(_of_topic(world, connection, subscription=str(number)))
+    assert len(world.state.queue_by_name) == world.broker.owners.left_count(connection) == 2
+    world.close(connection)
+    assert world.broker.owners.left_count(connection) == 0
+    world.check()
 
 
 @pytest.mark.parametrize("values", [{"expiry_policy": NEVER}, {"expiry_ms": 1}, {"durable": False}])
