@@ -20,7 +20,6 @@ from daybook.protocols.amqp.wire.errors import (
     INVALID_FIELD,
     MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
-    RESOURCE_LIMIT_EXCEEDED,
     UNKNOWN_ID,
     AmqpError,
 )
@@ -32,8 +31,6 @@ from daybook.protocols.port import SENDS, LinkRow
 AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
-UNFINISHED_HEADS: Final = 4
-"""So many times `max-header-size` may messages of one connection take that are not whole."""
 _OWN_MARKS: Final = (
     b"_AMQ_", b"_DAYBOOK_", b"JMSX",
     b"x-opt-ORIG", b"x-opt-ACTUAL", b"x-opt-VALIDATED", b"x-opt-DAYBOOK",
@@ -106,8 +103,8 @@ class Incoming(Link):
     credit until it does."""
 
     __slots__ = (
-        "_average", "_messages", "_target", "_unfinished_bytes", "credit", "is_waiting",
-        "last_piece", "mode", "place", "unsettled",
+        "_average", "_messages", "_target", "credit", "is_waiting", "last_piece", "mode", "place",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -129,8 +126,6 @@ class Incoming(Link):
         self.last_piece = 0
         self._messages: Final[list[Message]] = []
         self._average = 0
-        # The bytes of a message that is not whole, as its connection counts them.
-        self._unfinished_bytes = 0
         self._target = session.output.options.credit
 
     @property
@@ -167,7 +162,6 @@ class Incoming(Link):
             self._leave(self._messages.pop())
             self.session.output.thirsty[self.number] = self
             self.session.output.partial.pop(self.number, None)
-            self._count_unfinished()
             return
         output = self.session.output
         size = len(payload)
@@ -192,23 +186,6 @@ class Incoming(Link):
             output.partial.pop(self.number, None)
         if not (self.is_waiting or self.number in output.unfinished):
             self.push(now)
-        if more or self._unfinished_bytes:
-            self._count_unfinished()
-
-    def _count_unfinished(self) -> None:
-        """Count what the connection has of messages that are not whole, and is kept in memory.
-        Raises LinkFault if that is too much."""
-        output = self.session.output
-        last = self._messages[-1] if self._messages else None
-        held = last.held if last is not None and not last.is_whole else 0
-        output.unfinished_bytes += held - self._unfinished_bytes
-        self._unfinished_bytes = held
-        most = UNFINISHED_HEADS * output.options.max_header_size
-        if output.unfinished_bytes > most:
-            raise LinkFault(
-                RESOURCE_LIMIT_EXCEEDED,
-                f"messages of this connection that are not whole take more than {most:,} bytes",
-            )
 
     def _begin(self, transfer: Transfer) -> Message:
         delivery = transfer.delivery_id
@@ -300,8 +277,6 @@ class Incoming(Link):
             self.unsettled.clear()
         while self._messages:
             self._leave(self._messages.pop())
-        output.unfinished_bytes -= self._unfinished_bytes
-        self._unfinished_bytes = 0
         if output.connection:
             output.broker.handle(GiveUpSend(output.connection, self.number), now)
         output.forget_link(self.number)

@@ -70,8 +70,6 @@ class Output:
         # Bytes of messages that arrive, and of deliveries that wait for windows.
         self.input_bytes = 0
         self.unsent_bytes = 0
-        # Those of messages that are not whole, a part of the former.
-        self.unfinished_bytes = 0
         # Links that are attached, those that receive among them, and the memory that they take.
         self.attached = 0
         self.receiving = 0
@@ -134,7 +132,7 @@ class Output:
         self._work.clear()
         self.give_back.clear()
         self._kept.clear()
-        self.input_bytes = self.unsent_bytes = self.unfinished_bytes = 0
+        self.input_bytes = self.unsent_bytes = 0
 
     @property
     def now(self) -> int:

@@ -9,7 +9,8 @@ and has its own remedy when that is used up, so that one attack affects only one
 - deliveries in flight: all connections may have little in flight (`Core.unacked_max`);
 - transactions: those of the connection that holds the most are rolled back
   (`engine.consumers.transactions`);
-- input: the peers with the largest incomplete frames are disconnected;
+- input: the peers with the most that is not complete (frames, and messages of several) are
+  disconnected, those of the user with the most first;
 - connections, subscriptions, queues, addresses, ids: clients cannot create more;
 - messages: addresses page (`global-max-size`, never above a quarter).
 
@@ -25,6 +26,7 @@ freed.
 Must never know sockets. Its decisions reach the engine as volatile input, as credit does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -72,7 +74,7 @@ STALLED_BYTES: Final = 64 * 1024
 """A peer that uses less is not disconnected for being stalled."""
 
 INPUT_BYTES: Final = 192 * 1024
-"""A peer with less input of an incomplete frame is not disconnected when input is short."""
+"""A peer with less input that is not complete is not disconnected when input is short."""
 
 HOLDER_BYTES: Final = 64 * 1024
 """A peer that uses less is not disconnected even if the broker is full."""
@@ -422,15 +424,20 @@ class Memory:
         return connection.unacked_bytes if connection is not None else 0
 
     def _dismiss_senders(self, too_much: int, user: str | None = None) -> None:
-        """Disconnect the peers with the largest unfinished frames, of all users or of one, until so
-        much is gone."""
-        senders = [
-            peer
-            for peer in self._peers
-            if peer.charged_input >= INPUT_BYTES and user in (None, self._user_of(peer))
-        ]
+        """Disconnect the peers with the largest unfinished input, of all users or of one, until so
+        much is gone. The user that holds the most is the first to lose some."""
+        held: Counter[str] = Counter()
+        senders = []
+        for peer in self._peers:
+            whose = self._user_of(peer)
+            held[whose] += peer.charged_input
+            if peer.charged_input >= INPUT_BYTES and user in (None, whose):
+                senders.append((whose, peer))
+        # Strangers have nothing in common.
+        held[""] = 0
+        senders.sort(key=lambda each: (held[each[0]], each[1].charged_input), reverse=True)
         whose, part = ("clients", "a quarter") if user is None else (f"user '{user}'", "an eighth")
-        for peer in sorted(senders, key=_input_of, reverse=True):
+        for _, peer in senders:
             if too_much <= 0:
                 return
             too_much -= peer.charged_input
@@ -571,10 +578,6 @@ class Memory:
 def _is_short(used: int, limit: int, was_short: bool) -> bool:
     """Return whether the limit is exceeded; after that, until an eighth of it is free."""
     return used > limit * 7 // 8 if was_short else used > limit
-
-
-def _input_of(peer: Peer) -> int:
-    return peer.charged_input
 
 
 def _bytes_of(item: tuple[Peer, int]) -> int:

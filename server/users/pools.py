@@ -63,9 +63,9 @@ UNACKNOWLEDGED: Final = _memory(
     " `stalled-timeout` are closed",
 )
 INPUT: Final = _memory(
-    "frames that are not complete",
+    "frames and messages that are not complete",
     "the limits of a frame",
-    "the connections of the user with the longest are closed",
+    "the connections of the user with the most are closed",
 )
 OBJECTS: Final = _memory(
     "connections, subscriptions, queues",

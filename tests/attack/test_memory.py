@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from bench.load.amqp_peer import AmqpPeer, sender
+from daybook.protocols.amqp.wire.frames import frame as frame_of
+from daybook.protocols.amqp.wire.performatives import Flow, Transfer
 from tests.attack.honest import Beside
 from tests.interop.using import status
 from tests.interop.wire import Closed, Frame, Wire, frame
@@ -27,8 +30,9 @@ SHARE = 32 * MIB
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker that may hold little."""
-    with BrokerProcess(tmp_path / "data", settings=LIMITS) as process:
+    """A broker that may hold little. Its port is for both protocols."""
+    listen = ("amqp+stomp://127.0.0.1:0",)
+    with BrokerProcess(tmp_path / "data", settings=LIMITS, listen=listen) as process:
         yield process.start()
 
 
@@ -211,6 +215,27 @@ def test_frames_that_never_end(beside: Beside, stack: ExitStack) -> None:
     with beside.attack(memory_bytes=3 * SHARE):
         for wire in wires:
             fed(wire, begun, 1)
+        wait_for(lambda: "did not finish" in beside.broker.log_text(), "the first to go")
+    assert status(beside.broker)["memory"]["input"] <= SHARE
+
+
+def test_messages_of_amqp_that_never_end(beside: Beside, stack: ExitStack) -> None:
+    # A hundred connections of one user, each with ten links, and on each link the beginning of a
+    # message whose properties do not end: 600 MiB.
+    peers = [AmqpPeer(beside.broker.port) for _ in range(100)]
+    for peer in peers:
+        stack.callback(peer.close)
+        peer.ask(b"".join(sender(each, "begun") for each in range(10)), Flow, 10)
+    begun = b"\0\x53\x74\xd1" + (900_000).to_bytes(4, "big") + (2).to_bytes(4, "big")
+    begun += b"\xa1\x01x\xb1" + (890_000).to_bytes(4, "big")
+    with beside.attack(memory_bytes=5 * SHARE):
+        for part in range(10):
+            for peer in peers:
+                with suppress(OSError):
+                    for each in range(10):
+                        data = bytes(60_000) if part else begun
+                        said = Transfer(each, None if part else each, b"t", 0, more=True)
+                        peer.put(frame_of(0, said, data))
         wait_for(lambda: "did not finish" in beside.broker.log_text(), "the first to go")
     assert status(beside.broker)["memory"]["input"] <= SHARE
 

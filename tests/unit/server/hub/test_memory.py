@@ -3,6 +3,13 @@
 from typing import Any
 
 from daybook.engine.commands import DeleteAddress, DeleteQueue
+from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.amqp.wire.frames import AMQP, SASL, frame, protocol_header
+from daybook.protocols.amqp.wire.kinds import SENDER
+from daybook.protocols.amqp.wire.performatives import Attach, Begin, Open, SaslInit, Transfer
+from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.port import Caller
 from daybook.server.hub.memory import (
     FULL_US,
     HOLDER_BYTES,
@@ -14,9 +21,10 @@ from daybook.server.hub.memory import (
     MemoryOptions,
     tuned,
 )
+from daybook.server.hub.peer import Peer
 from daybook.server.process.heap import Heap
 from tests.support.topology import create_queue
-from tests.unit.server.hub.test_hub import Bench, Client
+from tests.unit.server.hub.test_hub import Bench, Client, Transport
 
 MIB = 1 << 20
 SECOND = 1_000_000
@@ -35,6 +43,34 @@ def tick(bench: Bench, seconds: float = 0) -> None:
 
 def said(client: Client) -> str:
     return client.transport.take().decode()
+
+
+class Speaker:
+    """A peer that speaks AMQP 1.0, with a link to send by."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.transport = Transport()
+        caller = Caller("peer", lambda _: ("PLAIN",))
+        session = AmqpConnection(bench.hub.broker, AmqpOptions(), caller, "server")
+        self.peer = Peer(session, self.transport, caller, "amqp", 1 << 20)
+        bench.hub.opened(self.peer)
+        self.say(protocol_header(SASL) + frame(0, SaslInit("PLAIN", b"\0guest\0guest")))
+        bench.logins.pop()[1]("guest", "")
+        window = Begin(next_outgoing_id=0, incoming_window=100, outgoing_window=100)
+        link = Attach("s", 0, SENDER, source=Source(), target=Target("a"), initial_delivery_count=0)
+        self.say(protocol_header(AMQP) + b"".join(frame(0, each) for each in (Open("c"), window)))
+        self.say(frame(0, link))
+        bench.run()
+
+    def say(self, data: bytes) -> None:
+        self.bench.hub.received(self.peer, data)
+
+    def begin(self, size: int) -> None:
+        """Send so many bytes of a message, and no more of it."""
+        for at in range(0, size, 60_000):
+            said = Transfer(0, None if at else 0, b"t", 0, more=True)
+            self.say(frame(0, said, b"\0" * min(60_000, size - at)))
 
 
 def test_memory_is_counted_by_kind() -> None:
@@ -156,6 +192,33 @@ def test_frames_that_do_not_end_are_given_up_when_they_are_too_much() -> None:
     [ended] = [client for client in clients if client.transport.closed_after_ms is not None]
     assert "did not finish" in said(ended)
     assert bench.hub.memory.input <= MIB
+
+
+def test_the_user_with_the_most_input_is_the_first_to_lose_some() -> None:
+    bench = bench_with(4 * MIB)
+    many = [bench.connect(max_header_length=MIB) for _ in range(4)]
+    honest = bench.connect("other", max_header_length=MIB)
+    honest.send(b"SEND\nx:" + b"y" * (INPUT_BYTES * 2))
+    for client in many:
+        client.send(b"SEND\nx:" + b"y" * INPUT_BYTES)
+    bench.run()
+    assert "did not finish" in said(many[0])
+    assert honest.transport.closed_after_ms is None
+    assert bench.hub.memory.input <= MIB
+
+
+def test_messages_of_several_frames_are_input_of_their_user() -> None:
+    """A guard of one connection would not do: one user has many."""
+    bench = bench_with(4 * MIB)
+    peers = [Speaker(bench) for _ in range(4)]
+    for each in peers:
+        each.begin(INPUT_BYTES)
+    bench.run()
+    tick(bench)
+    assert bench.hub.memory.shares.is_short("guest", "input")
+    closed = [each for each in peers if each.transport.closed_after_ms is not None]
+    assert 0 < len(closed) < len(peers)
+    assert bench.hub.memory.input <= MIB // 2
 
 
 def test_producers_are_blocked_when_all_is_full_and_the_largest_goes() -> None:
