@@ -30,7 +30,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def kills() -> int:
     """How often to kill; few by default, so that the tests stay bounded."""
-    return int(os.environ.get("DAYBOOK_KILLS", "6"))
+    return int(os.environ.get("DAYBOOK_KILLS", "4"))
 
 
 @pytest.fixture
