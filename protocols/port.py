@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.commands import Command
 from daybook.engine.limits.budget import Budget
+from daybook.engine.messages.message import Message
 from daybook.engine.refusals import Refusal
 from daybook.engine.routing.send_outcome import Outcome
 
@@ -58,33 +59,15 @@ class BrokerPort(Protocol):
         ...
 
 
-class DeliveredMessage(Protocol):
-    """The parts of a message that a delivery needs.
+DeliveredMessage: TypeAlias = Message
+"""A message as a delivery has it.
 
-    `flags` name the format of its headers. A session writes headers in a format of its own protocol
-    unchanged, and derives its own headers from the typed view of all others
-    (`engine.messages.content`). A message that has `chunks` is large: they are its only body, and
-    `body_bytes` is their total length. Annotations that consumers added earlier are beside its
-    headers (`engine.messages.annotations`); a protocol that has no place for them omits them.
-    """
-
-    id: int
-    flags: int
-    priority: int
-    expires: int
-    headers: bytes
-    body: bytes
-    chunks: tuple[int, ...]
-
-    @property
-    def body_bytes(self) -> int:
-        """Length of the body."""
-        ...
-
-    @property
-    def annotations(self) -> bytes:
-        """What consumers noted on it, packed, b"" for nothing."""
-        ...
+`flags` name the format of its headers. A session writes headers in a format of its own protocol
+unchanged, and derives its own headers from the typed view of all others
+(`engine.messages.content`). A message that has `chunks` is large: they are its only body, and
+`body_bytes` is their total length. Annotations that consumers added earlier are beside its headers
+(`engine.messages.annotations`); a protocol that has no place for them omits them.
+"""
 
 
 # ---- what sessions know of their peers

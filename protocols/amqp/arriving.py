@@ -8,7 +8,14 @@ from typing import Any, Final
 from daybook.engine.commands import Send
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.values import Symbol, Timestamp
-from daybook.engine.messages.amqp.content_codec import AMQP, begun
+from daybook.engine.messages.amqp.content_codec import (
+    AMQP,
+    PREFIX,
+    Beginning,
+    beginning_of,
+    begun,
+    stored,
+)
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place as SectionPlace
 from daybook.engine.messages.amqp.places import header_of, places_of, properties_of
@@ -111,19 +118,39 @@ def send_of(
     transaction: str | None,
 ) -> Send:
     """Return the command for a message; one whose body comes in chunks has none yet."""
+    # Names of arguments take time.
     return Send(
-        connection, place.address, headers, body,
-        routing_type=place.routing_type, queue=place.queue, priority=said.priority,
-        persistent=said.persistent, expires=said.expires, transaction=transaction,
-        duplicate_id=said.duplicate_id, format=AMQP | (GROUPED if said.group else 0), due=said.due,
-        link=link,
+        connection, place.address, headers, body, place.routing_type, place.queue, said.priority,
+        said.persistent, said.expires, transaction, (), 0, said.duplicate_id,
+        AMQP | (GROUPED if said.group else 0), said.due, link=link,
     )  # fmt: skip
 
 
-def read(data: bytes, now: int, properties_max: int) -> tuple[list[SectionPlace], Said]:
-    """Return where the sections of a whole message are, and what they say. Raises Malformed."""
-    places = places_of(data)
-    return places, Said(data, places, now, properties_max)
+class Arrivals:
+    """Reads the messages of a link. Most have nothing but a header in front of their body, as the
+    one before: then it says the same."""
+
+    __slots__ = ("_beginning", "_properties_max", "_said")
+
+    def __init__(self, properties_max: int) -> None:
+        """Refuse messages with more application properties."""
+        self._properties_max: Final = properties_max
+        self._beginning: Beginning | None = None
+        self._said: Said | None = None
+
+    def read(self, data: bytes, now: int) -> tuple[Said, bytes, bytes]:
+        """Return what a whole message says, its headers, and its body. Raises Malformed."""
+        if self._beginning is not None and self._said is not None:
+            headers = self._beginning.headers_of(data)
+            if headers:
+                return self._said, headers, data[len(headers) - PREFIX :]
+        places = places_of(data)
+        said = Said(data, places, now, self._properties_max)
+        if len(places) == 2 and places[0].code == HEADER and not said.expires:
+            self._beginning = beginning_of(data, places)
+            self._said = said
+        headers, body = stored(data, places)
+        return said, headers, body
 
 
 def begin_large(data: bytes, now: int, properties_max: int) -> tuple[bytes, int, Said] | None:

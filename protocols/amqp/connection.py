@@ -29,7 +29,13 @@ from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
-from daybook.protocols.amqp.outcomes import Ending, echoed, ending_of, settlement_of
+from daybook.protocols.amqp.outcomes import (
+    ACCEPTANCE,
+    Ending,
+    echoed,
+    ending_of,
+    settlement_of,
+)
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
@@ -56,6 +62,7 @@ from daybook.protocols.amqp.wire.frames import (
     frame,
     protocol_header,
 )
+from daybook.protocols.amqp.wire.hot import Single
 from daybook.protocols.amqp.wire.kinds import AUTH, OK, RECEIVER
 from daybook.protocols.amqp.wire.performatives import (
     Attach,
@@ -218,21 +225,30 @@ class AmqpConnection(Output):
             if budget.is_spent:
                 self.has_more = True
                 return
-            found = reader.next()
-            if found is None:
+            single = reader.next_single() if self._state is OPENED else None
+            if single is not None:
+                budget.spent += 1
+                self._on_single(single, now)
+            elif not self._is_read(reader.next(), now):
                 return
-            # Frames of messages cost what their commands do.
-            budget.spent += 1
-            if isinstance(found, Header):
-                self._on_header(found, now)
-            elif self._state is OPENED:
-                self._on_frame(found, now)
-            else:
-                self._on_early(found, now)
             if self.give_back:
                 self._give_back(now)
             if self.has_more:
                 return
+
+    def _is_read(self, found: Header | Frame | None, now: int) -> bool:
+        """Process a header or a frame; return whether there was one."""
+        if found is None:
+            return False
+        # Frames of messages cost what their commands do.
+        self.broker.budget.spent += 1
+        if isinstance(found, Header):
+            self._on_header(found, now)
+        elif self._state is OPENED:
+            self._on_frame(found, now)
+        else:
+            self._on_early(found, now)
+        return True
 
     def _flush(self, now: int) -> None:
         """Say what the frames of this call had for consequences."""
@@ -410,15 +426,46 @@ class AmqpConnection(Output):
 
     # ---- frames of an open connection
 
+    def _on_single(self, single: Single, now: int) -> None:
+        """Take a whole message."""
+        session = self._session_on(single.channel)
+        if session.is_ended:
+            return
+        try:
+            link = self._sender_of(session, single.handle)
+        except SessionFault as fault:
+            self._end_session(session, fault, now)
+            return
+        if link is None:
+            return
+        try:
+            link.take_single(single, now)
+        except LinkFault as problem:
+            self._end_link(session, link.handle, problem, now)
+
+    def _session_on(self, channel: int) -> AmqpSession:
+        session = self._sessions.get(channel)
+        if session is None:
+            raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
+        return session
+
+    def _sender_of(self, session: AmqpSession, handle: int) -> Incoming | None:
+        """Count a transfer and return its link, None if that is leaving. Raises SessionFault."""
+        session.count_transfer()
+        link = session.links.get(handle)
+        if isinstance(link, Incoming):
+            return link
+        if handle in session.leaving:
+            return None
+        session.link(handle)
+        raise SessionFault(NOT_ALLOWED, f"link {handle} is that of a receiver")
+
     def _on_frame(self, found: Frame, now: int) -> None:
         said = found.performative
         channel = found.channel
-        session = self._sessions.get(channel)
-        # Transfers are by far the most.
-        if type(said) is not Transfer and self._is_done_without(said, channel, now):
+        if self._is_done_without(said, channel, now):
             return
-        if session is None:
-            raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
+        session = self._session_on(channel)
         if session.is_ended and not isinstance(said, End):
             return
         try:
@@ -446,17 +493,13 @@ class AmqpConnection(Output):
         self, session: AmqpSession, said: Any, payload: bytes, channel: int, now: int
     ) -> None:
         if isinstance(said, Transfer):
-            session.count_transfer()
-            handle = said.handle
-            if handle in session.leaving:
+            link = self._sender_of(session, said.handle)
+            if link is None:
                 return
-            link = session.link(handle)
-            if not isinstance(link, Incoming):
-                raise SessionFault(NOT_ALLOWED, f"link {handle} is that of a receiver")
             try:
                 link.transfer(said, payload, now)
             except LinkFault as fault:
-                self._end_link(session, handle, fault, now)
+                self._end_link(session, link.handle, fault, now)
         elif isinstance(said, Disposition):
             self._on_disposition(session, said, now)
         elif isinstance(said, Flow):
@@ -546,47 +589,65 @@ class AmqpConnection(Output):
         self, session: AmqpSession, deliveries: list[int], said: Disposition, now: int
     ) -> None:
         """Settle deliveries, the first one first."""
-        handle = self.broker.handle
         budget = self.broker.budget
-        stated = ending_of(said.state)
-        is_settled: bool = said.settled
+        ending = ending_of(said.state)
         for place, delivery in enumerate(deliveries):
-            if budget.is_spent:
+            if budget.is_spent or not self._is_ended(session, delivery, ending, said, now):
                 self.keep(partial(self._settle, session, deliveries[place:], said))
                 return
-            link = session.unsettled.get(delivery)
-            if not isinstance(link, Outgoing):
-                continue
-            ending = stated
-            if ending is None:
-                if not is_settled:
-                    continue
-                ending = ending_of(link.default) or Ending(RELEASED)
-            message = link.unsettled[delivery]
-            transaction = None
-            if ending.txn_id is not None:
-                taken = self.transactions.get(ending.txn_id)
-                if taken is None:
-                    fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
-                    self._end_link(session, link.handle, fault, now)
-                    continue
-                transaction = ending.txn_id.hex()
-            command = settlement_of(link.consumer, message, ending, transaction)
-            answer = handle(command, now)
-            if isinstance(answer, Refusal) and ending.annotations and answer.code in _TOO_MUCH:
+
+    def _is_ended(
+        self,
+        session: AmqpSession,
+        delivery: int,
+        ending: Ending | None,
+        said: Disposition,
+        now: int,
+    ) -> bool:
+        """End a delivery; return whether all of that is done."""
+        link = session.unsettled.get(delivery)
+        if not isinstance(link, Outgoing):
+            return True
+        is_settled: bool = said.settled
+        if ending is None:
+            if not is_settled:
+                return True
+            ending = ending_of(link.default) or Ending(RELEASED)
+        if ending is ACCEPTANCE:
+            answer = self.broker.handle(Settle(link.consumer, link.unsettled[delivery]), now)
+        else:
+            if ending.txn_id is not None and ending.txn_id not in self.transactions:
+                fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
+                self._end_link(session, link.handle, fault, now)
+                return True
+            answer = self._end_delivery(link, link.unsettled[delivery], ending, now)
+        if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
+            return False
+        link.forget(delivery)
+        if not is_settled:
+            self.gate = max(self.gate, 0 if isinstance(answer, Refusal) else answer)
+            session.settle_sent(delivery, echoed(said.state))
+        return True
+
+    def _end_delivery(
+        self, link: Outgoing, message: int, ending: Ending, now: int
+    ) -> int | Refusal:
+        """End a delivery in any way, perhaps in a transaction that is open; return the answer."""
+        txn_id = ending.txn_id
+        transaction = txn_id.hex() if txn_id is not None else None
+        command = settlement_of(link.consumer, message, ending, transaction)
+        answer = self.broker.handle(command, now)
+        if isinstance(answer, Refusal):
+            if ending.annotations and answer.code in _TOO_MUCH:
                 # A disposition cannot be refused; the message comes again without them.
                 command.annotations = None
-                answer = handle(command, now)
+                answer = self.broker.handle(command, now)
             if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
-                self.keep(partial(self._settle, session, deliveries[place:], said))
-                return
-            if ending.txn_id is not None:
-                # A refused delivery comes again, too, when the transaction is rolled back.
-                self.transactions[ending.txn_id].append((link.consumer, message))
-            link.forget(delivery)
-            if not is_settled:
-                self.gate = max(self.gate, 0 if isinstance(answer, Refusal) else answer)
-                session.settle_sent(delivery, echoed(said.state))
+                return answer
+        if txn_id is not None:
+            # A refused delivery comes again, too, when the transaction is rolled back.
+            self.transactions[txn_id].append((link.consumer, message))
+        return answer
 
     def _on_end(self, session: AmqpSession, channel: int, now: int) -> None:
         if session.is_ended:

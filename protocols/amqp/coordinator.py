@@ -39,6 +39,7 @@ class Coordinator(Incoming):
         self, session: AmqpSession, handle: int, name: str, number: int, initial_count: int
     ) -> None:
         super().__init__(session, handle, name, number, None, initial_count)
+        self.single_max = -1
         self._ids: list[bytes] = []
         # The transaction that the message in front is about, once it was read.
         self._declared: tuple[Message, Declare | Discharge, bytes] | None = None
@@ -115,7 +116,7 @@ class Coordinator(Incoming):
             state = Declared(txn_id)
         else:
             self._end(txn_id, give_back=asked.fail)
-        self._tell(message, state)
+        self._tell(message.delivery, message.mode, state)
 
     def _reject(self, message: Message, problem: Error) -> None:
         known = self._declared

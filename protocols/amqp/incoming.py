@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
-from daybook.engine.messages.amqp.content_codec import stored, with_own, without
+from daybook.engine.messages.amqp.content_codec import with_own, without
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving
@@ -23,6 +23,7 @@ from daybook.protocols.amqp.wire.errors import (
     UNKNOWN_ID,
     AmqpError,
 )
+from daybook.protocols.amqp.wire.hot import Single
 from daybook.protocols.amqp.wire.kinds import FIRST
 from daybook.protocols.amqp.wire.performatives import Error, Transfer
 from daybook.protocols.amqp.wire.termini import Accepted, Rejected, TransactionalState
@@ -100,11 +101,11 @@ class Incoming(Link):
     """The link. Without a `place` each message says where it goes (anonymous terminus).
     `is_waiting` is set while its command waits for room. `mode` is its receiver settle mode;
     `unsettled` are the deliveries of mode second that the peer has not settled: they use up
-    credit until it does."""
+    credit until it does. No message longer than `single_max` is taken at once."""
 
     __slots__ = (
-        "_average", "_messages", "_target", "credit", "is_waiting", "last_piece", "mode", "place",
-        "unsettled",
+        "_arrivals", "_average", "_messages", "_target", "credit", "is_waiting", "last_piece",
+        "mode", "place", "single_max", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -126,7 +127,10 @@ class Incoming(Link):
         self.last_piece = 0
         self._messages: Final[list[Message]] = []
         self._average = 0
-        self._target = session.output.options.credit
+        options = session.output.options
+        self._target: Final = options.credit
+        self._arrivals: Final = arriving.Arrivals(options.max_headers)
+        self.single_max = min(options.max_message_size, options.min_large_message_size)
 
     @property
     def first_chunk(self) -> int:
@@ -149,6 +153,42 @@ class Incoming(Link):
         )  # fmt: skip
 
     # ---- from the session
+
+    def take_single(self, single: Single, now: int) -> None:
+        """Take a message in one frame, at once if none waits. Raises LinkFault."""
+        data = single.payload
+        if self._messages or len(data) > self.single_max:
+            transfer = Transfer(self.handle, single.delivery, settled=single.is_settled)
+            self.transfer(transfer, data, now)
+            return
+        self._count_delivery()
+        try:
+            send = self._send_of(data, None, now)
+        except Unsendable as found:
+            self._reject(self._begin_single(single, None), found.problem)
+            self.push(now)
+            return
+        output = self.session.output
+        answer = output.broker.handle(send, now)
+        if isinstance(answer, Refusal):
+            if self._is_refused(self._begin_single(single, send), answer):
+                self.push(now)
+            return
+        self._note_size(len(data))
+        if not single.is_settled:
+            self._accept(single.delivery, None, self.mode, answer)
+        if self.credit.link_credit <= self._target >> 1:
+            output.thirsty[self.number] = self
+
+    def _begin_single(self, single: Single, send: Send | None) -> Message:
+        """Keep a message in one frame that the broker does not take now."""
+        message = Message(single.delivery, None, self.mode)
+        message.is_settled = single.is_settled
+        message.bytes = len(single.payload)
+        message.is_whole = True
+        message.send = send
+        self._messages.append(message)
+        return message
 
     def transfer(self, transfer: Transfer, payload: bytes, now: int) -> None:
         """Take a frame of a message. Raises LinkFault."""
@@ -191,10 +231,7 @@ class Incoming(Link):
         delivery = transfer.delivery_id
         if delivery is None:
             raise LinkFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
-        try:
-            self.credit.delivery_came()
-        except AmqpError as fault:
-            raise LinkFault(fault.condition, fault.text) from None
+        self._count_delivery()
         state = transfer.state
         txn_id = state.txn_id if isinstance(state, TransactionalState) else None
         mode = self.mode
@@ -211,6 +248,12 @@ class Incoming(Link):
             self.session.output.count_work(txn_id, 1)
         self._messages.append(message)
         return message
+
+    def _count_delivery(self) -> None:
+        try:
+            self.credit.delivery_came()
+        except AmqpError as fault:
+            raise LinkFault(fault.condition, fault.text) from None
 
     def refill(self) -> None:
         """Give the peer credit again, if it has used up half of it and nothing waits."""
@@ -248,23 +291,31 @@ class Incoming(Link):
                 return
             answer = output.broker.handle(command, now)
             if isinstance(answer, Refusal):
-                if answer.code is Code.BLOCKED:
-                    self.is_waiting = True
-                    output.waiting[self.number] = self
+                if not self._is_refused(message, answer):
                     return
-                if answer.code is Code.UNFINISHED:
-                    output.unfinished[self.number] = self
-                    output.has_unfinished = True
-                    return
-                if answer.code is Code.DUPLICATE:
-                    # It says that a message is there: then that must be durable.
-                    output.gate = max(output.gate, output.broker.lsn)
-                self._reject(message, error_of(answer))
             elif type(command) is Chunk:
                 self._piece_done(message, command, answer)
             else:
                 self._done(message, answer)
         output.thirsty[self.number] = self
+
+    def _is_refused(self, message: Message, answer: Refusal) -> bool:
+        """Return whether a refusal is final; otherwise the same command has to be given again.
+        Raises LinkFault."""
+        output = self.session.output
+        if answer.code is Code.BLOCKED:
+            self.is_waiting = True
+            output.waiting[self.number] = self
+            return False
+        if answer.code is Code.UNFINISHED:
+            output.unfinished[self.number] = self
+            output.has_unfinished = True
+            return False
+        if answer.code is Code.DUPLICATE:
+            # It says that a message is there: then that must be durable.
+            output.gate = max(output.gate, output.broker.lsn)
+        self._reject(message, error_of(answer))
+        return True
 
     def give_up(self, now: int) -> None:
         """Forget what was not accepted: the link ends."""
@@ -316,23 +367,27 @@ class Incoming(Link):
         if message.send is not None and not message.is_large:
             return message.send
         limit = self.session.output.options.min_large_message_size
-        try:
-            if message.is_large:
-                return self._next_of_large(message)
-            if message.bytes > limit:
+        if message.is_large:
+            return self._next_of_large(message)
+        if message.bytes > limit:
+            try:
                 return self._begin_large(message, now)
-            return self._whole(message, now) if message.is_whole else None
+            except Malformed as found:
+                raise Unsendable(error(DECODE_ERROR, str(found))) from None
+        if not message.is_whole:
+            return None
+        message.send = self._send_of(self._take(message), message.txn_id, now)
+        return message.send
+
+    def _send_of(self, data: bytes, txn_id: bytes | None, now: int) -> Send:
+        """Return the command for a whole message. Raises Unsendable."""
+        try:
+            said, headers, body = self._arrivals.read(data, now)
+            return self._send(txn_id, said, headers, body)
         except Malformed as found:
             raise Unsendable(error(DECODE_ERROR, str(found))) from None
 
-    def _whole(self, message: Message, now: int) -> Command:
-        data = self._take(message)
-        places, said = arriving.read(data, now, self.session.output.options.max_headers)
-        headers, body = stored(data, places)
-        message.send = self._send(message, said, headers, body)
-        return message.send
-
-    def _send(self, message: Message, said: arriving.Said, headers: bytes, body: bytes) -> Send:
+    def _send(self, txn_id: bytes | None, said: arriving.Said, headers: bytes, body: bytes) -> Send:
         output = self.session.output
         place = self.place
         if place is None:
@@ -341,19 +396,19 @@ class Incoming(Link):
             place = place_of(said.to, output.host, (), output.prefixes)
         if said.has_names and _may_name_own(headers):
             headers = without(headers, OWN_HEADERS)
-        if output.options.populate_validated_user and output.user:
+        if output.names_users and output.user:
             headers = with_own(headers, {VALIDATED_USER: output.user})
         return arriving.send_of(
             said, place, headers, body,
-            connection=output.connection, link=self.number, transaction=self._transaction(message),
+            connection=output.connection, link=self.number, transaction=self._transaction(txn_id),
         )  # fmt: skip
 
-    def _transaction(self, message: Message) -> str | None:
-        if message.txn_id is None:
+    def _transaction(self, txn_id: bytes | None) -> str | None:
+        if txn_id is None:
             return None
-        if message.txn_id not in self.session.output.transactions:
+        if txn_id not in self.session.output.transactions:
             raise Unsendable(error(UNKNOWN_ID, "there is no such transaction"))
-        return message.txn_id.hex()
+        return txn_id.hex()
 
     def _begin_large(self, message: Message, now: int) -> Command | None:
         if message.bytes < message.look_at and not message.is_whole:
@@ -367,7 +422,7 @@ class Incoming(Link):
             self._keep(message, data)
             return None
         headers, body_at, said = begun
-        message.send = self._send(message, said, headers, b"")
+        message.send = self._send(message.txn_id, said, headers, b"")
         message.is_large = True
         self._keep(message, data[body_at:])
         return self._next_of_large(message)
@@ -399,18 +454,25 @@ class Incoming(Link):
     def _done(self, message: Message, answer: int) -> None:
         """A message was taken."""
         self._leave(self._messages.pop(0))
-        self._average = (self._average * 7 + message.bytes >> 3) if self._average else message.bytes
+        self._note_size(message.bytes)
         if message.is_settled:
             return
+        self._accept(message.delivery, message.txn_id, message.mode, answer)
+
+    def _note_size(self, size: int) -> None:
+        self._average = (self._average * 7 + size >> 3) if self._average else size
+
+    def _accept(self, delivery: int, txn_id: bytes | None, mode: int, answer: int) -> None:
+        """Tell the sender that a message was taken, once the event `answer` is durable."""
         output = self.session.output
         if answer > output.gate:
             output.gate = answer
-        if message.txn_id is None and message.mode == FIRST:
-            self.session.accept(message.delivery)
+        if txn_id is None and mode == FIRST:
+            self.session.accept(delivery)
             return
         accepted = Accepted()
-        txn_id = message.txn_id
-        self._tell(message, accepted if txn_id is None else TransactionalState(txn_id, accepted))
+        state = accepted if txn_id is None else TransactionalState(txn_id, accepted)
+        self._tell(delivery, mode, state)
 
     def _reject(self, message: Message, problem: Error) -> None:
         """Tell the sender that a message is refused. Raises LinkFault for one that was settled: no
@@ -418,17 +480,17 @@ class Incoming(Link):
         message.is_refused = True
         self._leave(message)
         if not message.is_settled:
-            self._tell(message, Rejected(problem))
+            self._tell(message.delivery, message.mode, Rejected(problem))
             return
         output = self.session.output
         if message.txn_id in output.transactions:
             output.doomed.add(message.txn_id)
         raise LinkFault(problem.condition, problem.description or "a settled message is refused")
 
-    def _tell(self, message: Message, state: Any) -> None:
+    def _tell(self, delivery: int, mode: int, state: Any) -> None:
         """Tell the sender an outcome; in the mode second it settles the delivery itself."""
-        settled = message.mode == FIRST
+        settled = mode == FIRST
         if not settled:
-            self.unsettled.add(message.delivery)
-            self.session.unsettled_by_peer[message.delivery] = self
-        self.session.settle(message.delivery, state, settled=settled)
+            self.unsettled.add(delivery)
+            self.session.unsettled_by_peer[delivery] = self
+        self.session.settle(delivery, state, settled=settled)

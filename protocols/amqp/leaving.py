@@ -63,6 +63,11 @@ def front_of(message: DeliveredMessage, count: int, marks: int, now: int) -> byt
     return front
 
 
+def is_as_it_came(message: DeliveredMessage) -> bool:
+    """Whether a message has only headers of this format and a body in memory: these leave so."""
+    return message.flags & FORMAT == AMQP and not (message.chunks or message.annotations)
+
+
 def parts_of(message: DeliveredMessage, front: bytes, prefixes: Prefixes) -> list[bytes]:
     """Return a message behind the header of its transfer; of a large one what is in front of its
     body. In messages of other formats addresses may have these prefixes. Raises Malformed."""

@@ -30,7 +30,8 @@ class Ending(NamedTuple):
 
 
 _OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
-_PLAIN: Final = {Accepted: Ending(ACCEPTED), Released: Ending(RELEASED)}
+ACCEPTANCE: Final = Ending(ACCEPTED)
+_PLAIN: Final = {Accepted: ACCEPTANCE, Released: Ending(RELEASED)}
 
 
 def ending_of(state: Any) -> Ending | None:

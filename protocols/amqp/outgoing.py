@@ -11,11 +11,11 @@ from daybook.engine.commands import Credit, Detach
 from daybook.engine.facts import reasons
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
-from daybook.protocols.amqp.leaving import front_of, parts_of
+from daybook.protocols.amqp.leaving import front_of, is_as_it_came, parts_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
-from daybook.protocols.amqp.wire.hot import transfer_frames
+from daybook.protocols.amqp.wire.hot import SHORT_NUMBERS, TransferHeads, transfer_frames
 from daybook.protocols.amqp.wire.performatives import Flow, Transfer
 from daybook.protocols.amqp.wire.serial import distance
 from daybook.protocols.port import RECEIVES, DeliveredMessage, LinkRow, Pull
@@ -25,6 +25,8 @@ _TAG_BYTES: Final = 8
 """The tag of a delivery is the id of its message, so that it means the same after a restart."""
 _HEAD_ROOM: Final = 64
 """More than the head of a transfer behind the first one of a delivery takes."""
+_ALIKE_BYTES: Final = 512
+"""Longer headers are not remembered."""
 _WAITING_BYTES: Final = 256
 """Bytes of memory for a delivery that waits, besides its message."""
 
@@ -63,8 +65,9 @@ class Outgoing(Link):
     ends any other, and so does the end of its session, unless it `outlives_session`."""
 
     __slots__ = (
-        "_behind", "_count", "_held_bytes", "_in_all", "_large", "consumer", "default",
-        "is_settled", "is_subscription", "outlives_session", "subscription", "unsettled",
+        "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
+        "_middle", "consumer", "default", "is_settled", "is_subscription", "outlives_session",
+        "subscription", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +84,10 @@ class Outgoing(Link):
         self._held_bytes = 0
         # The ids of messages by their delivery numbers.
         self.unsettled: Final[dict[int, int]] = {}
+        self._heads: Final = TransferHeads(session.channel, handle, is_settled)
+        # Of the last delivery: the header of the transfer, the headers of the message, and the
+        # bytes that became of them.
+        self._front = self._headers = self._middle = b""
         # The delivery-count: deliveries, and credit that drains took back; and that which would
         # use up the credit of the peer.
         self._count = 0
@@ -126,7 +133,7 @@ class Outgoing(Link):
             return
         session = self.session
         is_first = not self._behind and self._large is None
-        if is_first and not session.is_waiting and session.windows.outgoing_room:
+        if is_first and not session.is_waiting and session.windows.remote_incoming_window > 0:
             self._send(message, count, marks, gate)
             return
         self._behind.append((message, count, marks, gate))
@@ -156,15 +163,18 @@ class Outgoing(Link):
         session = self.session
         delivery = session.number_delivery()
         self._count += 1
-        tag = message.id.to_bytes(_TAG_BYTES, "big")
         front = front_of(message, count, marks, session.output.now if message.expires else 0)
-        try:
-            parts = parts_of(message, front, session.output.prefixes)
-        except Malformed:
-            parts = [front, message.headers, message.body]
         if not self.is_settled:
             self.unsettled[delivery] = message.id
             session.unsettled[delivery] = self
+        if self._is_alike(message, front) and self._send_alike(message, delivery, gate):
+            return
+        try:
+            parts = parts_of(message, front, session.output.prefixes)
+            self._remember(message, front, parts)
+        except Malformed:
+            parts = [front, message.headers, message.body]
+        tag = message.id.to_bytes(_TAG_BYTES, "big")
         if message.chunks:
             self._begin_large(delivery, tag, message, parts, gate)
             return
@@ -176,6 +186,31 @@ class Outgoing(Link):
             ),
             gate,
         )  # fmt: skip
+
+    def _is_alike(self, message: DeliveredMessage, front: bytes) -> bool:
+        """Whether a message has the same in front of its body as the one before."""
+        return front is self._front and message.headers == self._headers and is_as_it_came(message)
+
+    def _remember(self, message: DeliveredMessage, front: bytes, parts: list[bytes]) -> None:
+        """Remember what is in front of a body, if the next message can have the same there."""
+        if len(parts) == 3 and is_as_it_came(message) and len(message.headers) <= _ALIKE_BYTES:
+            self._front, self._headers = front, message.headers
+            self._middle = front + parts[1]
+
+    def _send_alike(self, message: DeliveredMessage, delivery: int, gate: int) -> bool:
+        """Send a message that has the same in front of its body as the one before; return whether
+        a frame as most are can have it."""
+        size = len(self._middle) + len(message.body)
+        output = self.session.output
+        if delivery < SHORT_NUMBERS or self._heads.size + size > output.max_frame_size:
+            return False
+        output.out.append(self._heads.head(delivery, message.id, size))
+        output.out.append(self._middle)
+        output.out.append(message.body)
+        self.session.windows.transfer_left()
+        if gate > output.gate:
+            output.gate = gate
+        return True
 
     def drained(self, unused: int, total: int) -> None:
         """Answer a drain, behind what was delivered for it."""
@@ -227,8 +262,9 @@ class Outgoing(Link):
 
     def forget(self, delivery: int) -> None:
         """Forget a delivery that is settled."""
-        self.unsettled.pop(delivery, None)
-        self.session.unsettled.pop(delivery, None)
+        if delivery in self.unsettled:
+            del self.unsettled[delivery]
+            self.session.unsettled.pop(delivery, None)
 
     def _hold(self, message: DeliveredMessage, times: int) -> None:
         size = times * _size_of(message)

@@ -79,6 +79,7 @@ class Output:
         self.max_frame_size = FRAME_SIZE_MIN
         # Those of addresses, which messages of other protocols have too.
         self.prefixes: Final = options.prefixes
+        self.names_users: Final = options.populate_validated_user
         # Links by their numbers: those that wait for room, whose command is unfinished, and that
         # may need credit.
         self.waiting: Final[dict[int, Sending]] = {}

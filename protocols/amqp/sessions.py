@@ -88,8 +88,8 @@ class AmqpSession:
     """
 
     __slots__ = (
-        "_accepted", "_next_delivery", "_unsent", "_waiting", "channel", "is_ended", "leaving",
-        "links", "number", "output", "unsettled", "unsettled_by_peer", "windows",
+        "_accepted", "_accepted_to", "_next_delivery", "_unsent", "_waiting", "channel", "is_ended",
+        "leaving", "links", "number", "output", "unsettled", "unsettled_by_peer", "windows",
     )  # fmt: skip
 
     def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
@@ -108,8 +108,10 @@ class AmqpSession:
         # What waits for the window of the peer, and what is to be done behind it.
         self._waiting: deque[Waiting | Callable[[], None]] = deque()
         self._unsent = 0
-        # Deliveries of the peer that were accepted since the last look.
-        self._accepted: list[int] = []
+        # The first and the last of the deliveries of the peer, one behind the other, that were
+        # accepted since the last look; -1 for none.
+        self._accepted = -1
+        self._accepted_to = -1
 
     # ---- what arrives
 
@@ -152,7 +154,12 @@ class AmqpSession:
 
     def accept(self, delivery: int) -> None:
         """Tell the peer, with the next look, that a message was accepted."""
-        self._accepted.append(delivery)
+        if self._accepted >= 0:
+            if delivery == self._accepted_to + 1 & _MASK:
+                self._accepted_to = delivery
+                return
+            self.flush_accepted()
+        self._accepted = self._accepted_to = delivery
         self.output.dirty[self.channel] = self
 
     def settle(
@@ -166,20 +173,12 @@ class AmqpSession:
         )
 
     def flush_accepted(self) -> None:
-        """Tell the peer what was accepted, in ranges."""
-        accepted = self._accepted
-        if not accepted:
-            return
-        self._accepted = []
-        out = self.output.out
-        first = last = accepted[0]
-        for each in accepted[1:]:
-            if each == last + 1 & _MASK:
-                last = each
-                continue
-            out.append(disposition_frame(self.channel, RECEIVER, first, last, True, _ACCEPTED))
-            first = last = each
-        out.append(disposition_frame(self.channel, RECEIVER, first, last, True, _ACCEPTED))
+        """Tell the peer what was accepted, in one range."""
+        first, self._accepted = self._accepted, -1
+        if first >= 0:
+            self.output.out.append(
+                disposition_frame(self.channel, RECEIVER, first, self._accepted_to, True, _ACCEPTED)
+            )
 
     def flush(self) -> None:
         """Tell the peer what it may know and send now."""
@@ -326,7 +325,7 @@ class AmqpSession:
         self.is_ended = True
         self._waiting.clear()
         self._hold(-self._unsent)
-        self._accepted.clear()
+        self._accepted = -1
         self.unsettled.clear()
         self.unsettled_by_peer.clear()
 

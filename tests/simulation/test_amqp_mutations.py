@@ -69,8 +69,12 @@ def numbers_deliveries_again(patch: pytest.MonkeyPatch) -> None:
 
 def accepts_early(patch: pytest.MonkeyPatch) -> None:
     """A message is accepted before it is on the disk"""
-    real = Incoming._done
-    patch.setattr(Incoming, "_done", lambda self, message, answer: real(self, message, 0))
+    real = Incoming._accept
+
+    def accept(self: Incoming, delivery: int, txn_id: bytes | None, mode: int, lsn: int) -> None:
+        real(self, delivery, txn_id, mode, 0)
+
+    patch.setattr(Incoming, "_accept", accept)
 
 
 def sends_what_was_aborted(patch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,52 @@ def stored(data: bytes, places: list[Place]) -> tuple[bytes, bytes]:
     return prefix + data[:body_at] + data[tail_at:], data[body_at:tail_at]
 
 
+class Beginning:
+    """The bytes of a message in front of the size of its body, which is all that follows.
+
+    Messages of one sender often begin alike, and then have headers in common.
+    """
+
+    __slots__ = ("_front", "_headers", "_known", "_length", "_prefix", "_size_bytes")
+
+    def __init__(self, known: bytes, framing: int) -> None:
+        self._known: Final = known
+        self._prefix: Final = _PREFIXES[framing]
+        self._size_bytes: Final = _SIZES[framing]
+        # Of the last message: the bytes in front of its body, its length, and its headers.
+        self._front = b""
+        self._length = 0
+        self._headers = b""
+
+    def headers_of(self, data: bytes) -> bytes:
+        """Return the headers of a message that begins so, and b"" of any other one; its body is
+        behind the bytes that they have of it."""
+        if len(data) == self._length and data.startswith(self._front):
+            return self._headers
+        size_at = len(self._known)
+        body_at = size_at + self._size_bytes
+        if len(data) < body_at or not data.startswith(self._known):
+            return b""
+        if int.from_bytes(data[size_at:body_at], "big") != len(data) - body_at:
+            return b""
+        self._length = len(data)
+        self._front = data[:body_at]
+        self._headers = self._prefix + self._front
+        return self._headers
+
+
+def beginning_of(data: bytes, places: list[Place]) -> Beginning | None:
+    """Return how a message begins that has its sections at these places; None if its body has no
+    size, or something follows it."""
+    if not places:
+        return None
+    last = places[-1]
+    framing = _BY_SECTION.get(last.code << 8 | data[last.value], 0)
+    if not framing or (len(places) > 1 and places[-2].code >= DATA):
+        return None
+    return Beginning(data[: last.value + 1], framing)
+
+
 def begun(data: bytes) -> tuple[bytes, int, list[Place]] | None:
     """Return the headers of a message that has begun, where its body begins, and the sections in
     front of it. Return None if too little of it is there, or if it is malformed so far.

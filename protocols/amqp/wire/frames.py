@@ -116,6 +116,17 @@ class FrameReader:
             self._end()
             raise AmqpError(DECODE_ERROR, str(error)) from None
 
+    def next_single(self) -> hot.Single | None:
+        """Return what comes next if it is a whole message in a frame; None leaves it to `next`."""
+        if self._frame_type or self._awaits_header or self._has_ended:
+            return None
+        if self._at >= len(self._data) and not self._has(1):
+            return None
+        found = hot.single(self._data, self._at, len(self._data), self.max_frame_size)
+        if found is not None:
+            self._at = found.stop
+        return found
+
     def _end(self) -> None:
         self._has_ended = True
         self._data = b""

@@ -66,6 +66,67 @@ def read(reader: Reader) -> Any:
     return None
 
 
+class Single:
+    """A frame as most are: a transfer with a whole message, of which only its number and whether it
+    is settled matter. `stop` is where the next frame begins."""
+
+    __slots__ = ("channel", "delivery", "handle", "is_settled", "payload", "stop")
+
+    def __init__(
+        self, channel: int, handle: int, delivery: int, is_settled: bool, payload: bytes, stop: int
+    ) -> None:
+        self.channel: Final = channel
+        self.handle: Final = handle
+        self.delivery: Final = delivery
+        self.is_settled: Final = is_settled
+        self.payload: Final = payload
+        self.stop: Final = stop
+
+
+def single(data: bytes, at: int, end: int, size_max: int) -> Single | None:
+    """Read a frame that begins at a place; None if it is another one, or not all there."""
+    if end - at < _HEAD_BYTES:
+        return None
+    size = data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
+    stop = at + size
+    if stop > end or size < _HEAD_BYTES or size > size_max:
+        return None
+    if data[at + 4] != 2 or data[at + 5] != 0 or data[at + 8] != DESCRIBED:
+        return None
+    if data[at + 9] != 0x53 or data[at + 10] != TRANSFER or data[at + 11] != 0xC0:
+        return None
+    fields_end = at + 13 + data[at + 12]
+    if fields_end > stop:
+        return None
+    reader = Reader(data, at + _HEAD_BYTES, fields_end)
+    try:
+        handle, delivery, is_settled = _single_fields(reader, data[at + 13])
+    except Malformed:
+        return None
+    if handle < 0 or delivery < 0 or reader.at != fields_end:
+        return None
+    channel = data[at + 6] << 8 | data[at + 7]
+    return Single(channel, handle, delivery, is_settled, data[fields_end:stop], stop)
+
+
+def _single_fields(reader: Reader, count: int) -> tuple[int, int, bool]:
+    """Read the fields of a transfer that says no more than a `Single`. Raises Malformed."""
+    if count < 2 or count > 11:
+        raise Malformed("left to the table")
+    handle, delivery = reader.uint(), reader.uint()
+    if count > 2:
+        _tag(reader)
+    if count > 3:
+        reader.uint()
+    is_settled = count > 4 and reader.boolean()
+    has_more = count > 5 and reader.boolean()
+    for _ in range(6, count):
+        if reader.code() != NULL:
+            raise Malformed("left to the table")
+        reader.at += 1
+    return -1 if has_more else handle, delivery, is_settled
+
+
 def _optional(number: int) -> int | None:
     return None if number < 0 else number
 
@@ -207,6 +268,37 @@ def transfer_frames(
         whole += parts
         return [b"".join(whole)]
     return _cut(channel, fields, _uint(handle), b"".join(parts), max_frame_size)
+
+
+class TransferHeads:
+    """Writes the bytes in front of the message in most frames of a link by which the peer receives:
+    they differ in their size, and in the number and the tag, of 8 bytes, of the delivery."""
+
+    __slots__ = ("_between", "_pack", "_rest", "size")
+
+    def __init__(self, channel: int, handle: int, settled: bool) -> None:
+        first = _uint(handle)
+        number_and_rest = 5 + 10 + 2
+        fields = len(first) + number_and_rest
+        middle = _MIDDLE | channel << 32 | TRANSFER << 8
+        self._between: Final = b"".join(
+            (middle.to_bytes(8, "big"), bytes((fields + 1, 5)), first, b"\x70")
+        )
+        self._rest: Final = int.from_bytes(_SETTLED if settled else _UNSETTLED, "big")
+        self._pack: Final = struct.Struct(f">I{len(self._between)}sIHQH").pack
+        self.size: Final = _HEAD_BYTES + fields
+
+    def head(self, delivery: int, tag: int, message_bytes: int) -> bytes:
+        """Return the head of a delivery whose number needs more than a byte."""
+        return self._pack(
+            self.size + message_bytes, self._between, delivery, _TAG_OF_8, tag, self._rest
+        )
+
+
+_TAG_OF_8: Final = 0xA008
+"""Two bytes that announce a tag of 8."""
+SHORT_NUMBERS: Final = 256
+"""So many numbers are shorter than the others."""
 
 
 def _cut(

@@ -3,14 +3,23 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybook.engine.messages.amqp.content_codec import SectionsCodec, leaving, stored, whole
+from daybook.engine.messages.amqp.content_codec import (
+    PREFIX,
+    SectionsCodec,
+    beginning_of,
+    leaving,
+    stored,
+    whole,
+)
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place, header_of, places_of
 from daybook.engine.messages.amqp.reader import Reader
-from daybook.engine.messages.amqp.sections import COMPOSITES, MESSAGE_ANNOTATIONS
+from daybook.engine.messages.amqp.sections import COMPOSITES, MESSAGE_ANNOTATIONS, Header
+from daybook.engine.messages.amqp.writer import encoded, section_of
 from tests.support.amqp.strategies import headers, messages
 
 CODEC = SectionsCodec()
+HEADER = COMPOSITES.encoded(Header(durable=True))
 
 
 def changed(data: bytes, at: int, byte: int) -> bytes:
@@ -36,6 +45,44 @@ def test_a_message_is_put_together_as_it_came(data: bytes) -> None:
     head, body = stored(data, places)
     assert whole(head, body) == data
     assert b"".join(leaving(head, body, b"")) == bare(data, places)
+
+
+bodies = st.binary(max_size=3) | st.sampled_from([b"x" * size for size in (254, 255, 256, 300)])
+alike = st.builds(
+    lambda body, kind, rest: HEADER + section_of(kind, encoded(body)) + rest,
+    bodies, st.sampled_from([0x75, 0x77]),
+    st.sampled_from([b"", b"", b"", section_of(0x75, b"\xa0\0")]),
+)  # fmt: skip
+
+
+@given(st.lists(alike | messages() | broken, min_size=1, max_size=6))
+def test_a_message_that_begins_as_another_one_is_stored_as_any(several: list[bytes]) -> None:
+    try:
+        beginning = beginning_of(several[0], places_of(several[0]))
+    except Malformed:
+        return
+    if beginning is None:
+        return
+    for data in several:
+        found = beginning.headers_of(data)
+        if found:
+            assert (found, data[len(found) - PREFIX :]) == stored(data, places_of(data))
+
+
+def test_messages_that_begin_alike_have_headers_in_common() -> None:
+    first, second, longer, shorter = (
+        HEADER + section_of(0x75, b"\xb0" + len(body).to_bytes(4, "big") + body)
+        for body in (b"one", b"two", b"three", b"")
+    )
+    beginning = beginning_of(first, places_of(first))
+    assert beginning is not None
+    headers = beginning.headers_of(first)
+    assert headers == stored(first, places_of(first))[0]
+    assert beginning.headers_of(second) is headers
+    for data in (longer, shorter, first):
+        assert beginning.headers_of(data) == stored(data, places_of(data))[0]
+    for data in (b"", first[:-1], first + b"x", first[1:], HEADER, HEADER + b"\0\x53\x75\xa0\0"):
+        assert beginning.headers_of(data) == b""
 
 
 @given(messages() | broken)

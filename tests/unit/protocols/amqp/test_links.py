@@ -112,6 +112,55 @@ def test_a_message_may_come_in_several_frames_and_may_be_aborted(peer: Peer) -> 
     assert peer.world.ready("a") == [b"x" * 100]
 
 
+def test_messages_that_begin_alike_say_each_what_they_say(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 1000)
+    sent = [
+        message(b"x" * (at % 5), durable=at % 3 > 0, priority=4 + at % 2, ttl=at % 7 * 50_000)
+        if at % 11
+        else message("text", properties={"at": at})
+        for at in range(300)
+    ]  # fmt: skip
+    for at, each in enumerate(sent):
+        peer.send(0, at, each)
+    deliveries = peer.deliveries()
+    assert [said.delivery_id for said, _ in deliveries] == list(range(300))
+    assert len({said.delivery_tag for said, _ in deliveries}) == 300
+    for data, (_, payload) in zip(sent, deliveries, strict=True):
+        places, came = places_of(payload), places_of(data)
+        header, wanted = header_of(payload, places[0]), header_of(data, came[0])
+        assert payload[places[0].end :] == data[came[0].end :]
+        assert (header.durable, header.priority) == (wanted.durable, wanted.priority)
+        assert bool(header.ttl) == bool(wanted.ttl)
+    assert peer.heard(Disposition)[-1].last in (299, None)
+
+
+def test_a_time_to_live_begins_with_each_message_that_begins_alike(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 10)
+    for at in range(3):
+        peer.send(0, at, message(b"x", ttl=60_000))
+        ((_, payload),) = peer.deliveries()
+        assert header_of(payload, places_of(payload)[0]).ttl == 60_000
+        peer.world.now += 1_000_000
+
+
+def test_notes_on_a_message_are_not_in_the_next_one_that_begins_alike(peer: Peer) -> None:
+    peer.sender(0, "a")
+    peer.receiver(1, "a", 600)
+    for at in range(260):
+        peer.send(0, at, message(b"x"))
+    bare = {payload for _, payload in peer.deliveries()}
+    assert len(bare) == 1
+    noted = Modified(delivery_failed=False, message_annotations={"x-opt-note": "this one"})
+    peer.say(Disposition(RECEIVER, 258, settled=True, state=noted))
+    peer.say(Disposition(RECEIVER, 259, settled=True, state=Released()))
+    (_, first), (_, second) = peer.deliveries()
+    assert (b"this one" in first, b"this one" in second) == (True, False)
+    peer.send(0, 260, message(b"x"))
+    assert {payload for _, payload in peer.deliveries()} == bare
+
+
 def test_a_large_message_comes_in_chunks_and_leaves_as_it_came() -> None:
     peer = Peer(World(), min_large_message_size=1024).open()
     peer.sender(0, "a")

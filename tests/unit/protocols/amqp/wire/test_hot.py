@@ -75,10 +75,111 @@ def test_what_is_rare_is_left_to_the_table(value: Any) -> None:
     assert slow == value
 
 
-def read_all(data: bytes) -> list[Frame]:
+def opened() -> FrameReader:
+    """A reader behind the header of the protocol."""
     reader = FrameReader(1 << 24)
-    reader.receive(protocol_header(AMQP) + data)
+    reader.receive(protocol_header(AMQP))
     assert reader.next() is not None
+    return reader
+
+
+@given(st.data())
+def test_a_single_message_is_what_the_table_reads(data: st.DataObject) -> None:
+    said = data.draw(st.builds(Transfer, numbers, numbers, st.binary(max_size=32)) | struct(HOT[1]))
+    encoding = bytearray(frame(data.draw(st.integers(0, 0xFFFF)), said, b"payload"))
+    for at, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, 60), st.integers(0, 255)), max_size=2)
+    ):
+        encoding[at % len(encoding)] = byte
+    single = hot.single(bytes(encoding), 0, len(encoding), 1 << 24)
+    if single is None:
+        return
+    reader = opened()
+    reader.receive(bytes(encoding))
+    found = reader.next()
+    assert isinstance(found, Frame)
+    assert (found.channel, found.payload) == (single.channel, single.payload)
+    table = found.performative
+    assert single.stop == len(encoding) - reader.buffered_bytes
+    assert table == Transfer(
+        single.handle, single.delivery, table.delivery_tag, table.message_format,
+        single.is_settled if table.settled is not None else None,
+    )  # fmt: skip
+    assert table.settled is not None or not single.is_settled
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Transfer(0, 0), Transfer(300, 70_000, b"tag", 0, True), Transfer(1, 2, b"t", 0, False),
+        Transfer(1, 2, b"", 7),
+    ],
+)  # fmt: skip
+def test_what_most_send_is_a_single_message(said: Transfer) -> None:
+    data = frame(7, said, b"payload")
+    single = hot.single(b"before" + data + b"after", 6, 6 + len(data), len(data))
+    assert single is not None
+    assert (single.handle, single.delivery) == (said.handle, said.delivery_id)
+    assert (single.channel, single.is_settled) == (7, said.settled is True)
+    assert (single.payload, single.stop) == (b"payload", 6 + len(data))
+    assert hot.single(data, 0, len(data), len(data) - 1) is None
+    assert all(hot.single(data[:end], 0, end, 1 << 20) is None for end in range(len(data)))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Transfer(0), Transfer(0, 1, more=True), Transfer(0, 1, rcv_settle_mode=0),
+        Transfer(0, 1, state=Accepted()), Transfer(0, 1, resume=True), Transfer(0, 1, aborted=True),
+        Flow(incoming_window=0, next_outgoing_id=0, outgoing_window=0),
+    ],
+)  # fmt: skip
+def test_what_says_more_is_no_single_message(said: Any) -> None:
+    data = frame(0, said, b"x" if isinstance(said, Transfer) else b"")
+    assert hot.single(data, 0, len(data), 1 << 20) is None
+
+
+@given(
+    st.lists(st.booleans(), max_size=12), st.lists(st.integers(1, 40), min_size=1, max_size=9),
+    st.booleans(),
+)  # fmt: skip
+def test_single_messages_come_in_their_order_however_they_are_cut(
+    kinds: list[bool], steps: list[int], empty: bool
+) -> None:
+    sent = [Transfer(0, at, b"t", 0, more=not whole) for at, whole in enumerate(kinds)]
+    data = b"".join(frame(0, each, b"x" * (not empty)) for each in sent)
+    reader, found, at, turn = opened(), [], 0, 0
+    while at < len(data):
+        reader.receive(data[at : at + steps[turn % len(steps)]])
+        at += steps[turn % len(steps)]
+        turn += 1
+        while (single := reader.next_single()) is not None or (each := reader.next()) is not None:
+            if single is not None:
+                found.append((single.delivery, single.payload))
+            else:
+                assert isinstance(each, Frame)
+                found.append((each.performative.delivery_id, each.payload))
+    assert found == [(number, b"x" * (not empty)) for number in range(len(sent))]
+    assert reader.buffered_bytes == 0
+
+
+@given(
+    st.integers(0, 0xFFFF), numbers, st.integers(hot.SHORT_NUMBERS, (1 << 32) - 1),
+    st.integers(0, (1 << 64) - 1), st.booleans(), st.binary(max_size=300),
+)  # fmt: skip
+def test_the_head_of_a_transfer_is_written_as_by_the_table(
+    channel: int, handle: int, number: int, tag: int, settled: bool, payload: bytes
+) -> None:
+    heads = hot.TransferHeads(channel, handle, settled)
+    said = Transfer(handle, number, tag.to_bytes(8, "big"), 0, settled)
+    head = heads.head(number, tag, len(payload))
+    assert len(head) == heads.size
+    assert head + payload == frame(channel, said, payload)
+
+
+def read_all(data: bytes) -> list[Frame]:
+    reader = opened()
+    reader.receive(data)
     frames = []
     while (each := reader.next()) is not None:
         assert isinstance(each, Frame)
