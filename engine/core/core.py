@@ -29,7 +29,7 @@ from daybook.engine.facts.events import (
 )
 from daybook.engine.facts.pending import Pending
 from daybook.engine.facts.reasons import SENT
-from daybook.engine.facts.rows import BARE_STRUCT, pack_wide
+from daybook.engine.facts.rows import BARE_STRUCT, TAKEN_STRUCT, pack_wide
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
@@ -51,6 +51,7 @@ from daybook.levels import LEVEL_MIN
 
 PACK: Final = ROW_STRUCT.pack
 PACK_BARE: Final = BARE_STRUCT.pack
+PACK_TAKEN: Final = TAKEN_STRUCT.pack
 DELIVERY_COUNT_MAX: Final = 65_535
 LSNS_RESERVED: Final = 16_384
 """How far after the last durable LSN an event may be whose LSN clients may learn before it is
@@ -259,12 +260,10 @@ class Core:
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
         try:
-            self.pending.rows.append(
-                PACK_BARE(
-                    DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
-                    message.flags, message.id, consumer.id, consumer.connection_id, 0, self.now,
-                )
-            )  # fmt: skip
+            head = consumer.delivered_head.pack(
+                0, delivery_count, queue.address.id, queue.id, message.priority, message.flags
+            )
+            self.pending.rows.append(PACK_TAKEN(head, message.id, consumer.packed, self.now))
         except StructError:
             row = (
                 DELIVERED, 0, delivery_count, queue.address.id, queue.id, message.priority,
@@ -281,13 +280,11 @@ class Core:
         lsn = self.next_lsn
         self.next_lsn = lsn + 1
         try:
-            self.pending.rows.append(
-                PACK_BARE(
-                    ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,
-                    message.priority, message.flags, message.id, consumer.id,
-                    consumer.connection_id, 0, self.now,
-                )
+            head = consumer.acknowledged_head.pack(
+                reason, entry.delivery_count, queue.address.id, queue.id, message.priority,
+                message.flags,
             )  # fmt: skip
+            self.pending.rows.append(PACK_TAKEN(head, message.id, consumer.packed, self.now))
         except StructError:
             row = (
                 ACKNOWLEDGED, reason, entry.delivery_count, queue.address.id, queue.id,

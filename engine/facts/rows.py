@@ -21,7 +21,45 @@ BARE_STRUCT: Final = Struct("<BBHIIBBxxQQQQq16x")
 """Packs columns as ROW_STRUCT does, for events without detail, headers and body."""
 WIDE_STRUCT: Final = Struct("<BBHIIBBHQQQQqIIIHxx")
 """The same with the upper bits of queue and address, in bytes that the others leave unused."""
-assert BARE_STRUCT.size == WIDE_STRUCT.size == ROW_BYTES
+HEAD_STRUCT: Final = Struct("<BBHIIBBxx")
+"""The columns up to the flags, which most rows of a kind have in common with the one before."""
+TAKER_STRUCT: Final = Struct("<QQQ")
+"""The consumer, the connection, and no related event."""
+TAKEN_STRUCT: Final = Struct("<16sQ24sq16x")
+"""A head and the other columns of a delivery: the message, who took it, the time."""
+assert BARE_STRUCT.size == WIDE_STRUCT.size == TAKEN_STRUCT.size == ROW_BYTES
+
+
+class RowHead:
+    """Packs the heads of rows of one kind; one that equals that before is not packed again."""
+
+    __slots__ = (
+        "_address", "_count", "_flags", "_kind", "_packed", "_priority", "_queue", "_reason"
+    )  # fmt: skip
+
+    def __init__(self, kind: int) -> None:
+        self._kind: Final = kind
+        self._packed = b""
+        self._reason = self._count = self._address = self._queue = self._priority = 0
+        self._flags = -1
+
+    def pack(
+        self, reason: int, count: int, address: int, queue: int, priority: int, flags: int
+    ) -> bytes:
+        """Return a head. Raises struct.error where ROW_STRUCT does."""
+        if (
+            flags == self._flags
+            and count == self._count
+            and priority == self._priority
+            and reason == self._reason
+            and queue == self._queue
+            and address == self._address
+        ):
+            return self._packed
+        self._packed = HEAD_STRUCT.pack(self._kind, reason, count, address, queue, priority, flags)
+        self._reason, self._count, self._flags = reason, count, flags
+        self._address, self._queue, self._priority = address, queue, priority
+        return self._packed
 
 
 def pack_wide(row: Row, detail_bytes: int, headers_bytes: int, body_bytes: int) -> bytes:

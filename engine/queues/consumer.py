@@ -12,6 +12,8 @@ never know how a queue is found, who gets an entry, or how a delivery is settled
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from daybook.engine.facts.events import ACKNOWLEDGED, DELIVERED
+from daybook.engine.facts.rows import TAKER_STRUCT, RowHead
 from daybook.engine.facts.settlements import BY_SETTLEMENT, UNMETERED
 from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.names.names import HOST
@@ -40,10 +42,14 @@ class Consumer(Taker):
     """A peer's right to take from a queue, with what it has in flight in order of delivery.
 
     Of the volatile attributes, `browse` is what a browser has still to read, `bundle` what it is a
-    member of, and `index` finds what it has in flight.
+    member of, and `index` finds what it has in flight. `packed`, with the two heads, is what rows
+    say of it.
     """
 
-    __slots__ = ("browse", "bundle", "connection", "index", "queue")
+    __slots__ = (
+        "acknowledged_head", "browse", "bundle", "connection", "delivered_head", "index", "packed",
+        "queue",
+    )  # fmt: skip
 
     def __init__(self, consumer_id: int, connection: "Connection", queue: Queue) -> None:
         super().__init__(consumer_id, connection.id, connection.user)
@@ -52,6 +58,9 @@ class Consumer(Taker):
         self.browse: BrowseState | None = None
         self.bundle: Bundle | None = None
         self.index: InFlightIndex | None = None
+        self.packed: Final = TAKER_STRUCT.pack(consumer_id, connection.id, 0)
+        self.delivered_head: Final = RowHead(DELIVERED)
+        self.acknowledged_head: Final = RowHead(ACKNOWLEDGED)
 
     @property
     def is_found(self) -> bool:
