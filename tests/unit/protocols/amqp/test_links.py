@@ -59,6 +59,7 @@ from daybook.protocols.amqp.wire.termini import (
     TransactionalState,
 )
 from tests.support.amqp.peer import Peer, message
+from tests.support.compiled import replaces_parts
 from tests.support.world import SECOND, World
 from tests.support.worlds.auditing import DoorWorld, judged
 
@@ -441,6 +442,7 @@ def test_a_delivery_that_does_not_go_on_ends_its_link_alone() -> None:
     assert peer.connection.buffered_bytes < 2000
 
 
+@replaces_parts
 def test_a_message_of_very_many_frames_takes_no_more_memory_than_its_bytes(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
