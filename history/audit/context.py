@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from daybook.engine.consumers.sequences import filter_of
 from daybook.engine.core.core import Core, Options
 from daybook.engine.facts import events
-from daybook.engine.facts.events import BODY_OMITTED, KIND, RELATED, Row
+from daybook.engine.facts.events import BODY_OMITTED, KIND, LARGE, RELATED, Row
 from daybook.engine.facts.kinds import changing
 from daybook.engine.facts.life import BEGINS, BROKER
 from daybook.engine.messages.content import is_known
@@ -146,6 +146,12 @@ class AuditContext:
             return True
         known = self.returned.get(queue.id, NOTHING)
         return known is None or message in known
+
+    def may_be_withheld(self, queue: Queue, message: Message) -> bool:
+        """Whether a message may have stayed where it is since it could not be read."""
+        if message.flags & LARGE and (queue.id, ANY_LARGE) in self.unreadable:
+            return True
+        return (queue.id, message.id) in self.unreadable
 
     # ---- values that the engine derives
 

@@ -33,7 +33,7 @@ from daybook.engine.routing.expiry import is_expired
 from daybook.history.audit import rules
 from daybook.history.audit.checks.ends import wrong_delivery
 from daybook.history.audit.checks.message_groups import wrong_group
-from daybook.history.audit.context import ANY_LARGE, AuditContext, entry_of
+from daybook.history.audit.context import AuditContext, entry_of
 from daybook.history.audit.registry import checks
 from daybook.history.audit.rules import Wrong
 
@@ -159,9 +159,7 @@ def _out_of_order(
 def _comes_first(context: AuditContext, queue: Queue, other: Entry, consumer: Consumer) -> bool:
     """Whether a consumer would have got an entry before others."""
     message = other.message
-    if message.flags & LARGE and (queue.id, ANY_LARGE) in context.unreadable:
-        return False
-    if message.flags & GROUPED or (queue.id, message.id) in context.unreadable:
+    if message.flags & GROUPED or context.may_be_withheld(queue, message):
         # Its group may be with another consumer, and wait for that.
         return False
     if message.expires and is_expired(context.core, queue, other):

@@ -463,11 +463,21 @@ def _from_ring(context: AuditContext, queue: Queue, row: Row) -> str:
         is_first = retroactive.oldest(queue) is queue.get(row[MESSAGE])
     else:
         size, count = size_of(context.core, queue), queue.ready_count
-        is_first = queue.head() is queue.get(row[MESSAGE])
+        is_first = _is_head(context, queue, row[MESSAGE])
         is_first = is_first or context.may_have_returned(queue, row[MESSAGE])
     if not 0 <= size < count:
         return f"the queue has {count} messages, and the ring is for {size}"
     return "" if is_first else "it is not the first one of the ring"
+
+
+def _is_head(context: AuditContext, queue: Queue, message: int) -> bool:
+    """Whether no message that can be read comes before one of a queue."""
+    for entry in queue.ready():
+        if entry.message.id == message:
+            return True
+        if not context.may_be_withheld(queue, entry.message):
+            return False
+    return False
 
 
 def _without_consumers(context: AuditContext, queue: Queue, row: Row) -> str:

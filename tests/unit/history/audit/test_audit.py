@@ -58,6 +58,21 @@ def test_what_could_not_be_shown_may_be_passed_over() -> None:
     assert not judged(world.journal, world.ends)
 
 
+def test_a_ring_evicts_the_first_message_that_can_be_read() -> None:
+    world = DoorWorld()
+    one = world.connect()
+    world.ok(create_queue("q", "q", ring_size=2))
+    large = world.send_large("q", [b"piece"], one)
+    browser = world.attach(one, "q", browses=True)
+    world.ok(c.Detach(browser, reason=UNREADABLE))
+    world.ok(c.Withhold(world.queue("q").id, large))
+    first = world.send("q", b"first", one)
+    world.send("q", b"second", one)
+    [evicted] = world.events_named("Removed")
+    assert evicted.row[events.MESSAGE] == first
+    assert not judged(world.journal, world.ends)
+
+
 @pytest.mark.parametrize("planter", BREACHES, ids=lambda planter: planter.__name__)
 def test_a_planted_breach_is_found_and_proven(planter: Planter, tmp_path: Path) -> None:
     planted = planter()
