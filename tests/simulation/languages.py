@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 from daybook.protocols.amqp.options import AmqpOptions
-from tests.simulation.peers.amqp_clients import AMQP_FEATURES
+from tests.simulation.peers.amqp_clients import AMQP_FEATURES, RETURNING
 from tests.simulation.peers.swarm_clients import draw_features
-from tests.simulation.seeds import AMQP_FROM
+from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM
 
 SPEAKING = "AMQP"
 """The feature without which nobody speaks it."""
@@ -24,6 +24,8 @@ class Languages:
         self.features: frozenset[str] = frozenset()
         if self._share:
             self.features = draw_features(chance, AMQP_FEATURES) | {SPEAKING}
+        if seed >= RETURNING_FROM:
+            self.features |= draw_features(random.Random(f"returning {seed}"), RETURNING)
         self.options = AmqpOptions(
             room=chance.choice((2_000, 30_000, 1 << 20)),
             max_frame_size=chance.choice((512, 4_000, 131_072)),

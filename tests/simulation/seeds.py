@@ -19,8 +19,10 @@ ARRIVING_FROM = 1 << 35
 """Messages to several queues that enter them in slices."""
 AMQP_FROM = 1 << 36
 """Clients of AMQP beside those of STOMP."""
-SEEDS = 1 << 37
-"""Seeds that are drawn are below: half of the runs have clients of both protocols."""
+RETURNING_FROM = 1 << 37
+"""Clients of AMQP that resume links, take them over, or want to be the only ones of their id."""
+SEEDS = 1 << 38
+"""Seeds that are drawn are below: three of four runs have clients of both protocols."""
 
 
 def draw_device_block(seed: int) -> int:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from daybook.engine.commands import ResumeQueue
 from daybook.engine.core.capacity import next_in_line
 from daybook.engine.core.core import Options
-from daybook.engine.queues.queue import StoreError
+from daybook.engine.queues.queue import Queue, StoreError
 from daybook.journal.errors import DiskFull, JournalError, JournalFailed
 from daybook.protocols.stomp.wire.options import StompOptions
 from daybook.recovery.directory import Recovered
@@ -118,6 +118,8 @@ class Simulation:
         self.hardships = Hardships(self) if seed >= HARDENED_FROM else None
         self.queues = with_mixed(self.queues) if is_mixed else self.queues
         self.retention = self._make_retention()
+        self._failed_reads = 0
+        self.judge.reads_failed = self._reads_failed
         if self.swarm is not None:
             self.swarm.adapt()
 
@@ -226,6 +228,13 @@ class Simulation:
         else:
             self.life.hub.failed(error)
 
+    def _reads_failed(self) -> bool:
+        """Whether a broker of this run may have met content that it could not read."""
+        if self._failed_reads + self.disk.failed_reads or (self.index and self.index.read_errors):
+            return True
+        counts = self.hardships.counts if self.hardships is not None else None
+        return counts is not None and counts.damages + counts.refused_opens > 0
+
     def note(self, text: str) -> None:
         """Record an event for the trace, which readers of a failure see."""
         self._trace.update(text.encode())
@@ -310,6 +319,7 @@ class Simulation:
             self.retention.forget_life(power_cut=power_cut)
         if power_cut:
             self.counts.power_cuts += 1
+            self._failed_reads += self.disk.failed_reads
             self.disk = self.disk.crash()
             self.note("the cache of the disk is lost")
         else:
@@ -330,6 +340,7 @@ class Simulation:
             self.ledger.said.clear()
         for link in self.links:
             link.broker_died(self.chance)
+            self.ledger.end(link.serial)
 
     # ---- steps: network and clients
 
@@ -339,6 +350,8 @@ class Simulation:
             client = self.chance.choice(self.clients)
             for _ in range(self.chance.randint(1, 4)):
                 client.act()
+            if client.is_leaving:
+                self._vanish(client)
 
     def connect(self) -> None:
         """A client comes, if there is room for one."""
@@ -400,16 +413,19 @@ class Simulation:
 
     def _forget(self, client: Client) -> None:
         client.link.client_gone = True
+        client.lost()
         self.clients.remove(client)
 
     def vanish(self) -> None:
         """A client goes without a word; the broker learns of it some time later."""
         if self.clients:
-            client = self.chance.choice(self.clients)
-            self.note(f"link {client.link.serial} vanishes")
-            client.link.to_broker.clear()
-            client.link.lost_at = self.clock.now + self.chance.choice((0, 200_000, 20_000_000))
-            self._forget(client)
+            self._vanish(self.chance.choice(self.clients))
+
+    def _vanish(self, client: Client) -> None:
+        self.note(f"link {client.link.serial} vanishes")
+        client.link.to_broker.clear()
+        client.link.lost_at = self.clock.now + self.chance.choice((0, 200_000, 20_000_000))
+        self._forget(client)
 
     def disconnect(self) -> None:
         """A client takes leave."""
@@ -490,6 +506,7 @@ class Simulation:
         for link in list(self.links):
             if link.is_to_end():
                 link.end()
+                self.ledger.end(link.serial)
             if link.broker_gone and link.client_gone:
                 self.links.remove(link)
         if self.clock.now >= self._next_tick:
@@ -498,6 +515,7 @@ class Simulation:
         self.counts.blocked += bool(life.hub.blocked.count)
         if life.is_quiet and life.hub.failure is None:
             self._nobody_waits_in_vain(life)
+            self.judge.check_parted()
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
             self.judge.look(self.disk)
             self.judge.check_state(life.broker.state)
@@ -579,13 +597,7 @@ class Simulation:
             # Some kinds of queues are never empty, or wait for more consumers.
             if queue is None or name in MIXED:
                 continue
-            # A client that says too much before its login is refused, and another one comes.
-            self._until(lambda: any(each.is_connected for each in self.clients), "nobody logs in")
-            client = next(each for each in self.clients if each.is_connected)
-            client.drain(name)
-            self._until(lambda queue=queue: not queue.message_count, f"{name} does not drain")  # type: ignore[misc]
-            client.disconnect()
-            self._until(lambda client=client: client not in self.clients, "no end")  # type: ignore[misc]
+            self._drain_queue(queue)
         life = self.life
         self._until(lambda: life.is_quiet and life.hub.outbox.blocks_in_flight == 0, "no rest")
         self.judge.look(self.disk)
@@ -593,6 +605,28 @@ class Simulation:
         self.judge.check_drained(last_tag)
         if self.retention is not None:
             self.retention.check_whole(self.disk, self.judge.facts.lsn)
+
+    def _drain_queue(self, queue: Queue) -> None:
+        """Let a client take all that a queue has.
+
+        One that says too much before its login, or to a full address, is refused: another one
+        comes.
+        """
+        client: Client | None = None
+
+        def is_drained() -> bool:
+            nonlocal client
+            if client is None or client.is_over:
+                ready = (each for each in self.clients if each.is_connected and not each.is_over)
+                client = next(ready, None)
+                if client is not None:
+                    client.drain(queue.name)
+            return client is not None and not queue.message_count
+
+        self._until(is_drained, f"{queue.name} does not drain")
+        assert client is not None
+        client.disconnect()
+        self._until(lambda: client not in self.clients, "no end")
 
     def _until(self, condition: Callable[[], bool], complaint: str) -> None:
         """Go on without faults until something is so; if that never comes, something hangs."""

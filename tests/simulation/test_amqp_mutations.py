@@ -7,22 +7,25 @@ import pytest
 from msgspec.structs import replace
 
 from daybook.engine.commands import Commit, Rollback
+from daybook.engine.facts.reasons import STOLEN
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.leaving import front_of, parts_of
-from daybook.protocols.amqp.outcomes import Ending, ending_of
+from daybook.protocols.amqp.outcomes import Ending, ending_of, settlement_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.performatives import Flow
 from tests.simulation.mishaps.hooks import Hooks
-from tests.simulation.seeds import AMQP_FROM
+from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM
 from tests.simulation.test_mutations import is_found
 from tests.support.compiled import replaces_parts
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+ATTACHING = "daybook.protocols.amqp.attaching"
 CONNECTION = "daybook.protocols.amqp.connection"
+SUBSCRIPTIONS = "daybook.engine.consumers.subscriptions"
 OUTGOING = "daybook.protocols.amqp.outgoing"
 SEEDS_MAX = 40
 NUMBERS = 8
@@ -140,6 +143,64 @@ PLANTED_IN_AMQP: dict[Plant, int] = {
     commits_what_failed: 4,
 }
 """With the seed, from AMQP_FROM on, that is tried first, because it found each once."""
+
+
+def forgets_what_was_accepted(patch: pytest.MonkeyPatch) -> None:
+    """A link that comes again forgets what its client had accepted"""
+    patch.setattr(f"{ATTACHING}._resumed", lambda *_: iter(()))
+
+
+def accepts_what_is_resumed(patch: pytest.MonkeyPatch) -> None:
+    """Each delivery that is resumed is accepted"""
+    patch.setattr(
+        f"{ATTACHING}.settlement_of",
+        lambda consumer, message, ending: settlement_of(
+            consumer, message, ending._replace(outcome=ACCEPTED)
+        ),
+    )
+
+
+def leaves_the_old_link(patch: pytest.MonkeyPatch) -> None:
+    """A link that another one took over still gets messages"""
+    patch.setattr(f"{SUBSCRIPTIONS}._to_steal", lambda queue: [])
+
+
+def says_nothing_to_the_old_link(patch: pytest.MonkeyPatch) -> None:
+    """A link does not hear that another one took over"""
+    real = Outgoing.detached
+
+    def detached(self: Outgoing, reason: int, text: str, gate: int, now: int) -> None:
+        if reason == STOLEN:
+            self.drop()
+        else:
+            real(self, reason, text, gate, now)
+
+    patch.setattr(Outgoing, "detached", detached)
+
+
+def lets_two_in(patch: pytest.MonkeyPatch) -> None:
+    """A container that wants one connection gets two"""
+    patch.setattr("daybook.engine.consumers.connections._check_only", lambda core, command: None)
+
+
+PLANTED_IN_RETURNING: dict[Plant, int] = {
+    forgets_what_was_accepted: 2075,
+    accepts_what_is_resumed: 2014,
+    leaves_the_old_link: 3028,
+    says_nothing_to_the_old_link: 2075,
+    lets_two_in: 102,
+}
+"""Likewise, from RETURNING_FROM on."""
+
+
+@replaces_parts
+@pytest.mark.parametrize("plant", PLANTED_IN_RETURNING, ids=lambda plant: plant.__name__)
+def test_planted_mistake_in_coming_again_is_found(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    numbers = (PLANTED_IN_RETURNING[plant], *range(SEEDS_MAX))
+    assert any(is_found(Hooks(), RETURNING_FROM + number) for number in numbers)
 
 
 @replaces_parts

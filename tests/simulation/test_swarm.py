@@ -9,7 +9,7 @@ from collections import Counter
 from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
 from daybook.engine.facts.reasons import REASONS
 from tests.simulation.counts import SwarmCounts
-from tests.simulation.seeds import AMQP_FROM, SWARM_FROM
+from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM, SWARM_FROM
 from tests.simulation.simulation import Simulation
 from tests.simulation.swarm import FEATURES
 from tests.simulation.test_simulation import simulate
@@ -18,7 +18,9 @@ FIRST = SWARM_FROM + 3000
 STEPS = 3_000
 TOGETHER = (1, 16, 6, 18, 4, 7, 34)
 """Seeds, from FIRST on, that played everything once: they are tried before the others."""
-WITH_AMQP = (AMQP_FROM + 3002, AMQP_FROM + 3014)
+WITH_AMQP = (
+    AMQP_FROM + 3002, AMQP_FROM + 3014, RETURNING_FROM + 2014, RETURNING_FROM + 3028,
+)  # fmt: skip
 """Seeds that played what only clients of AMQP ask for."""
 SEEDS_MAX = 60
 """After so many seeds what was not played is missing."""
@@ -29,8 +31,6 @@ NOT_PLAYED = {
     "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
     "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",
     "salvaged": "as Lost",
-    "resumed": "no client resumes a link here; tests/unit/protocols/amqp/test_resuming.py",
-    "stolen": "no two links of AMQP have one name and one container here, as resumed",
     "restart": "only a queue that a crash left half deleted is removed for it",
     "disk-full": "a full disk blocks or refuses here, and nothing is dropped",
     "global-max-size": "the broker is full by its messages here",

@@ -58,6 +58,7 @@ def _list(module: str, name: str) -> Any:
 
 
 SIMULATION = "tests/simulation/test_mutations.py"
+AMQP = "tests/simulation/test_amqp_mutations.py"
 SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
     "verify": (
         Alone("tests/unit/journal/segments/test_verify.py", "found|reported|named|refused|hide"),
@@ -99,8 +100,10 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
         Listed(f"{SIMULATION}::test_planted_mistake_in_a_round_of_retention_is_found",
                map(_said, _list("simulation.test_mutations", "ROUNDS"))),
         Alone(SIMULATION, "(believed|any_queue)_is_found"),
-        Listed("tests/simulation/test_amqp_mutations.py::test_planted_mistake_in_amqp_is_found",
+        Listed(f"{AMQP}::test_planted_mistake_in_amqp_is_found",
                map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_AMQP"))),
+        Listed(f"{AMQP}::test_planted_mistake_in_coming_again_is_found",
+               map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_RETURNING"))),
     ),
     "fuzzing": (
         Listed("tests/fuzz/guided/test_corpus.py::test_a_planted_mistake_is_noticed",

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from daybook.protocols.amqp.wire.errors import INVALID_FIELD, STOLEN
 from daybook.protocols.amqp.wire.frames import Frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
 from daybook.protocols.amqp.wire.performatives import (
     Attach,
     Begin,
+    Close,
     Detach,
     Disposition,
     End,
@@ -59,8 +61,10 @@ class AmqpEar:
                 self._disposition(link, channel, said)
             elif isinstance(said, Detach):
                 self._detach(link, channel, said)
-            elif isinstance(said, End) and said.error is None:
-                self._answer(link, f"end {channel}")
+            elif isinstance(said, End):
+                self._end(link, channel, said)
+            elif isinstance(said, Close) and _condition_of(said) == INVALID_FIELD:
+                self._listener.kept_out(link)
 
     def _answer(self, link: Link, key: str) -> None:
         """Answer what nobody needs to wait for."""
@@ -75,8 +79,18 @@ class AmqpEar:
     def _detach(self, link: Link, channel: int, said: Detach) -> None:
         name = self._names.pop((channel, said.handle), "")
         self._arriving.pop((channel, said.handle), None)
+        is_stolen = _condition_of(said) == STOLEN
+        if is_stolen and said.closed:
+            raise Violation("protocol", f"{said} ends {name}, which another link took over")
+        self._listener.parted(link, name, is_stolen=is_stolen)
         if said.error is None:
             self._answer(link, f"detach {name}")
+
+    def _end(self, link: Link, channel: int, said: End) -> None:
+        for place in [each for each in self._names if each[0] == channel]:
+            self._listener.parted(link, self._names.pop(place), is_stolen=False)
+        if said.error is None:
+            self._answer(link, f"end {channel}")
 
     def _transfer(self, link: Link, channel: int, said: Transfer, payload: bytes) -> None:
         place = channel, said.handle
@@ -114,6 +128,10 @@ class AmqpEar:
                 self._listener.declined(link, key, _duplicate(said.state))
             else:
                 self._listener.answered(link, key)
+
+
+def _condition_of(said: Detach | Close) -> str:
+    return said.error.condition if said.error is not None else ""
 
 
 def _duplicate(state: Any) -> str:

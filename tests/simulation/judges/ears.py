@@ -44,6 +44,14 @@ class Listener(Protocol):
         """The broker has done the request with this key."""
         ...
 
+    def parted(self, link: Link, name: str, *, is_stolen: bool) -> None:
+        """The broker has detached a link, perhaps since another one took its place."""
+        ...
+
+    def kept_out(self, link: Link) -> None:
+        """A client hears that another one with its id is there."""
+        ...
+
     def declined(self, link: Link, key: str, duplicate: str) -> None:
         """It was not done; because of a message with this id that is there, unless it is empty."""
         ...

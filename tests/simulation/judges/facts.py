@@ -63,6 +63,17 @@ class Facts:
         self.delivered: set[tuple[int, str, int, int]] = set()
         self.acknowledged: set[tuple[int, str, int]] = set()
         self.given_back: set[tuple[int, str, int]] = set()
+        # When consumers were attached, and when queues and deliveries changed last, by queue and
+        # message, 0 for all of them: a delivery that is resumed may be refused for that.
+        self.attached_at: dict[tuple[int, str], int] = {}
+        self.changed_at: dict[tuple[int, int], int] = {}
+        # Queues that one link has at a time, with its consumer; consumers that lost theirs, by link
+        # and by connection; those that did not hear of it yet.
+        self._owners: dict[int, int] = {}
+        self.stolen: set[tuple[int, str]] = set()
+        self.untold: set[tuple[int, str]] = set()
+        # Open connections by what makes a client the same one.
+        self._open: dict[tuple[str, str, str], set[int]] = {}
         # Readers, and the messages that they read without taking them.
         self.shown: set[tuple[int, str, int]] = set()
         # Attempts that the broker took back because a body could not be read, by link.
@@ -280,6 +291,13 @@ class Facts:
     def _delivered(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer, message = self._consumers[row[events.CONSUMER]], row[events.MESSAGE]
         self._holders[row[events.QUEUE], message] = consumer
+        self.changed_at[row[events.QUEUE], message] = lsn
+        owner = self._owners.get(row[events.QUEUE], 0)
+        if row[events.CONSUMER] < owner:
+            raise Violation("stolen", f"event {lsn}: {consumer} gets {message}, not {owner}")
+        is_asked = consumer.asked(message) in self.ledger.resumed
+        if row[events.REASON] == reasons.RESUMED and not is_asked:
+            raise Violation("P1", f"event {lsn}: {message} is resumed; nobody asked: {consumer}")
         self.delivered.add((*consumer.told(message), row[events.DELIVERY_COUNT]))
 
     def _shown(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
@@ -308,6 +326,7 @@ class Facts:
     def _returned(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         message, reason = row[events.MESSAGE], row[events.REASON]
         consumer = self._holders.pop((row[events.QUEUE], message))
+        self.changed_at[row[events.QUEUE], message] = lsn
         if reason == reasons.UNREADABLE:
             # The broker's own fault: no attempt counts, not even one that was heard.
             attempt = row[events.DELIVERY_COUNT] + 1
@@ -340,9 +359,15 @@ class Facts:
         link = self.links[lsn] = int(detail.peer)
         if detail.protocol.startswith("AMQP"):
             self._amqp.add(link)
+        others = self._open.setdefault((detail.host, detail.user, detail.client_id), set())
+        if others and link in self.ledger.only:
+            raise Violation("only", f"event {lsn}: {detail} is open beside {others}")
+        others.add(lsn)
 
     def _connection_closed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         self.closed.add(row[events.CONNECTION])
+        for others in self._open.values():
+            others.discard(row[events.CONNECTION])
 
     def _attached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         connection = row[events.CONNECTION]
@@ -351,11 +376,26 @@ class Facts:
         self._consumers[lsn] = Consumer(
             link, connection, detail.subscription, detail.ack_mode, is_amqp
         )
-        self.attached.add((connection, detail.subscription))
+        key = connection, detail.subscription
+        self.attached.add(key)
+        self.attached_at[key] = lsn
+        record = self.ledger.subscriptions.get((link, detail.subscription))
+        if record is not None and record.steals:
+            self._owners[row[events.QUEUE]] = lsn
+
+    def _queue_changed(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
+        self.changed_at[row[events.QUEUE], 0] = lsn
 
     def _detached(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         consumer = self._consumers.pop(row[events.CONSUMER])
-        self.detached.add((consumer.connection, consumer.subscription))
+        key = consumer.connection, consumer.subscription
+        self.detached.add(key)
+        if row[events.REASON] == reasons.STOLEN:
+            if self._owners.get(row[events.QUEUE], 0) <= row[events.CONSUMER]:
+                raise Violation("stolen", f"event {lsn}: nobody took the place of {consumer}")
+            self.stolen.add(key)
+            self.untold.add((consumer.link, consumer.subscription))
+            self.ledger.subscriptions[consumer.link, consumer.subscription].is_vague = True
 
     def _bundle_opened(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         """A subscription to several queues, of which none need exist yet."""
@@ -371,6 +411,9 @@ class Facts:
     def _started(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
         self._holders.clear()
         self._consumers.clear()
+        self._owners.clear()
+        self._open.clear()
+        self.untold.clear()
 
     # ---- transactions
 
@@ -414,6 +457,7 @@ class Facts:
 _HANDLERS = {
     events.ACKNOWLEDGED: Facts._acknowledged,
     events.ADDRESS_DELETED: Facts._ids_forgotten,
+    events.ADDRESS_UPDATED: Facts._queue_changed,
     events.BROKER_STARTED: Facts._started,
     events.BUNDLE_CLOSED: Facts._bundle_closed,
     events.BUNDLE_OPENED: Facts._bundle_opened,
@@ -430,6 +474,9 @@ _HANDLERS = {
     events.DUPLICATE_IDS_CLEARED: Facts._ids_forgotten,
     events.DUPLICATE_ID_RECORDED: Facts._recorded,
     events.QUEUE_CREATED: Facts._queue_created,
+    events.QUEUE_PAUSED: Facts._queue_changed,
+    events.QUEUE_RESUMED: Facts._queue_changed,
+    events.QUEUE_UPDATED: Facts._queue_changed,
     events.REMOVED: Facts._left,
     events.RETURNED: Facts._returned,
     events.ROUTED: Facts._routed,

@@ -263,6 +263,7 @@ class FaultyDisk:
         self.capacity_bytes = capacity_bytes
         self.collateral_bytes = collateral_bytes
         self.calls = 0
+        self.failed_reads = 0
         self.refuses_opens = 0
         self.dead = False
         self._crash_at = 0
@@ -393,8 +394,10 @@ class FaultyDisk:
         planned = self._planned.get(call)
         if planned:
             number = planned.pop(0)
+            self.failed_reads += call == "pread"
             raise OSError(number, os.strerror(number), name)
         if likelihood and self.chance.random() < likelihood:
+            self.failed_reads += call == "pread"
             raise OSError(errno.EIO, os.strerror(errno.EIO), name)
 
     def _may_refuse(self, name: str) -> None:

@@ -50,7 +50,9 @@ from daybook.protocols.amqp.wire.termini import (
 )
 from tests.simulation.judges.violation import Violation
 from tests.simulation.peers.amqp_links import Receiver, Sender, Session
+from tests.simulation.peers.amqp_memory import Decided, LinkMemory, unsettled_map
 from tests.simulation.peers.amqp_wire import SHAPES, AmqpReader, bare_of, message_of, tail_of
+from tests.simulation.peers.clients import TOPICS as LASTING_TOPICS
 from tests.simulation.peers.clients import Headers, Subscription
 from tests.simulation.peers.ledger import (
     Expectation,
@@ -66,14 +68,23 @@ AMQP_FEATURES = (
     "small windows", "small frames", "detached", "annotations", "expiring subscriptions",
 )  # fmt: skip
 """What these clients may use; the rest is in `swarm_clients.CLIENT_FEATURES`."""
+RETURNING = ("links resumed", "links taken over", "only connections")
+"""What clients that come again may use (ADR 108)."""
+ONLY = "sole-connection-for-container"
+CONTAINERS = 2
+"""So many ids are those of several clients at a time, where links are taken over."""
 STOMP_ONLY = {
     "several destinations", "retained", "outcomes", "reply-to", "temporaries", "wildcards",
     "composite", "browsers", "shared", "exclusive", "sequences", "history", "consumer priorities",
 }  # fmt: skip
 WINDOWS = (3, 40, 2_000)
-AMQP_ERRORS = ("not open within", "did not continue within", "cannot be read: ")
+AMQP_ERRORS = (
+    "not open within", "did not continue within", "cannot be read: ", "another link took over",
+    "is in use by another connection", "max-transaction-entries",
+)  # fmt: skip
 SELECTOR = Described(Symbol("apache.org:selector-filter:string"), "")
 LINKS_MAX = 3
+MEMORIES_MAX = 6
 _LOGIN = frame(0, SaslInit("PLAIN", b"\0guest\0guest"))
 Keys = list[tuple[str, int]]
 
@@ -103,7 +114,10 @@ class AmqpClient(SwarmClient):
         # By channel and delivery: meanings of answers; and posts of the transaction without one.
         self._awaited: dict[tuple[int, int], Callable[[Any], None]] = {}
         self._posts: set[tuple[int, int]] = set()
-        self._frame_size = 1 << 20
+        self._frame_size = self._own_frame_size = 1 << 20
+        if self._draws("links taken over", 0.7):
+            self.home = self.slot % CONTAINERS
+        self._container = (self.host, f"c{self.home}")
         self._weights |= {
             self.go_on: 8 if self.produces else 0,
             self.grant: 3 if self.consumes else 0,
@@ -112,6 +126,7 @@ class AmqpClient(SwarmClient):
             self.begin: 5,
             self.end_transaction: 5,
             self.another_session: 1 if "sessions" in self.features else 0,
+            self.vanish: 6 if "links resumed" in self.features else 0,
         }
         if "transactions of AMQP" not in self.features:
             self._weights[self.begin] = 0
@@ -139,8 +154,14 @@ class AmqpClient(SwarmClient):
         size = 1 << 20
         if self._draws("small frames", 0.7):
             size = self.chance.choice((512, 1_500, 9_000))
+        self._own_frame_size = size
         first = Session(self.link, 0, self._window())
-        first.say(Open(f"c{self.slot}", self.host, max_frame_size=size))
+        wanted = (ONLY,) if self._draws("only connections", 0.4) else ()
+        if wanted:
+            self.ledger.ask_to_be_only(self.link.serial)
+        self.ledger.containers[self.link.serial] = self._container
+        host, container = self._container
+        first.say(Open(container, host, max_frame_size=size, desired_capabilities=wanted))
         self._begin_session(first)
 
     def _window(self) -> int:
@@ -334,11 +355,13 @@ class AmqpClient(SwarmClient):
     def subscribe(self) -> None:
         """Attach a link to a queue, a topic, or as a browser, durably, or shared."""
         if len(self._receivers) < LINKS_MAX and self._can_attach():
+            if self._draws("links resumed", 0.7) and self._return():
+                return
             extra = [
                 kind
                 for feature, kind in (
                     ("browsers of AMQP", self._browser), ("shared by AMQP", self._shared),
-                    ("dynamic nodes", self._dynamic),
+                    ("dynamic nodes", self._dynamic), ("links taken over", self._lasting),
                 )
                 if feature in self.features
             ]  # fmt: skip
@@ -366,39 +389,112 @@ class AmqpClient(SwarmClient):
         record = self._subscribe_to(topic, "", mode, durable=True, more=more)
         record.is_vague = True
 
+    def _lasting(self, mode: str) -> None:
+        """A subscription of the container, which the last link has that attaches to it."""
+        if self._is_here and not self._had_durable:
+            self._had_durable = True
+            topic = f"/topic/{LASTING_TOPICS[self.home % CONTAINERS]}"
+            self._subscribe_to(topic, "", mode, durable=True)
+
     def _dynamic(self, mode: str) -> None:
         kind = self.chance.choice(("queue", "topic"))
         self._subscribe_to(f"/{kind}/", "", mode, durable=False, more=[("dynamic", kind)])
 
     def _subscribe_to(
-        self, destination: str, queue: str, mode: str, *, durable: bool, more: Headers = ()
-    ) -> SubscriptionRecord:
+        self, destination: str, queue: str, mode: str, *, durable: bool, more: Headers = (),
+        memory: LinkMemory | None = None,
+    ) -> SubscriptionRecord:  # fmt: skip
         wanted = dict(more)
         self.serial += 1
-        name = f"r{self.link.serial}-{self.serial}"
+        name = f"r{self.link.serial}-{self.serial}" if memory is None else memory.name
         if durable:
-            name = f"g{self.chance.randrange(2)}" if "shared" in wanted else f"d{self.slot}"
-            queue = f"dsub.c{self.slot}.{name}"
+            name = f"g{self.chance.randrange(2)}" if "shared" in wanted else f"d{self.home}"
+            queue = f"dsub.{self._container[1]}.{name}"
         mode = mode if mode == "auto" else "client-individual"
         queue = queue or f"{name} of {self.link.serial}"
         record = SubscriptionRecord(self.link.serial, name, destination, queue, mode)
+        record.steals = durable and "shared" not in wanted
         self.ledger.subscriptions[self.link.serial, name] = record
         subscription = Subscription(record, durable)
         self.subscriptions[name] = subscription
         source = self._source(destination, wanted, durable=durable)
+        resumes = memory.decided if memory is not None else {}
 
         def said(handle: int, session: Session) -> Attach:
             settled = 1 if mode == "auto" else self.chance.choice((0, 2))
-            return Attach(name, handle, RECEIVER, settled, source=source, target=Target())
+            return Attach(
+                name, handle, RECEIVER, settled, source=source, target=Target(),
+                unsettled=unsettled_map(resumes), incomplete_unsettled=bool(resumes),
+            )  # fmt: skip
 
-        if self.chance.random() < 0.5:
-            self._expect(f"attach {name}", Expectation("SUBSCRIBE", name=name))
+        if resumes or self.chance.random() < 0.5:
+            accepted = self._note_resumed(name, resumes)
+            self._expect(f"attach {name}", Expectation("SUBSCRIBE", name=name, settled=accepted))
         session, handle = self._attach(said)
         receiver = Receiver(session, handle, subscription, mode == "auto")
+        receiver.resumes = resumes
         receiver.tells = wanted.get("dynamic", "")
         self._receivers.append(receiver)
         receiver.grant(self.chance.randint(1, 8), drain=False)
         return record
+
+    def _note_resumed(self, name: str, decided: Decided) -> Keys:
+        """Note deliveries that a link resumes with an outcome; return those that are accepted."""
+        keys: dict[str, Keys] = {}
+        for message, outcome in decided.items():
+            if outcome is not None:
+                keys.setdefault(outcome[0], []).append((name, message))
+                self.ledger.resumed.add((self.link.serial, name, message))
+                self.ledger.deeds["resumed"] += 1
+        for kind, each in keys.items():
+            self._note(kind, each)
+        return keys.get("ACK", [])
+
+    def _return(self) -> bool:
+        """Attach a link again that the container lost; return whether there was one."""
+        memories = self.ledger.memories.get(self._container, [])
+        # The judge tells links of one connection apart by their names.
+        if not memories or (self.link.serial, memories[0].name) in self.ledger.subscriptions:
+            return False
+        memory = memories.pop(0)
+        self._had_durable = self._had_durable or memory.is_durable
+        self._subscribe_to(
+            memory.destination, memory.queue, "client-individual", durable=memory.is_durable,
+            memory=memory,
+        )  # fmt: skip
+        return True
+
+    def vanish(self) -> None:
+        """Lose the connection, now and then when deliveries are not settled."""
+        is_busy = any(each.subscription.unsettled or each.waiting for each in self._receivers)
+        self.is_leaving = is_busy and self.chance.random() < 0.5
+
+    def lost(self) -> None:
+        """Remember the links, unless the client has taken leave."""
+        for receiver in self._receivers if not self.is_over else ():
+            self._remember(receiver)
+
+    def _remember(self, receiver: Receiver) -> None:
+        """Let the container know of a link that may be resumed."""
+        record = receiver.subscription.record
+        lasts = record.steals or record.destination.startswith("/queue/")
+        is_resumed = "links resumed" in self.features and lasts
+        if receiver.is_settled or receiver.tells or record.is_vague or not is_resumed:
+            return
+        decided = receiver.unknown_ends()
+        for message in [each for each, outcome in decided.items() if outcome is None]:
+            if self.chance.random() < 0.5:
+                decided[message] = self._outcome()
+        # So many fit into an attach.
+        most = 2 if min(self._frame_size, self._own_frame_size) < 4_000 else 30
+        memories = self.ledger.memories.setdefault(self._container, [])
+        memories.append(
+            LinkMemory(
+                record.name, record.destination, record.queue, record.steals,
+                dict(list(decided.items())[:most]),
+            )
+        )  # fmt: skip
+        del memories[:-MEMORIES_MAX]
 
     def _expect(self, key: str, wanted: Expectation) -> None:
         self.ledger.expected[self.link.serial, key] = wanted
@@ -456,6 +552,8 @@ class AmqpClient(SwarmClient):
                 self._note("NACK", keys)
         closes = self.chance.random() < 0.5
         self.ledger.deeds["closed" if closes else "detached"] += 1
+        if isinstance(link, Receiver) and not closes:
+            self._remember(link)
         self._left(link)
         link.session.say(Detach(link.handle, closes))
 
@@ -492,6 +590,8 @@ class AmqpClient(SwarmClient):
             for number in range(first, last + 1):
                 wanted = [] if is_posted else [(name, numbers[number])]
                 expects = Expectation(kind, settled=wanted)
+                if not is_posted:
+                    receiver.waiting[number] = numbers[number], (kind, state)
                 self._await(receiver.session, number, expects, lambda _: None, "settle")
         receiver.session.say(Disposition(RECEIVER, first, last, is_settled, state))
 
@@ -601,9 +701,9 @@ class AmqpClient(SwarmClient):
         """Read what arrived."""
         for found in self._bytes.feed(data):
             if isinstance(found, Frame):
-                self._hear(found.channel, found.performative)
+                self._hear(found.channel, found.performative, found.payload)
 
-    def _hear(self, channel: int, said: Any) -> None:
+    def _hear(self, channel: int, said: Any, payload: bytes) -> None:
         if self.is_over and not isinstance(said, Close):
             return
         if isinstance(said, SaslMechanisms):
@@ -616,7 +716,7 @@ class AmqpClient(SwarmClient):
         elif isinstance(said, Close):
             self._closed(said)
         elif said is not None:
-            self._hear_session(self._sessions[channel], said)
+            self._hear_session(self._sessions[channel], said, payload)
 
     def _logged_in(self, said: SaslOutcome) -> None:
         if said.code == OK and not self._is_hasty:
@@ -640,7 +740,7 @@ class AmqpClient(SwarmClient):
             raise Violation("protocol", f"link {self.link.serial} got {problem}")
         self.ledger.errors[expected[0]] += 1
 
-    def _hear_session(self, session: Session, said: Any) -> None:
+    def _hear_session(self, session: Session, said: Any, payload: bytes) -> None:
         if isinstance(said, Begin):
             session.begun(said.incoming_window)
             self.is_connected = True
@@ -653,7 +753,7 @@ class AmqpClient(SwarmClient):
                 link.flow_came(said)
                 self.ledger.deeds["drained"] += said.drain
         elif isinstance(said, Transfer):
-            self._transfer(session, said)
+            self._transfer(session, said, payload)
         elif isinstance(said, Disposition):
             self._disposition(session, said)
         elif isinstance(said, Detach):
@@ -675,6 +775,8 @@ class AmqpClient(SwarmClient):
         terminus = said.source if said.role == SENDER else said.target
         if link is not None and terminus is not None:
             link.is_attached = True
+            if isinstance(link, Receiver):
+                link.resumes = {}
             if isinstance(link, Receiver) and link.tells and self.host != OTHER_HOST:
                 self.ledger.temporaries.append(f"/{link.tells}/{terminus.address}")
 
@@ -692,21 +794,26 @@ class AmqpClient(SwarmClient):
         if not session.is_over:
             session.say(Detach(said.handle, True))
 
-    def _transfer(self, session: Session, said: Transfer) -> None:
+    def _transfer(self, session: Session, said: Transfer, payload: bytes) -> None:
         session.transfer_came()
         link = self._link(session, said.handle)
         if not isinstance(link, Receiver):
             return
-        arrived = link.transfer_came(said)
+        arrived = link.transfer_came(said, payload)
         if arrived is not None and not link.is_settled:
             number, message = arrived
             link.subscription.unsettled.pop(message, None)
             link.subscription.unsettled[message] = str(number)
 
     def _disposition(self, session: Session, said: Disposition) -> None:
-        if said.role == RECEIVER:
-            last = said.last if said.last is not None else said.first
-            for number in range(said.first, last + 1):
+        last = said.last if said.last is not None else said.first
+        numbers = range(said.first, last + 1)
+        if said.role == SENDER:
+            for each in self._receivers:
+                if each.session is session:
+                    each.forget(numbers)
+        else:
+            for number in numbers:
                 self._posts.discard((session.channel, number))
                 then = self._awaited.pop((session.channel, number), None)
                 if then is not None:

@@ -7,7 +7,8 @@ from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.performatives import Flow, Transfer
 from tests.simulation.judges.violation import Violation
 from tests.simulation.machine.network import Link
-from tests.simulation.peers.amqp_wire import message_of_tag
+from tests.simulation.peers.amqp_memory import Decided, Outcome
+from tests.simulation.peers.amqp_wire import head_of, message_of_tag
 from tests.simulation.peers.clients import Subscription
 from tests.simulation.peers.ledger import Sent
 
@@ -122,6 +123,11 @@ class Receiver:
         self.count = 0
         self.limit = 0
         self.tells = ""
+        # Messages that are durable; outcomes of which the broker has not said that it knows them,
+        # with their message, by number; and deliveries that it resumes, until it is attached.
+        self.durable: set[int] = set()
+        self.waiting: dict[int, tuple[int, Outcome]] = {}
+        self.resumes: Decided = {}
         self._arriving: tuple[int, int] | None = None
 
     def grant(self, credit: int, *, drain: bool) -> None:
@@ -138,11 +144,25 @@ class Receiver:
                 raise Violation("protocol", f"{self.name} got {self.count} of {self.limit}: {flow}")
             self.count = flow.delivery_count
 
-    def transfer_came(self, said: Transfer) -> tuple[int, int] | None:
+    def forget(self, numbers: range) -> None:
+        """The broker has settled deliveries."""
+        for number in numbers:
+            self.waiting.pop(number, None)
+
+    def unknown_ends(self) -> Decided:
+        """Return the durable deliveries whose end the client does not know, with its outcomes."""
+        found: Decided = dict.fromkeys(self.subscription.unsettled)
+        found.update(self.waiting.values())
+        return {**self.resumes, **{each: found[each] for each in found if each in self.durable}}
+
+    def transfer_came(self, said: Transfer, payload: bytes) -> tuple[int, int] | None:
         """Take a frame; return the number and the message of the delivery if it was the last."""
         if self._arriving is None:
             assert said.delivery_id is not None, said
-            self._arriving = said.delivery_id, message_of_tag(said.delivery_tag)
+            message = message_of_tag(said.delivery_tag)
+            self._arriving = said.delivery_id, message
+            if head_of(payload).durable:
+                self.durable.add(message)
             self.count += 1
             if self.count > self.limit:
                 raise Violation("protocol", f"{self.name} got {self.count} of {self.limit}: {said}")

@@ -106,6 +106,8 @@ class Client:
         resends: bool = False,
     ) -> None:
         self.slot = slot
+        # The number in the names of its durable subscriptions.
+        self.home = slot
         self.link = link
         self.ledger = ledger
         self.chance = chance
@@ -114,6 +116,8 @@ class Client:
         self.consumes = not self.produces or chance.random() < 0.5
         self.is_connected = False
         self.is_over = False
+        # It goes without a word.
+        self.is_leaving = False
         self.subscriptions: dict[str, Subscription] = {}
         self.transaction: TransactionRecord | None = None
         self.serial = 0
@@ -157,6 +161,9 @@ class Client:
             return
         actions = list(self._weights)
         self.chance.choices(actions, list(self._weights.values()))[0]()
+
+    def lost(self) -> None:
+        """The connection is over, with a word of either side or without."""
 
     def wait(self) -> None:
         """Do nothing that matters until it drains: other queues are drained already."""
@@ -262,14 +269,14 @@ class Client:
             # Once for each connection: a second one of the same id would get what was on its way to
             # the first, and nobody could tell.
             self._had_durable = True
-            topic = f"/topic/{TOPICS[self.slot % len(TOPICS)]}"
-            self._subscribe_to(topic, f"dsub.d{self.slot}", mode, durable=True)
+            topic = f"/topic/{TOPICS[self.home % len(TOPICS)]}"
+            self._subscribe_to(topic, f"dsub.d{self.home}", mode, durable=True)
 
     def _subscribe_to(
         self, destination: str, queue: str, mode: str, *, durable: bool, more: Headers = ()
     ) -> SubscriptionRecord:
         self.serial += 1
-        name = f"d{self.slot}" if durable else f"s{self.link.serial}-{self.serial}"
+        name = f"d{self.home}" if durable else f"s{self.link.serial}-{self.serial}"
         headers = [("destination", destination), ("ack", mode), *more]
         if self.version == "1.0":
             name = destination

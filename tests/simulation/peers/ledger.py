@@ -8,6 +8,8 @@ from collections import Counter
 
 import msgspec
 
+from tests.simulation.peers.amqp_memory import LinkMemory
+
 
 class Sent(msgspec.Struct):
     """A message that a client sent; its tag begins its body.
@@ -49,7 +51,8 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
 
     `closed_cleanly` is set when UNSUBSCRIBE or DISCONNECT was sent: the attempts that were in
     flight may be taken back, by design. One that `is_vague` is to several queues, or to one that
-    others may end, or takes nothing: its answers may be incomplete.
+    others may end, or takes nothing: its answers may be incomplete. One that `steals` takes its
+    queue over from all others.
     """
 
     link: int
@@ -59,6 +62,7 @@ class SubscriptionRecord(msgspec.Struct, eq=False):
     ack_mode: str
     closed_cleanly: bool = False
     is_vague: bool = False
+    steals: bool = False
 
 
 class Said(msgspec.Struct, eq=False):
@@ -125,6 +129,14 @@ class Ledger:
         # Keys of `said` that belong to messages which do not outlive the broker.
         self.transient: set[tuple[str, int]] = set()
         self.purges = 0
+        # What containers know of links that they lost, by virtual host and id; deliveries that they
+        # resumed, as `acks`; ids of containers by link; the links that want to be the only one, by
+        # number; and how many these were when a link ended.
+        self.memories: dict[tuple[str, str], list[LinkMemory]] = {}
+        self.resumed: set[tuple[int, str, int]] = set()
+        self.containers: dict[int, tuple[str, str]] = {}
+        self.only: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
         # Temporary destinations, as others than their connections name them.
         self.temporaries: list[str] = []
         self.errors: Counter[str] = Counter()
@@ -135,6 +147,19 @@ class Ledger:
         # Tags of messages with an id, and how often one was sent again.
         self.resendable: list[int] = []
         self.resent = 0
+
+    def ask_to_be_only(self, link: int) -> None:
+        """A link wants to be the only one of its container."""
+        self.only[link] = len(self.only)
+
+    def may_keep_out(self, other: int, link: int) -> bool:
+        """Whether another link was there when this one asked to be the only one."""
+        is_one = other != link and self.containers.get(other) == self.containers[link]
+        return is_one and self.ends.get(other, len(self.only)) > self.only[link]
+
+    def end(self, link: int) -> None:
+        """The broker's side of a link has ended."""
+        self.ends.setdefault(link, len(self.only))
 
     def forget_transient(self) -> None:
         """The broker died: ids of messages that were not durable may come again."""

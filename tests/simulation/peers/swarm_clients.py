@@ -17,6 +17,7 @@ WILD_QUEUES = (f"/queue/{PREFIX}*", f"/queue/{PREFIX}**", f"/queue/{PREFIX}t*")
 SELECTORS = ("k = '1'", "k <> '1'", "k IS NULL", "_AMQ_LVQ_NAME = '0' OR k IN ('2', '3')")
 MORE_ERRORS = (
     "is missing there", "could not be checked within", "it was open for more than",
+    "ended before the commit",
     "the login was refused", "closed by an administrator", "is full: its",
     "max-connections", "max-queues", "belongs to another connection",
 )  # fmt: skip
@@ -192,11 +193,11 @@ class SwarmClient(Client):
             return
         self._had_durable = True
         topic = self.chance.choice((TOPICS[0], TOPICS[0], *TOPICS, WILD_TOPICS[0]))
-        slot, self.slot = self.slot, 100 + self.chance.randrange(2)
+        home, self.home = self.home, 100 + self.chance.randrange(2)
         record = self._subscribe_to(
             topic, "", mode, durable=True, more=[*self._history(), *self._choices()]
         )
-        self.slot = slot
+        self.home = home
         record.is_vague = True
 
     def _subscribe_vaguely(self, place: str, mode: str, more: list[tuple[str, str]]) -> None:
