@@ -222,7 +222,8 @@ def text_of_machine(core: Core, reason: int) -> str:
 
 
 def _longest(address: Address) -> int:
-    return max((queue.message_count for queue in address.queues()), default=0)
+    """Return how many messages the longest queue of an address has, with those on their way."""
+    return max((queue.message_count + queue.arriving for queue in address.queues()), default=0)
 
 
 def over_max(settings: AddressSettings, size: int, messages: int) -> int:

@@ -19,9 +19,11 @@ class Arrival:
         for queue in queues:
             address = queue.address
             address.arriving_messages += 1
+            queue.arriving += 1
             address.arriving_bytes += size
 
     def note_entered(self, queue: Queue) -> None:
         """Note that the message is in a queue, and not on its way there any more."""
         queue.address.arriving_messages -= 1
+        queue.arriving -= 1
         queue.address.arriving_bytes -= self.message.size

@@ -132,7 +132,7 @@ class Queue:
     """
 
     __slots__ = (
-        "acknowledged", "added", "address", "binding", "browsers", "bytes", "consumers",
+        "acknowledged", "added", "address", "arriving", "binding", "browsers", "bytes", "consumers",
         "created_at", "dead_lettered", "definition", "deleting", "entries", "evicted", "expired",
         "flights", "gone", "gone_max", "groups", "has_passed", "held_count", "holder", "id",
         "latest", "left_at", "levels", "newest", "next_consumer", "next_notice", "occupied",
@@ -188,6 +188,8 @@ class Queue:
         self.window = DEFAULT_WINDOW
         # Volatile. Ready entries that are not delivered, because they cannot be read; in no level.
         self.withheld: dict[int, Entry] = NONE_WITHHELD
+        # How many messages are still on their way to it (`engine.entries.arrivals`).
+        self.arriving: int = 0
         # When held messages are reported again (microseconds).
         self.next_consumer = 0
         # Volatile: the consumer that has the queue for itself (`engine.dispatch.consumer_choice`).

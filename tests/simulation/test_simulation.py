@@ -67,6 +67,7 @@ ONCE_FOUND = (
     (158552797060, 2_704),
     (243973343482, 1_749),
     (250161872933, 1_376),
+    (137438962478, 3_442),
 )
 """Seeds that failed before a fix, here or in the broker, with their steps."""
 

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine import commands as c
+from daybook.engine.core.capacity import Full, full_by_itself
 from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.reasons import PAGE_LIMIT_MESSAGES
 from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.refusals import UNFINISHED
-from daybook.engine.settings.setting_keys import PAGE
+from daybook.engine.settings.setting_keys import DROP, PAGE
 from daybook.engine.state.sizes import size_of
 from tests.support.topology import create_queue
 from tests.support.world import World
@@ -101,6 +103,17 @@ def test_an_address_that_pages_meanwhile_counts_what_is_on_its_way() -> None:
     world.broker.budget.limit = NO_LIMIT
     world.check()
     assert size_of(address)[1] == SUBSCRIBERS
+
+
+def test_the_longest_queue_counts_what_is_on_its_way() -> None:
+    world, _ = crowd()
+    values = {"max_size_messages": 1, "page_limit_messages": 1, "page_full_policy": DROP}
+    world.settings(news={"address_full_policy": PAGE, **values})
+    begin(world, publication())
+    assert left(world) == SUBSCRIBERS
+    address = world.state.address_by_name["news"]
+    found = full_by_itself(world.state.settings.resolve("news"), address, *size_of(address))
+    assert found == Full(PAGE_LIMIT_MESSAGES, DROP)
 
 
 def test_few_queues_are_entered_at_once() -> None:
