@@ -10,6 +10,7 @@ Modules:
 - `consumers`: Connections, their consumers, and their transactions: how they begin and how they
   end.
 - `core`: What all deciding functions share: the state to read, `emit`, and who may have how much.
+- `direct`: Direct addresses: messages go from a sender to receivers without being stored (ADR 109).
 - `dispatch`: Dispatch: looks at each queue that was touched, and chooses who gets what is ready.
 - `effects`: Effects: what follows from decisions outside of the engine, in the order of the
   decisions.
@@ -20,6 +21,7 @@ Modules:
   2.0, 3.8.1).
 - `limits`: Limits that hold whatever the settings say: work per turn, pools that clients share, and
   lines.
+- `links`: Links of direct addresses, by which peers send and receive where nothing is stored.
 - `messages`: Messages: their content in any format, and what is known of where they have been.
 - `names`: Names of addresses and queues, and patterns over names.
 - `queues`: Queues: entries in their order of delivery, in memory and in the store, and their

@@ -24,6 +24,7 @@ from daybook.engine.consumers import (
     bundle_subscriptions,
     composite,
     connections,
+    fallback,
     owner_ends,
     slices,
     subscriptions,
@@ -32,14 +33,18 @@ from daybook.engine.consumers import (
 from daybook.engine.core import capacity, permission_checks, unreadable
 from daybook.engine.core.core import Core, Options
 from daybook.engine.core.residency import Relief
+from daybook.engine.direct import attaching, forwarding
+from daybook.engine.direct import settling as direct_settling
 from daybook.engine.dispatch import dispatch, resuming
 from daybook.engine.entries import arrivals, retained_messages, retroactive, schedules
 from daybook.engine.facts import details, events
+from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.facts.pending import Pending
+from daybook.engine.facts.reasons import CLOSED
 from daybook.engine.limits.waiting_senders import sender_of
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.consumer import Consumer
-from daybook.engine.refusals import UNFINISHED, Refusal
+from daybook.engine.refusals import UNFINISHED, Refusal, is_denial
 from daybook.engine.routing import chunks, divert_decisions, duplicates, expiry, routing, send_plan
 from daybook.engine.routing.send_outcome import Outcome, outcome_of
 from daybook.engine.settings.permissions import ROLES_NONE, Permissions
@@ -61,21 +66,35 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
         refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
+    if core.distributions.is_used and command.queue is None:
+        entry = forwarding.entry_for(core, command.address)
+        if entry is not None:
+            answer = _check_values(core, command) or forwarding.forward(core, command, entry)
+            if answer is not None:
+                return answer
+            # It falls back to a queue of its name.
+            command.routing_type = ANYCAST
     if command.transaction is not None:
         return transactions.add_send(core, command)
+    refusal = _check_values(core, command)
+    return refusal if refusal is not None else routing.send(core, command)
+
+
+def _check_values(core: Core, command: commands.Send) -> Refusal | None:
     expires = command.expires
     if (
         command.priority not in _PRIORITIES
         or (expires and not 0 < expires <= send_plan.EXPIRES_MAX)
         or (command.due and not 0 < command.due <= send_plan.EXPIRES_MAX)
     ):
-        refusal = send_plan.check_values(core, command)
-        assert refusal is not None
-        return refusal
-    return routing.send(core, command)
+        return send_plan.check_values(core, command)
+    return None
 
 
-def _ask_to_send(core: Core, command: commands.AskToSend) -> int | Refusal:
+def _attach_sender(core: Core, command: commands.AttachSender) -> int | Refusal:
+    answer = attaching.attach_sender(core, command)
+    if answer or not command.address:
+        return answer
     send = commands.Send(
         command.connection, command.address, b"", b"",
         queue=command.queue, routing_type=command.routing_type,
@@ -84,7 +103,8 @@ def _ask_to_send(core: Core, command: commands.AskToSend) -> int | Refusal:
     if core.rights.permissions is not None:
         refused = permission_checks.check_send(core, send)
     refused = refused or send_plan.check_place(core, send)
-    return refused if refused is not None else 0
+    # Whatever else a message may be refused for can be otherwise when it comes.
+    return refused if refused is not None and is_denial(refused) else 0
 
 
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
@@ -104,6 +124,9 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
 
 
 def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
+    refusal = attaching.check_stored(core, (each.address for each in command.sends))
+    if refusal is not None:
+        return refusal
     if core.rights.permissions is not None:
         for send in command.sends:
             refused = permission_checks.check_send(core, send)
@@ -118,12 +141,37 @@ def _give_up_send(core: Core, command: commands.GiveUpSend) -> int:
 
 
 def _settle(core: Core, command: commands.Settle) -> int | Refusal:
+    link = core.direct.receivers.get(command.consumer)
+    if link is not None:
+        return direct_settling.settle(core, command, link)
     if command.transaction is not None:
         return transactions.add_settlement(core, command)
     return settlement.settle(core, command)
 
 
+def _attach(core: Core, command: commands.Attach) -> int | Refusal:
+    if core.distributions.is_used:
+        answer = attaching.attach_receiver(core, command)
+        if answer is not None:
+            return answer
+    return subscriptions.attach(core, command)
+
+
+def _attach_all(core: Core, command: commands.AttachAll) -> int | Refusal:
+    refusal = attaching.check_stored(core, (each.address for each in command.parts))
+    return refusal if refusal is not None else bundle_subscriptions.attach_all(core, command)
+
+
+def _detach_sender(core: Core, command: commands.DetachSender) -> int:
+    link = core.direct.senders.get(command.sender)
+    return attaching.detach(core, link, CLOSED) if link is not None else 0
+
+
 def _detach(core: Core, command: commands.Detach) -> int | Refusal:
+    link = core.direct.receivers.get(command.consumer)
+    if link is not None:
+        attaching.detach(core, link, command.reason)
+        return 0
     bundle = core.bundles.get(command.consumer)
     if bundle is not None:
         return bundle_subscriptions.detach_all(core, command, bundle)
@@ -131,6 +179,9 @@ def _detach(core: Core, command: commands.Detach) -> int | Refusal:
 
 
 def _credit(core: Core, command: commands.Credit) -> int | Refusal:
+    link = core.direct.receivers.get(command.consumer)
+    if link is not None:
+        return direct_settling.credit(core, command, link)
     if command.consumer in core.bundles:
         return bundle_subscriptions.credit(core, command)
     return subscriptions.credit(core, command)
@@ -172,7 +223,6 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.Send: _send,
     commands.SendToAll: _send_to_all,
     commands.Chunk: _chunk,
-    commands.AskToSend: _ask_to_send,
     commands.GiveUpSend: _give_up_send,
     commands.Settle: _settle,
     commands.Resume: resuming.resume,
@@ -181,8 +231,11 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.RefuseConnection: connections.refuse_connection,
     commands.RecordDenial: permission_checks.record,
     commands.CloseConnection: connections.close_connection,
-    commands.Attach: subscriptions.attach,
-    commands.AttachAll: bundle_subscriptions.attach_all,
+    commands.Attach: _attach,
+    commands.AttachSender: _attach_sender,
+    commands.DetachSender: _detach_sender,
+    commands.ChangeDistributions: attaching.change_distributions,
+    commands.AttachAll: _attach_all,
     commands.Detach: _detach,
     commands.CreateTemporary: ownership.create_temporary,
     commands.EndOwner: owner_ends.end_owner,
@@ -325,12 +378,13 @@ class Broker(Core):
         None unless consumers of it settle by message (`engine.commands.Attach`).
         """
         known = self.state.connections.get(connection)
-        if known is None or known.holders is None:
+        if known is None:
             return []
-        return [
+        found = [
             consumer.id if consumer.bundle is None else consumer.bundle.id
-            for consumer in known.holders.get(message, ())
+            for consumer in (known.holders or {}).get(message, ())
         ]
+        return found or self.direct.holders(connection, message)
 
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""
@@ -345,6 +399,8 @@ class Broker(Core):
     def dispatch(self, now: int) -> None:
         """Deliver what can be delivered; what follows is appended to `effects`."""
         self.now = now
+        if self.direct.changed:
+            fallback.review(self)
         if self.is_touched or self.room.resized or self.room.review_due or self.refilled:
             dispatch.dispatch(self)
 

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from daybook.engine.facts.definitions import ANYCAST, DivertDefinition, QueueDefinition
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    DistributionEntry,
+    DivertDefinition,
+    QueueDefinition,
+)
 from daybook.engine.facts.details import Origin
 from daybook.engine.facts.formats import LINES
 from daybook.engine.facts.reasons import CLOSED
@@ -25,6 +30,10 @@ RETAIN_SET: Final = 1
 """The address of a message remembers it for queues to come, instead of the one before."""
 RETAIN_REMOVE: Final = 2
 """The address forgets the message that it remembers."""
+
+
+FORWARDED: Final = -1
+"""The answer to a message for a direct address, whose outcome its sender hears later."""
 
 
 class Command(msgspec.Struct, gc=False):
@@ -155,6 +164,39 @@ class Attach(Command, gc=True):
     steals: bool = False
 
 
+class AttachSender(Command, gc=True):
+    """Start sending to a place, named as in `Send`, or with no address to those that messages name.
+    Answered with the id of the link if it may lead to a direct address, else with 0.
+
+    Refused if the user has not the permission for what every message needs, whatever is in it; a
+    place without room is none. Nothing is created, and each message is checked again. `link` is its
+    number among the links of its connection. `receiver` hears of the ends of its messages to direct
+    addresses, and whether somebody receives there (`effects.SenderEnds`).
+    """
+
+    connection: int
+    address: str = ""
+    queue: str | None = None
+    routing_type: str | None = None
+    link: int = 0
+    name: str = ""
+    receiver: Any = None
+
+
+class DetachSender(Command):
+    """Stop sending by a link that `AttachSender` began; nobody hears of its messages any more."""
+
+    sender: int
+
+
+class ChangeDistributions(Command):
+    """Put another table of direct addresses in force (`engine.settings.distributions`). Addresses
+    that are in use stay as they are."""
+
+    entries: tuple[DistributionEntry, ...]
+    default: str = "stored"
+
+
 class AttachAll(Command, gc=True):
     """Start one subscription to several queues: all parts attach, or none. Answered with its id,
     which `Settle`, `Credit` and `Detach` take for that of a consumer.
@@ -234,9 +276,10 @@ class Send(Command):
     take this one, `origin` is where a copy was before, and `annotations` are those of the original,
     packed. Clients set none of these. `link` is the
     sender, among those of the connection, that waits if there is no room; 0 is the only one of a
-    protocol without links. A command that is
-    answered UNFINISHED keeps what was done of it in `judged` (`engine.routing.filter_questions`):
-    the same one must be given again.
+    protocol without links. To a direct address it is `sender`, as `AttachSender` was answered, and
+    0 for one that hears of no outcomes; `token` is what that knows the message by, None if it is
+    settled already. A command that is answered UNFINISHED keeps what was done of it in `judged`
+    (`engine.routing.filter_questions`): the same one must be given again.
     """
 
     connection: int
@@ -261,6 +304,8 @@ class Send(Command):
     annotations: bytes = b""
     judged: Any = None
     link: int = 0
+    sender: int = 0
+    token: Any = None
 
 
 class SendToAll(Command, gc=True):
@@ -293,7 +338,8 @@ class Settle(Command):
     With `not_here` the message, if it returns, is for other consumers: for this one not any more.
     `annotations` are noted on the message, if it returns, by key (`engine.messages.annotations`):
     its next deliveries show them. Those that a message cannot keep are refused, and so are any in a
-    settlement that is `cumulative`."""
+    settlement that is `cumulative`. `modified` tells the sender to a direct address that the
+    outcome was that one, even if nothing else says what was modified."""
 
     consumer: int
     message: int
@@ -304,6 +350,7 @@ class Settle(Command):
     condition: str = ""
     not_here: bool = False
     annotations: dict[Symbol | int, Value] | None = None
+    modified: bool = False
 
 
 class Resume(Command):
@@ -331,19 +378,6 @@ class Commit(Command):
     connection: int
     transaction: str
     link: int = 0
-
-
-class AskToSend(Command):
-    """Ask whether a client may send to a place: the names are as in `Send`.
-
-    Answered with the refusal that every message would get, whatever is in it, else with 0; a place
-    without room is none. Nothing is created. Each message is checked again.
-    """
-
-    connection: int
-    address: str
-    queue: str | None = None
-    routing_type: str | None = None
 
 
 class GiveUpSend(Command):

@@ -6,10 +6,11 @@ is never journaled, and dropped in a fold. `gate` is the LSN that must be durabl
 outside may learn of it. Must never know a protocol.
 """
 
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+from daybook.engine.links.links import Ending
 from daybook.engine.messages.message import Message
-from daybook.engine.queues.consumer import Consumer
+from daybook.engine.queues.entry import Taker
 
 REDELIVERED: Final = 1
 """Mark of a delivery: there may have been one of the message before, even if that did not count."""
@@ -17,7 +18,7 @@ RETAINED: Final = 2
 """Mark of a delivery: the address remembered the message for its queue, and the consumer wants to
 know (`engine.commands.Attach.tells_retained`)."""
 
-Delivered: TypeAlias = tuple[Consumer, Message, int, int, int]
+Delivered: TypeAlias = tuple[Taker, Message, int, int, int]
 """A delivery: consumer, message, the number of the attempt, the marks, and the gate."""
 
 
@@ -48,15 +49,28 @@ class Receiver(Protocol):
         ...
 
 
+class SenderEnds(Protocol):
+    """The receiver of what concerns a sender to a direct address
+    (`engine.commands.AttachSender.receiver`)."""
+
+    def ended(self, token: Any, ending: Ending, now: int) -> None:
+        """Take note of the end of a message."""
+        ...
+
+    def opened(self, is_open: bool, now: int) -> None:
+        """Take note that somebody receives from now on, or nobody any more."""
+        ...
+
+
 class Effect:
     """Base of all effects but deliveries."""
 
     __slots__ = ("consumer",)
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Taker) -> None:
         self.consumer: Final = consumer
 
-    def hand_to(self, receiver: Receiver, now: int) -> None:
+    def hand_to(self, receiver: Any, now: int) -> None:
         """Call the method of the receiver that is for this kind, at this time in microseconds."""
         raise NotImplementedError
 
@@ -80,7 +94,7 @@ class Drained(Effect):
 
     __slots__ = ("total", "unused")
 
-    def __init__(self, consumer: Consumer, unused: int, total: int) -> None:
+    def __init__(self, consumer: Taker, unused: int, total: int) -> None:
         super().__init__(consumer)
         self.unused: Final = unused
         self.total: Final = total
@@ -96,9 +110,7 @@ class Settled(Effect):
 
     __slots__ = ("gate", "messages", "reason")
 
-    def __init__(
-        self, consumer: Consumer, messages: tuple[int, ...], reason: int, gate: int
-    ) -> None:
+    def __init__(self, consumer: Taker, messages: tuple[int, ...], reason: int, gate: int) -> None:
         super().__init__(consumer)
         self.messages: Final = messages
         self.reason: Final = reason
@@ -117,7 +129,7 @@ class Detached(Effect):
 
     __slots__ = ("gate", "reason", "text")
 
-    def __init__(self, consumer: Consumer, reason: int, text: str, gate: int) -> None:
+    def __init__(self, consumer: Taker, reason: int, text: str, gate: int) -> None:
         super().__init__(consumer)
         self.reason: Final = reason
         self.text: Final = text
@@ -126,3 +138,32 @@ class Detached(Effect):
     def hand_to(self, receiver: Receiver, now: int) -> None:
         """Tell the receiver that the consumer is gone."""
         receiver.detached(self.reason, self.text, self.gate, now)
+
+
+class Ended(Effect):
+    """A message to a direct address has ended: its sender hears how."""
+
+    __slots__ = ("ending", "token")
+
+    def __init__(self, sender: Taker, token: Any, ending: Ending) -> None:
+        super().__init__(sender)
+        self.token: Final = token
+        self.ending: Final = ending
+
+    def hand_to(self, receiver: SenderEnds, now: int) -> None:
+        """Tell the sender."""
+        receiver.ended(self.token, self.ending, now)
+
+
+class Opened(Effect):
+    """Somebody receives from the address of a sender from now on, or nobody any more."""
+
+    __slots__ = ("is_open",)
+
+    def __init__(self, sender: Taker, is_open: bool) -> None:
+        super().__init__(sender)
+        self.is_open: Final = is_open
+
+    def hand_to(self, receiver: SenderEnds, now: int) -> None:
+        """Tell the sender."""
+        receiver.opened(self.is_open, now)

@@ -38,6 +38,11 @@ class Refusal(msgspec.Struct, frozen=True):
     text: str
 
 
+def is_denial(refusal: Refusal) -> bool:
+    """Whether a refusal is for want of a permission, which its text says then."""
+    return refusal.code is Code.NOT_ALLOWED and "permission" in refusal.text
+
+
 def no_queue(name: str) -> Refusal:
     """Return the answer to who names a queue that is not there, or not theirs (ADR 77)."""
     return Refusal(

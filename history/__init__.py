@@ -17,6 +17,8 @@ Modules:
   be (ADR 99).
 - `exports`: Exports: a range of history in a directory of its own, with what proves that it is a
   part of it (ADR 66).
+- `forwards`: What became of messages to direct addresses: which receivers got one, and how each of
+  them ended it.
 - `initial_state`: The state before some event of a journal, expressed as events.
 - `missing_catalogs`: Makes the catalogs that a journal does not have yet, by several processes
   (`journal catalog`).

@@ -38,6 +38,7 @@ from daybook.engine.messages.annotations import readable
 from daybook.engine.messages.content import UnknownFormat, View, codec_of, is_known
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import DEFAULT_PRIORITY
+from daybook.history.forwards import OF_LINKS
 from daybook.history.names import Names
 from daybook.history.replays.fate_words import REPLAY_OF
 from daybook.history.scan import Event
@@ -66,6 +67,12 @@ def who(row: Row, names: Names) -> str:
     """Return whom an event is about: the consumer and its connection, or the connection, or
     nobody."""
     words = []
+    if row[CONSUMER] and row[KIND] in OF_LINKS:
+        name = names.connections.get(row[CONNECTION])
+        label = f"connection {row[CONNECTION]}"
+        peer = f"{name} ({label})" if name else label
+        # A message comes from another peer than it goes to.
+        return peer if row[KIND] == events.FORWARDED else f"link {row[CONSUMER]} of {peer}"
     if row[CONSUMER]:
         subscription = names.consumers.get(row[CONSUMER])
         label = f" (subscription '{subscription}')" if subscription else ""
@@ -128,6 +135,8 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
         parts.append(f"{'queue' if len(queues) == 1 else 'queues'} {listed}")
     if row[ADDRESS] and [names.queue(queue) for queue in queues] != [names.address(row[ADDRESS])]:
         parts.append(f"address '{names.address(row[ADDRESS])}'")
+    if row[KIND] == events.FORWARDED and row[CONSUMER]:
+        parts.append(f"to link {row[CONSUMER]}")
     if who(row, names):
         parts.append(who(row, names))
     known = events.BY_NUMBER.get(row[KIND])
@@ -151,7 +160,9 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
     if row[KIND] == events.CHUNK_RECEIVED:
         redacted_body = "bodies" in _left_out(event, redacted)
         parts.append("body redacted" if redacted_body else counted(event.body_bytes, "byte"))
-    if row[MESSAGE] and not row[FLAGS] & PERSISTENT:
+    known = BY_NUMBER.get(row[KIND])
+    has_flags = known is None or "flags" in known.columns
+    if row[MESSAGE] and has_flags and not row[FLAGS] & PERSISTENT:
         parts.append("not persistent")
     for name, value in detail.items():
         if name in ("expires", "due"):

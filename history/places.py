@@ -14,6 +14,7 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Queue
 from daybook.engine.state.apply import apply
 from daybook.engine.state.state import State
+from daybook.history.forwards import Forwards
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import queues_of
@@ -45,6 +46,7 @@ class Places:
     def __init__(self) -> None:
         self.names = Names()
         self.state = State()
+        self.forwards = Forwards()
         self.last: dict[tuple[int, int], Event] = {}
         self.dropped: dict[int, list[str]] = {}
         self.queue_ids: dict[int, None] = {}
@@ -69,6 +71,7 @@ class Places:
             if event.lsn > self.folded_lsn:
                 self.apply(event)
             self._note_last(event)
+            self.forwards.take(event)
         elif event.lsn > self.folded_lsn:
             consequences = self._change_topology(event)
             self.names.forget(event.row)
@@ -115,13 +118,13 @@ class Places:
         if event.row[KIND] != events.BROKER_STARTED:
             self.apply(event)
             return []
+        found = [Consequence(text, message) for message, text in self.forwards.restart(event.lsn)]
         before = self.consumers()
         counts = {
             (message, queue.id): each.delivery_count for message, queue, each in self.entries()
         }
         self.apply(event)
         after = self.consumers()
-        found = []
         for (message, queue_id), (queue, consumer) in before.items():
             count = counts[message, queue_id]
             if (message, queue_id) not in after:

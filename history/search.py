@@ -15,6 +15,7 @@ from daybook.engine.facts.events import (
     ADDRESS,
     BY_NUMBER,
     CONNECTION,
+    CONSUMER,
     KIND,
     MESSAGE,
     QUEUE,
@@ -78,6 +79,7 @@ class Clause(msgspec.Struct, eq=False):
     queues: Set[int] | None = None
     addresses: Set[int] | None = None
     connections: Set[int] | None = None
+    consumers: Set[int] | None = None
     lsns: Sequence[int] | None = None
     since: int | None = None
     until: int | None = None
@@ -95,7 +97,7 @@ class Clause(msgspec.Struct, eq=False):
             self._mask &= _TOPOLOGY
         columns = (
             (KIND, self.kinds), (MESSAGE, self.messages), (RELATED, self.related),
-            (ADDRESS, self.addresses), (CONNECTION, self.connections),
+            (ADDRESS, self.addresses), (CONNECTION, self.connections), (CONSUMER, self.consumers),
             (KIND, TOPOLOGY if self.things is not None else None),
         )  # fmt: skip
         self._columns = tuple((column, ids) for column, ids in columns if ids is not None)

@@ -16,9 +16,20 @@ import msgspec
 from msgspec.structs import replace
 
 from daybook.engine.facts import events
-from daybook.engine.facts.events import ADDRESS, BY_NAME, KIND, QUEUE, TIME
+from daybook.engine.facts.events import (
+    ADDRESS,
+    BROKER_STARTED,
+    BY_NAME,
+    CONSUMER,
+    KIND,
+    LINK_ATTACHED,
+    LINK_DETACHED,
+    QUEUE,
+    TIME,
+)
 from daybook.engine.facts.kinds import TOPOLOGY
 from daybook.history.event_finder import EventFinder
+from daybook.history.forwards import NAMING_DIRECT, OF_LINKS, AtDirect, address_of
 from daybook.history.initial_state import EVERYTHING, beginning
 from daybook.history.names import Names
 from daybook.history.scan import Event
@@ -107,7 +118,10 @@ class Inspection:
         self._question: Final = question
         self._queue_ids: Final[set[int]] = set()
         self._address_ids: Final[set[int]] = set()
+        self._links: Final[set[int]] = set()
+        self._is_direct = False
         self._clauses: Final = self._asked()
+        self._topology: Final = Clause(TOPOLOGY | {LINK_ATTACHED} if question.address else TOPOLOGY)
         self._reads: Final = topology is None
         self._naming: Final = NamesRead() if topology is None else NamesAsked(topology)
         self._search = Search()
@@ -130,7 +144,7 @@ class Inspection:
         question = self._question
         if self._reads and question.from_lsn > self.known_lsn + 1:
             self._read_names_before()
-        clauses = (*self._clauses, Clause(TOPOLOGY)) if self._reads else self._clauses
+        clauses = (*self._clauses, self._topology) if self._reads else self._clauses
         self._search = Search(
             *clauses, from_lsn=question.from_lsn, to_lsn=question.to_lsn,
             bodies=question.bodies, proven=proven, follow=follow,
@@ -140,7 +154,7 @@ class Inspection:
             self._meet(event)
             if is_open or any(clause.fits(event) for clause in self._clauses):
                 yield event
-            self._naming.forget(event)
+            self._forget(event)
 
     def _asked(self) -> tuple[Clause, ...]:
         """Return the clauses of the question; a copy refers to its original as related."""
@@ -152,10 +166,25 @@ class Inspection:
             connections={question.connection} if question.connection else None,
             since=question.since, until=question.until,
         )  # fmt: skip
+        clauses = (whole, *self._asked_of_links(whole))
         if not question.message:
-            return (whole,)
+            return clauses
         message = {question.message}
-        return replace(whole, messages=message), replace(whole, related=message)
+        return tuple(
+            asked
+            for each in clauses
+            for asked in (replace(each, messages=message), replace(each, related=message))
+        )
+
+    def _asked_of_links(self, whole: Clause) -> Iterator[Clause]:
+        """Yield the clauses of a direct address, whose name is in details."""
+        question = self._question
+        if not question.address or question.queue:
+            return
+        kinds = question.kinds or OF_LINKS
+        named = replace(whole, addresses=None, kinds=kinds & NAMING_DIRECT)
+        yield replace(named, contents=AtDirect(question.address))
+        yield replace(named, kinds=kinds & (OF_LINKS - NAMING_DIRECT), consumers=self._links)
 
     def known(self, kind: str) -> list[str]:
         """Names in the journal, for a hint: of kind "queue" or "address"."""
@@ -166,21 +195,23 @@ class Inspection:
         """The kind ("queue", "address") of a requested name that the journal never had, or ""."""
         if self._question.queue and not self._queue_ids:
             return "queue"
-        if self._question.address and not self._address_ids:
+        if self._question.address and not (self._address_ids or self._is_direct):
             return "address"
         return ""
 
     def _read_names_before(self) -> None:
         last = self._question.from_lsn - 1
-        before = Search(Clause(TOPOLOGY), from_lsn=self.known_lsn + 1, to_lsn=last)
+        before = Search(self._topology, from_lsn=self.known_lsn + 1, to_lsn=last)
         for event in self._finder.find(before):
             self._meet(event)
-            self._naming.forget(event)
+            self._forget(event)
 
     def _meet(self, event: Event) -> None:
         """Learn names, and the ids of the queue and address asked for; each may have several."""
         self._naming.meet(event)
         row, names = event.row, self.names
+        if self._reads and self._question.address and row[KIND] in NAMING_DIRECT:
+            self._meet_direct(event)
         if not self._reads or row[KIND] not in TOPOLOGY:
             return
         if row[QUEUE] and names.queue(row[QUEUE]) == self._question.queue:
@@ -189,6 +220,21 @@ class Inspection:
         if row[ADDRESS] and names.address(row[ADDRESS]) == self._question.address:
             self._address_ids.add(row[ADDRESS])
             self._search.version += 1
+
+    def _meet_direct(self, event: Event) -> None:
+        """Learn which links the direct address asked for has."""
+        if address_of(event) == self._question.address:
+            self._is_direct = True
+            if event.row[KIND] == LINK_ATTACHED:
+                self._links.add(event.row[CONSUMER])
+                self._search.version += 1
+
+    def _forget(self, event: Event) -> None:
+        self._naming.forget(event)
+        if event.row[KIND] == LINK_DETACHED:
+            self._links.discard(event.row[CONSUMER])
+        elif event.row[KIND] == BROKER_STARTED:
+            self._links.clear()
 
 
 def begun(

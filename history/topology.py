@@ -13,6 +13,7 @@ from daybook.engine.facts.events import ADDRESS, BY_NUMBER, CONNECTION, CONSUMER
 from daybook.engine.facts.kinds import changing
 from daybook.history.catalogs import Span
 from daybook.history.event_finder import EventFinder
+from daybook.history.forwards import OF_LINKS
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search, Thing, queues_of
@@ -39,7 +40,7 @@ def things_of(event: Event) -> Iterator[Thing]:
             yield life.QUEUE, queue
     if row[CONNECTION]:
         yield life.CONNECTION, row[CONNECTION]
-    if row[CONSUMER]:
+    if row[CONSUMER] and row[KIND] not in OF_LINKS:
         yield life.CONSUMER, row[CONSUMER]
 
 

@@ -21,6 +21,7 @@ from daybook.engine.facts.kinds import LEAVING, TOPOLOGY
 from daybook.errors import DaybookError
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.event_finder import EventFinder
+from daybook.history.forwards import link_words, receivers_of
 from daybook.history.places import Consequence, Places
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search, Thing
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from daybook.history.initial_state import Beginning
     from daybook.recovery.signing.export_proof import Head
 
+LINKS_MOST: Final = 20
+"""A message to a direct address tells of so many of its links who they are."""
 TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 
 
@@ -140,11 +143,13 @@ def _root(finder: EventFinder, message: int, missing_here: Callable[[], str]) ->
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
     row = event.row
+    if row[KIND] == events.FORWARDED:
+        return message, ""
     if row[KIND] != events.ROUTED:
         hint = f"; it is about message {row[MESSAGE]}" if row[MESSAGE] else ""
         raise NoSuchMessageError(
-            f"there is no message {message}: the id of a message is the LSN of its Routed event, "
-            f"and event {message} is {kind_name(row[KIND])}{hint}"
+            f"there is no message {message}: the id of a message is the LSN of its Routed event "
+            f"or of its Forwarded, and event {message} is {kind_name(row[KIND])}{hint}"
         )
     while row[RELATED]:
         earlier = finder.at(row[RELATED])
@@ -184,9 +189,11 @@ class _Teller(Places):
         self.in_transaction: dict[int, str] = {}
         self.redacted: Redaction = NOTHING
         self.search = Search()
+        self._finder: EventFinder | None = None
 
     def tell(self, finder: EventFinder) -> Trail:
         """Read, and return the trail. Raises JournalError."""
+        self._finder = finder
         family = self.family.keys()
         # The block with a copy has an event of its original, and a transaction is in one block with
         # its commit.
@@ -212,7 +219,8 @@ class _Teller(Places):
         Whatever becomes of a message begins with an entry in a queue, and what a command decides is
         in one block.
         """
-        return self.folds and lsn > self.folded_lsn and next(self.entries(), None) is None
+        is_known = self.folds and lsn > self.folded_lsn
+        return is_known and not self.forwards.are_open and next(self.entries(), None) is None
 
     def topology(self) -> Clause:
         """Return the events to look for besides those of the family."""
@@ -242,8 +250,19 @@ class _Teller(Places):
         places = tuple(
             (Lane(message, queue.name), entry.place) for message, queue, entry in self.entries()
         )
-        told_too = (*consequences, *map(Consequence, replay_of(event)))
+        told_too = (
+            *consequences, *map(Consequence, replay_of(event)), *map(Consequence, self._of(event))
+        )  # fmt: skip
         self.steps.append(Step(event, text, told, told_too, "", places))
+
+    def _of(self, event: Event) -> Iterator[str]:
+        """Yield who the links are by which a message to a direct address came and went."""
+        if event.row[KIND] == events.FORWARDED and self._finder is not None:
+            links = (event.row[RELATED], *receivers_of(event.row, event.detail))
+            for link in filter(None, links[:LINKS_MOST]):
+                begun = self._finder.at(link)
+                if begun is not None and begun.row[KIND] == events.LINK_ATTACHED:
+                    yield link_words(begun)
 
     def _end_transaction(self, event: Event) -> None:
         """Record which steps the transaction made, if any."""
@@ -274,9 +293,11 @@ class _Teller(Places):
                 if each == message
             ]
             words += [*self._departures(message), *self.dropped.get(message, [])]
+            words += self.forwards.words(message)
             yield message, "; ".join(words) or "in no queue"
         for message in () if self.folds else self.family:
             words = [*self._departures(message), *self._last_seen(message)]
+            words += self.forwards.words(message)
             yield message, "; ".join(words) or "is not mentioned"
 
     def _last_seen(self, message: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from daybook.engine.facts.events import CONSUMER, KIND
 from daybook.engine.facts.kinds import LIVES, TAKING
 from daybook.engine.facts.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
+from daybook.history.forwards import OF_LINKS
 from daybook.history.trail import Lane, Step, Trail
 from daybook.texts import moment, printable
 
@@ -236,7 +237,8 @@ def _arrows(step: Step, people: dict[str, str]) -> Iterator[str]:
 def _is_to_peer(step: Step) -> bool:
     """Whether a step goes from the broker to a peer: a delivery, or a look of a browser."""
     row = step.event.row
-    return row[KIND] in TAKING or (row[CONSUMER] > 0 and row[KIND] not in LIVES)
+    others = row[CONSUMER] > 0 and row[KIND] not in LIVES and row[KIND] not in OF_LINKS
+    return row[KIND] in TAKING or others
 
 
 def _key(name: str, people: dict[str, str]) -> str:

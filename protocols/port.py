@@ -295,6 +295,7 @@ class MessagingSession(Session, Protocol):
     - records a `refusal` (reason, protocol, login, text), within the limit for peers without login;
     - calls `proceed` after other sessions had their turn, too, while `has_unfinished` is set, but
       continues to read: commands of some links take longer than a turn, the others must not wait;
+    - calls `conclude` after it handed over effects other than deliveries, before it takes output;
     - calls `resume_sender` when it is the turn of a sender whose command was BLOCKED
       (`engine.limits.waiting_senders`), and reads no more from the peer while `is_blocked` is set,
       which is for protocols that cannot stop a single sender otherwise;
@@ -367,6 +368,10 @@ class MessagingSession(Session, Protocol):
 
     def resume_sender(self, link: int, now: int) -> None:
         """Repeat the command of this sender: there may be room."""
+        ...
+
+    def conclude(self, now: int) -> None:
+        """Write what effects had for consequences."""
         ...
 
     def is_taking(self, now: int) -> None:

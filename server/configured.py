@@ -6,6 +6,7 @@ Must never know how commands are executed.
 from collections.abc import Iterator
 
 from daybook.engine.commands import (
+    ChangeDistributions,
     ChangeSettings,
     Command,
     CreateAddress,
@@ -20,6 +21,7 @@ def commands(config: Config) -> Iterator[Command]:
     """Return the commands; the engine refuses objects that exist already, which is not an error."""
     syntax = config.wildcards.syntax.text
     yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
+    yield ChangeDistributions(config.distributions, config.broker.default_distribution)
     for address in config.addresses:
         yield CreateAddress(address.name, address.routing_types, adopts=True, configured=True)
     for queue in config.queues:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from daybook.engine.core.permission_checks import refused_consumer, rules_place
+from daybook.engine.broker import Broker
+from daybook.engine.core.permission_checks import refused_consumer, refused_receiver, rules_place
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.settings.permissions import Denial, Permissions, Rules
-from daybook.engine.state.state import State
 from daybook.server.administration.connections import closing
 from daybook.server.hub.hub import Hub
 from daybook.server.process.in_turns import in_turns
@@ -61,9 +61,9 @@ class Rights:
         """Close connections with consumers that their user may not have any more."""
         hub, permissions = self._hub, self.permissions
         closed = 0
-        left = list(hub.broker.state.consumers)
+        left = [*hub.broker.state.consumers, *hub.broker.direct.receivers]
         while left and permissions is self.permissions:
-            found = _forbidden(hub.broker.state, permissions, left[:SLICE])
+            found = _forbidden(hub.broker, permissions, left[:SLICE])
             doomed = [(each, why, "ask for the permission") for each, why in found.items()]
             closed += await in_turns(closing(hub.close_connection, doomed))
             del left[:SLICE]
@@ -75,13 +75,19 @@ class Rights:
             log.info("closed connections without the permission to consume", connections=closed)
 
 
-def _forbidden(state: State, permissions: Permissions, ids: list[int]) -> Mapping[int, str]:
+def _forbidden(broker: Broker, permissions: Permissions, ids: list[int]) -> Mapping[int, str]:
     """Return the connections of consumers that are not allowed any more, and why."""
     found: dict[int, str] = {}
     for each in islice(ids, SLICE):
-        consumer = state.consumers.get(each)
-        if consumer is not None and not consumer.is_found:
-            refusal = refused_consumer(state, permissions, consumer)
-            if refusal is not None:
-                found[consumer.connection_id] = refusal.text
+        link = broker.direct.receivers.get(each)
+        consumer = broker.state.consumers.get(each)
+        why = None
+        if link is not None:
+            why = refused_receiver(broker.state, permissions, link.user, link.address.name)
+        elif consumer is not None and not consumer.is_found:
+            why = refused_consumer(broker.state, permissions, consumer)
+        if why is not None:
+            holder = link or consumer
+            assert holder is not None
+            found[holder.connection_id] = why.text
     return found

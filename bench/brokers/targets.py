@@ -98,7 +98,10 @@ class DaybookTarget:
         # An installed wheel must not find the checkout; the working directory is elsewhere too.
         environment = {} if self._python is not None else {"PYTHONPATH": str(_ROOT / "src")}
         running = Running(self.name, [command], directory, environment | self._environment)
-        endpoint = Endpoint(port, "guest", "guest", "/", "credit", protocol=self._protocol)
+        endpoint = Endpoint(
+            port, "guest", "guest", "/", "credit", protocol=self._protocol,
+            stores=ALL_DIRECT not in self._settings,
+        )  # fmt: skip
         running.wait_until_ready(endpoint, b"ready")
         return running
 
@@ -106,19 +109,21 @@ class DaybookTarget:
 DAYBOOK_AMQP: Final = "daybook-amqp"
 JAVA_PEERS: Final = ("activemq", "artemis", "artemis-amqp")
 PEERS: Final = ("rabbitmq", "rabbitmq-amqp", *JAVA_PEERS)
-TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, *PEERS)
+DIRECT: Final = "daybook-direct"
+TARGETS: Final = ("floor", "daybook", "daybook-nopersist", DAYBOOK_AMQP, DIRECT, *PEERS)
 """Those whose names do not say that it is AMQP speak STOMP."""
+ALL_DIRECT: Final = "broker.default-distribution=balanced"
 NOT_PERSISTING: Final = "persist-delivery-count-before-delivery=false"
 
 
 def target(name: str, settings: tuple[str, ...], python: str | None) -> Target:
     """Return the target called `name`; `settings` and `python` are for those of Daybook."""
     broker, _, variant = name.partition("-")
-    protocol = AMQP if variant == AMQP else STOMP
+    protocol = AMQP if variant == AMQP or name == DIRECT else STOMP
     if name in ("floor", "activemq"):
         return FloorTarget() if name == "floor" else ActivemqTarget()
     if broker == "daybook":
-        added = (NOT_PERSISTING,) if variant == "nopersist" else ()
+        added = {"nopersist": (NOT_PERSISTING,), "direct": (ALL_DIRECT,)}.get(variant, ())
         return DaybookTarget(name, (*settings, *added), python, protocol=protocol)
     if broker == "rabbitmq":
         return RabbitmqTarget(protocol)

@@ -146,11 +146,10 @@ class AmqpWire(Wire):
     # ---- sending
 
     def send_to(self, destination: str) -> None:
-        """Attach a sender, and wait until it has credit."""
+        """Attach a sender. It may get credit only when somebody receives."""
         self.credit = 0
         self._attach(SENDER, destination)
-        while not self.credit:
-            self.receive(lambda: "credit")
+        self._wait_for(Attach, "attach")
 
     def message(self, destination: str, number: int, body: bytes) -> bytes:
         """Return the frame of a transfer."""

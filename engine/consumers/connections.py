@@ -18,6 +18,8 @@ from daybook.engine.consumers.transactions import end
 from daybook.engine.core import quotas
 from daybook.engine.core.core import Core
 from daybook.engine.core.parts import Closing, Emptying
+from daybook.engine.direct.attaching import detach_all
+from daybook.engine.direct.serving import serve_connection
 from daybook.engine.entries import last_values, rings
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.limits.budget import NO_LIMIT
@@ -143,7 +145,7 @@ def close(core: Core, closing: Closing) -> int:
         closing.consumers.pop()
         if core.budget.is_spent:
             return 0
-    if not end_all(core, connection.id):
+    if not (detach_all(core, connection.id, closing.reason) and end_all(core, connection.id)):
         return 0
     del core.work.closing[connection.id]
     detail = details.ConnectionClosedDetail(text=closing.text)
@@ -167,6 +169,7 @@ def room(core: Core, command: Room) -> int | Refusal:
     connection.room = command.bytes
     if was_full and command.bytes > 0:
         touch_queues_of(core, connection)
+        serve_connection(core, connection.id)
     return 0
 
 

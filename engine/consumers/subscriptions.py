@@ -21,13 +21,14 @@ from daybook.engine.consumers.attach_plan import (
 )
 from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
+from daybook.engine.core.credit import grant
 from daybook.engine.core.open_transactions import doom_transactions
 from daybook.engine.core.residency import set_window, share_windows
 from daybook.engine.effects import Detached, Settled
 from daybook.engine.entries import dispatch_start
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import BEYOND_CONSUMERS, MULTICAST, QueueDefinition
-from daybook.engine.facts.settlements import BY_GRANT, ack_mode_of
+from daybook.engine.facts.settlements import ack_mode_of
 from daybook.engine.messages.message import PRIORITIES, Filter
 from daybook.engine.queues.consumer import (
     BrowseState,
@@ -421,17 +422,9 @@ def credit(core: Core, command: Credit) -> int | Refusal:
         return Refusal(Code.NOT_FOUND, f"there is no consumer {command.consumer}")
     if consumer.detaching:
         return 0
-    if command.in_all >= 0 or command.drains:
-        if consumer.credit_policy != BY_GRANT:
-            return Refusal(
-                Code.INVALID,
-                f"the credit of subscription '{consumer.subscription}' returns by itself, so it can"
-                " be neither set nor drained; grant it",
-            )
-        if command.in_all >= 0:
-            consumer.credit_messages = command.in_all - consumer.handed - consumer.drained
-    consumer.credit_messages += command.messages
-    consumer.credit_bytes += command.bytes
+    refusal = grant(consumer, command)
+    if refusal is not None:
+        return refusal
     if command.drains:
         drains.begin(core, consumer)
     elif core.draining:

@@ -10,6 +10,7 @@ Modules:
   in slices.
 - `core`: What all deciding functions share: the state to read, and `emit`, the only way to change
   it.
+- `credit`: The credit of takers: of consumers of queues, and of receivers of direct addresses.
 - `hosts`: Deciding whether a virtual host may have more, and whether there is one (ADR 58).
 - `lifetime`: How long queues and addresses stay that nobody uses: which go, and when (ADR 46).
 - `open_transactions`: The open transactions of all connections: their operations, and the memory

@@ -19,6 +19,7 @@ from daybook.engine.core.owners import Owners
 from daybook.engine.core.parts import Rights, Room, Work
 from daybook.engine.effects import Delivered, Effect
 from daybook.engine.facts import details, events
+from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.events import (
     ACKNOWLEDGED,
     BODY_OMITTED,
@@ -35,11 +36,13 @@ from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.limits.pools import PatternCharges
+from daybook.engine.links.links import DirectLinks
 from daybook.engine.messages.message import UNREAD, Filter, Message
 from daybook.engine.names.names import plain
 from daybook.engine.queues.consumer import UNLIMITED, Bundle, Consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Address, Binding, Queue
+from daybook.engine.settings.distributions import Distributions
 from daybook.engine.settings.setting_keys import BLOCK
 from daybook.engine.state.address_counts import COUNTED, count
 from daybook.engine.state.apply import APPLY, enter_alone, settle, take_off
@@ -67,7 +70,8 @@ class Options(msgspec.Struct):
     transactions together, and so are the limits per user. Without `persist_id_cache` the ids of
     messages are remembered in memory only. `lsns_reserved` is how many LSNs a start after a crash
     skips. `hosts` are the virtual hosts that the configuration lists, with their limits.
-    `spaces_in_names` says whether a new name may have spaces. A message to more than
+    `spaces_in_names` says whether a new name may have spaces. `journal_direct` is how much of the
+    messages to direct addresses is journaled (`engine.direct.serving`). A message to more than
     `entered_at_once` queues enters them in slices (`engine.entries.arrivals`).
     """
 
@@ -86,6 +90,7 @@ class Options(msgspec.Struct):
     lsns_reserved: int = LSNS_RESERVED
     hosts: Mapping[str, HostLimits] = NO_HOSTS
     spaces_in_names: bool = True
+    journal_direct: str = "decisions"
     entered_at_once: int = 256
 
 
@@ -127,6 +132,11 @@ class Core:
         self.rights = Rights()
         self.transactions = OpenTransactions()
         self.owners: Final = Owners()
+        # Direct addresses: the table that says which names are, what it says of names, and links.
+        self.distributions = Distributions()
+        self.routes: Final[dict[str, DistributionEntry]] = {}
+        self.direct: Final = DirectLinks()
+        self.unjournaled = 0
         # Open connections by virtual host, user and client id.
         self.client_ids: Final[Counter[tuple[str, str, str]]] = Counter()
         # The limit of deliveries in flight to a connection, in bytes.

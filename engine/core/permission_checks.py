@@ -159,6 +159,16 @@ def refused_consumer(
     return refusal(user, permission, name, queue.name)
 
 
+def refused_receiver(
+    state: State, permissions: Permissions, user: str, address: str
+) -> Refusal | None:
+    """Return why a user may not receive from a direct address, for rules that are new; None if it
+    may."""
+    if permissions.allows(user, CONSUME, rules_place(state, permissions, address)):
+        return None
+    return refusal(user, CONSUME, address)
+
+
 def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
     """Whether a user may consume from a queue, or browse it, that nobody named: no denial."""
     return core.rights.permissions is None or _has(

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from daybook.engine.commands import (
-    AskToSend,
     Attach,
     AttachAll,
+    AttachSender,
     Begin,
     Chunk,
     Command,
@@ -25,6 +25,7 @@ from daybook.engine.commands import (
     DeleteUnused,
     DeliverDue,
     Detach,
+    DetachSender,
     EndOwner,
     ExpireDue,
     OpenConnection,
@@ -50,7 +51,7 @@ DUE_UNITS: Final = 3
 """The cost of setting aside a message that enters a queue, with its timer."""
 
 _PASS: Final = frozenset((
-    AskToSend, Begin, Chunk, OpenConnection, RecordDenial, RefuseConnection, Room,
+    AttachSender, Begin, Chunk, DetachSender, OpenConnection, RecordDenial, RefuseConnection, Room,
     DeleteUnused, DeliverDue, ExpireDue,
 ))  # fmt: skip
 """Commands that look into no queue; and scans, which let messages enter one first (`scanned`)."""
@@ -67,6 +68,8 @@ def may_pass(core: "Core", command: Command) -> bool:
     if kind in _PASS or (isinstance(command, Send) and _goes_elsewhere(core, command)):
         return True
     if isinstance(command, Credit | Detach | Settle):
+        if command.consumer in core.direct.receivers:
+            return True
         consumer = core.state.consumers.get(command.consumer)
         if consumer is not None and consumer.bundle is None:
             let_enter(core, (consumer.queue,))

@@ -9,6 +9,7 @@ import msgspec
 from daybook.engine.facts.definitions import (
     AddressDefinition,
     Detail,
+    DistributionEntry,
     DivertDefinition,
     QueueDefinition,
 )
@@ -175,6 +176,44 @@ class PermissionRefusedDetail(Detail, frozen=True):
     queue: str = ""
     peer: str = ""
     count: int = 1
+
+
+class LinkAttachedDetail(Detail, frozen=True):
+    """A link to a direct address: whether its peer sends by it (`role` sender) or receives
+    (receiver), its name, and how the address distributes messages. A sender without an address
+    names one in each message."""
+
+    address: str = ""
+    role: str = ""
+    name: str = ""
+    distribution: str = ""
+
+
+class ForwardedDetail(Detail, frozen=True):
+    """Where a message was sent, the receivers if there are several, and the place of a large body
+    as in RoutedDetail. `settled` says that its sender does not want to hear of its end."""
+
+    address: str = ""
+    receivers: tuple[int, ...] = ()
+    settled: bool = False
+    chunks: tuple[int, ...] = ()
+    body_bytes: int = 0
+
+
+class ForwardSettledDetail(Detail, frozen=True):
+    """Words of the receiver about its outcome: an error, its condition, and whether the message is
+    not for itself."""
+
+    error: str = ""
+    condition: str = ""
+    not_here: bool = False
+
+
+class DistributionsDetail(Detail, frozen=True):
+    """All entries, in the order of the configuration, and the distribution of other names."""
+
+    entries: tuple[DistributionEntry, ...] = ()
+    default: str = "stored"
 
 
 class ConnectionClosedDetail(Detail, frozen=True):

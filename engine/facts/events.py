@@ -30,6 +30,7 @@ from daybook.engine.facts.details import (
     ConnectionClosedDetail,
     ConnectionDetail,
     ConsumerAttachedDetail,
+    DistributionsDetail,
     DivertDeletedDetail,
     DivertDetail,
     DivertedDetail,
@@ -37,9 +38,12 @@ from daybook.engine.facts.details import (
     DueDetail,
     DuplicateIdDetail,
     ForkedDetail,
+    ForwardedDetail,
+    ForwardSettledDetail,
     GroupsResetDetail,
     HeldDetail,
     KeyChangeDetail,
+    LinkAttachedDetail,
     LostDetail,
     PagingDetail,
     PermissionRefusedDetail,
@@ -86,7 +90,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
         "have reached its consumer, even if the attempt does not count; 16, 32 and 64 are a number "
         "from 0 to 7: the format of the headers; 128: the headers name a group",
     ),
-    Column("message", "Q", 16, "id of the message: the LSN of its Routed event"),
+    Column("message", "Q", 16, "id of the message: the LSN of its Routed or Forwarded event"),
     Column("consumer", "Q", 24, "id of the consumer: the LSN of its ConsumerAttached event"),
     Column("connection", "Q", 32, "id of the connection: the LSN of its ConnectionOpened event"),
     Column("related", "Q", 40, "the other event that this one refers to"),
@@ -190,6 +194,13 @@ RECALL_ENDED: Final = 82
 TIME_MARKED: Final = 83
 DISPATCH_STARTED: Final = 90
 OWNER_ENDED: Final = 92
+
+# Direct addresses (`engine.direct`).
+LINK_ATTACHED: Final = 150
+LINK_DETACHED: Final = 151
+FORWARDED: Final = 152
+FORWARD_SETTLED: Final = 153
+DISTRIBUTIONS_CHANGED: Final = 154
 GROUPS_RESET: Final = 95
 PERMISSION_REFUSED: Final = 100
 BUNDLE_OPENED: Final = 108
@@ -243,6 +254,15 @@ ENDING: Final = (
     why.NACK, why.GIVEN_BACK, why.REFUSED, why.CLOSED, why.DISCONNECTED, why.TIMEOUT,
     why.PROTOCOL_ERROR, why.SHUTDOWN, why.ADMINISTRATION, why.LIMIT, why.UNREADABLE, why.LEFT_OUT,
     why.STOLEN, why.QUEUE_REMOVED, why.UNUSED, why.AUTHENTICATION, why.ROLLBACK, why.GONE,
+)  # fmt: skip
+LEAVING: Final = (
+    why.CLOSED, why.DISCONNECTED, why.TIMEOUT, why.PROTOCOL_ERROR, why.SHUTDOWN,
+    why.ADMINISTRATION, why.LIMIT, why.AUTHENTICATION, why.UNREADABLE,
+)  # fmt: skip
+SETTLING: Final = (
+    why.NACK, why.GIVEN_BACK, why.REFUSED, why.NO_RECEIVERS, why.LIMIT, why.CLOSED,
+    why.DISCONNECTED, why.TIMEOUT, why.PROTOCOL_ERROR, why.SHUTDOWN, why.ADMINISTRATION,
+    why.AUTHENTICATION, why.UNREADABLE,
 )  # fmt: skip
 REMOVING: Final = (
     why.ADMINISTRATION, why.QUEUE_REMOVED, REPLACED, RING_EVICTED, why.NO_CONSUMERS,
@@ -505,6 +525,29 @@ EVENT_TYPES: Final = (
               "A subscription to several queues ended, after its consumers. One whose connection"
               " ends is over without this event.",
               related="of the bundle opened by event"),
+    EventType(LINK_ATTACHED, "LinkAttached", ("consumer", "connection"), LinkAttachedDetail,
+              "A link to a direct address begins, by which a peer sends or receives. `consumer` is"
+              " the number of this event."),
+    EventType(LINK_DETACHED, "LinkDetached", ("reason", "consumer", "connection"), None,
+              "A link to a direct address ended, after all deliveries to it.",
+              reasons=LEAVING),
+    EventType(FORWARDED, "Forwarded",
+              ("reason", "priority", "flags", "message", "consumer", "connection", "related"),
+              ForwardedDetail,
+              "A message to a direct address was given to this receiver, or to those in the detail;"
+              " or to nobody, if the reason is `no-receivers`. It is stored nowhere. `related` is"
+              " the link that it came by.",
+              related="by the link of event",
+              reasons=(why.NO_REASON, why.NO_RECEIVERS),
+              says=(life.CONTENT,)),
+    EventType(FORWARD_SETTLED, "ForwardSettled",
+              ("reason", "message", "consumer", "connection"), ForwardSettledDetail,
+              "A receiver of a direct address ended a delivery, or it ended with its receiver; the"
+              " sender hears the same, or with several receivers the strongest of their outcomes.",
+              reasons=(why.BY_CONSUMER, why.AUTOMATIC, *SETTLING)),
+    EventType(DISTRIBUTIONS_CHANGED, "DistributionsChanged", ("reason",), DistributionsDetail,
+              "Which names are direct addresses from here on, and how they distribute messages.",
+              reasons=(why.CONFIGURATION,)),
     EventType(SIGNED, "Signed", ("related",), SignedDetail,
               "The broker's key signed a statement about history up to the event in `related`.",
               related="history up to event",
@@ -571,7 +614,7 @@ def encode_detail(detail: Detail) -> bytes:
     return b"" if encoded in _EMPTY_MAPS else encoded
 
 
-def chunk_lsns(detail: RoutedDetail | CarriedDetail) -> tuple[int, ...]:
+def chunk_lsns(detail: RoutedDetail | CarriedDetail | ForwardedDetail) -> tuple[int, ...]:
     """Return the LSNs of the chunks of a large message, none if it is not large."""
     return tuple(accumulate(detail.chunks))
 

@@ -63,6 +63,7 @@ LEFT_OUT: Final = 138
 STOLEN: Final = 139
 RESUMED: Final = 140
 SALVAGED: Final = 141
+NO_RECEIVERS: Final = 142
 # From 105 on: reasons about subscriptions.
 NO_LOCAL: Final = 105
 END_OF_BROWSE: Final = 106
@@ -121,7 +122,7 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
         "the broker could not read a body for this connection; no attempt counts",
     ),
     GIVEN_BACK: ("given-back", "the consumer gave it back untried; the attempt does not count"),
-    REFUSED: ("refused", "the consumer will never take it: it is dead-lettered at once"),
+    REFUSED: ("refused", "the consumer will never take it; a queue dead-letters it at once"),
     REDELIVERY_DELAY: ("redelivery-delay", "a delivery failed, and the next one is to come later"),
     NO_ROUTE: ("no-route", "no queue of its address took it: it went to the dead letter address"),
     DISABLED: ("disabled", "every queue that it could go to is disabled"),
@@ -154,4 +155,5 @@ REASONS: Final[dict[int, tuple[str, str]]] = {
     STOLEN: ("stolen", "another link of its client took its subscription over"),
     RESUMED: ("resumed", "its client had it from an earlier link, and says now what became of it"),
     SALVAGED: ("salvaged", "what a damaged journal still says of it leaves nothing else"),
+    NO_RECEIVERS: ("no-receivers", "nobody receives from the direct address, or not any more"),
 }

@@ -97,8 +97,9 @@ class Connection:
     """
 
     __slots__ = (
-        "bundles", "client_id", "consumers", "holders", "host", "id", "peer", "protocol", "room",
-        "sated", "shown_bytes", "transactions", "unacked_bytes", "unacked_max", "user",
+        "bundles", "client_id", "consumers", "forwarded_bytes", "holders", "host", "id", "peer",
+        "protocol", "room", "sated", "shown_bytes", "transactions", "unacked_bytes", "unacked_max",
+        "user",
     )  # fmt: skip
 
     def __init__(
@@ -113,8 +114,10 @@ class Connection:
         self.consumers: dict[int, Consumer] = {}
         self.unacked_bytes = 0
         # Volatile. `shown_bytes` is the part of `unacked_bytes` for what non-destructive queues
-        # showed its consumers, and for the orders of its bundles.
+        # showed its consumers, and for the orders of its bundles; `forwarded_bytes` is that for
+        # its receivers of direct addresses.
         self.shown_bytes = 0
+        self.forwarded_bytes = 0
         self.room = 0
         self.unacked_max = UNLIMITED
         self.sated = False

@@ -11,6 +11,7 @@ all credit that it was granted. Volatile, as credit is. Must never know how a qu
 """
 
 from daybook.engine.core.core import Core
+from daybook.engine.core.credit import take_back
 from daybook.engine.effects import Drained
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.queue import Queue
@@ -31,11 +32,8 @@ def call_off(core: Core, consumer: Consumer) -> None:
 def answer(core: Core, queue: Queue) -> None:
     """Answer the consumers of a queue that drain, after a complete look at the queue."""
     for consumer in list(core.draining[queue.id].values()):
-        left = max(consumer.credit_messages, 0)
-        if left and consumer.connection.room <= 0:
+        if consumer.credit_messages > 0 and consumer.connection.room <= 0:
             continue
         call_off(core, consumer)
-        consumer.credit_messages -= left
-        consumer.credit_bytes = min(consumer.credit_bytes, 0)
-        consumer.drained += left
+        left = take_back(consumer)
         core.effects.append(Drained(consumer, left, consumer.handed + consumer.drained))

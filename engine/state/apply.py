@@ -465,6 +465,12 @@ APPLY: Final[dict[int, Apply]] = {
     events.DIVERT_CREATED: divert_created,
     events.DIVERT_DELETED: divert_deleted,
     events.PERMISSION_REFUSED: nothing,
+    # Direct addresses are volatile, and end with the connections of their links.
+    events.LINK_ATTACHED: nothing,
+    events.LINK_DETACHED: nothing,
+    events.FORWARDED: nothing,
+    events.FORWARD_SETTLED: nothing,
+    events.DISTRIBUTIONS_CHANGED: nothing,
     events.BUNDLE_OPENED: nothing,
     events.BUNDLE_CLOSED: nothing,
     events.FORKED: nothing,

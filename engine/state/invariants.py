@@ -402,7 +402,7 @@ def _weights(state: State) -> Iterator[str]:
         bundled = sum(len(bundle.order) for bundle in connection.bundles.values())
         if connection.shown_bytes != shown * SHOWN_BYTES + bundled * BUNDLED_BYTES:
             yield f"connection {connection.id} does not count the {shown} messages it was shown"
-        weight += connection.shown_bytes
+        weight += connection.shown_bytes + connection.forwarded_bytes
         if connection.unacked_bytes != weight:
             wrong = f"{connection.unacked_bytes} bytes in flight, not {weight}"
             yield f"connection {connection.id} counts {wrong}"

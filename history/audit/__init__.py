@@ -9,6 +9,8 @@ Modules:
   after.
 - `checks`: The rules of every kind of event: each was allowed by the state before it (ADR 65).
 - `context`: The view of the rules: the state before an event, the time, and the block of the event.
+- `direct_ledger`: What only earlier events tell of direct addresses: the table in force, links, and
+  deliveries.
 - `feature_levels`: Which broker decided an event: the feature level that its BrokerStarted records
   (ADR 81).
 - `judge`: Judging events: each is asked for at the rules of its kind, and then applied to the

@@ -19,8 +19,10 @@ from daybook.engine.queues.consumer import Consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Binding, ContentError, Queue
 from daybook.engine.queues.window import Window
+from daybook.engine.settings.distributions import Distributions
 from daybook.engine.state.state import State
 from daybook.history.audit import feature_levels, rules
+from daybook.history.audit.direct_ledger import DirectLedger
 from daybook.history.audit.rules import Wrong
 
 Folded: TypeAlias = tuple[int, Row, bytes, bytes, bytes]
@@ -79,6 +81,7 @@ class AuditContext:
         # flight before: they may leave first. None for a queue with too many.
         self.interrupted: set[tuple[int, int]] = set()
         self.returned: dict[int, set[int] | None] = {}
+        self.direct = DirectLedger(lsn)
         self._requests: list[tuple[int, int]] | None = None
         # Content is read where a rule asks for it: it may have left with its segment.
         state.window = BARE
@@ -102,7 +105,8 @@ class AuditContext:
         self.lsn, _, self.detail, self.headers, self.body = event
 
     def forget(self, connection: int) -> None:
-        """Forget the chunks and subscriptions of a connection that ended."""
+        """Forget the chunks, subscriptions and links of a connection that ended."""
+        self.direct.close(connection)
         if self.bundles:
             for bundle in [each for each, its in self.bundles.items() if its == connection]:
                 del self.bundles[bundle]
@@ -122,6 +126,18 @@ class AuditContext:
             known.clear()
         for ended in (self.bundles, self.ending, self.detaching, self.groups, self.returned):
             ended.clear()
+        self.direct = DirectLedger(0)
+        self.distribute(Distributions())
+
+    def distribute(self, table: Distributions) -> None:
+        """Put a table of direct addresses in force."""
+        self.core.distributions = table
+        self.core.routes.clear()
+        self.direct.knows_table = True
+
+    def lose_links(self) -> None:
+        """Forget all about direct addresses: events are missing."""
+        self.direct = DirectLedger(self.lsn)
 
     def adopt(self, before: "AuditContext") -> None:
         """Take over what only earlier events tell from the context of the events before."""
@@ -131,6 +147,7 @@ class AuditContext:
         self.ending, self.detaching, self.groups = before.ending, before.detaching, before.groups
         self.interrupted, self.returned = before.interrupted, before.returned
         self.known_from, self.level = before.known_from, before.level
+        self.direct, self.core.distributions = before.direct, before.core.distributions
 
     def note_returned(self, queue: Queue, message: int) -> None:
         """Note that a message is in a ring again."""

@@ -83,6 +83,11 @@ def _broker_started(context: AuditContext, row: Row) -> None:
     context.start()
 
 
+@after(events.LOST)
+def _events_lost(context: AuditContext, row: Row) -> None:
+    context.lose_links()
+
+
 @after(events.DIVERT_CREATED)
 @after(events.DIVERT_DELETED)
 def _diverts_changed(context: AuditContext, row: Row) -> None:

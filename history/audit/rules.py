@@ -102,6 +102,12 @@ LIFETIME: Final = Rule(
 )
 PAGING: Final = Rule("paging", "ADR 10", "paging begins and ends in turn, at the size recorded")
 HISTORY: Final = Rule("history", "ADR 49", "what a new queue gets of before is in a history")
+DIRECT: Final = Rule(
+    "direct", "ADR 109", "a name is a direct address if the distributions in force make it one"
+)
+FORWARDED: Final = Rule(
+    "forwarded", "ADR 109", "a message to a direct address goes to whom its distribution chooses"
+)
 CONSERVED: Final = Rule(
     "conserved", "ADR 65", "what was in a queue or entered it left it, or is still there"
 )

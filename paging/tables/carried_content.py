@@ -36,8 +36,8 @@ SWEEP_ROWS: Final = 5_000
 """How many rows are checked with one batch: about ten milliseconds."""
 
 PLACING: Final = np.zeros(256, bool)
-"""Kinds that record the place of content, or its removal."""
-PLACING[[*WITH_CHUNKS, events.SEGMENTS_REMOVED]] = True
+"""Kinds that record the place of content, or its removal; no queue has what is forwarded."""
+PLACING[[*(WITH_CHUNKS - {events.FORWARDED}), events.SEGMENTS_REMOVED]] = True
 
 # ---- keeping the tables
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.commands import (
-    AskToSend,
+    Attach as AttachConsumer,
+)
+from daybook.engine.commands import (
+    AttachSender,
     Command,
     CreateTemporary,
     DeleteSubscription,
     EndOwner,
     Resume,
-)
-from daybook.engine.commands import (
-    Attach as AttachConsumer,
 )
 from daybook.engine.commands import (
     Detach as DetachConsumer,
@@ -57,7 +57,6 @@ from daybook.protocols.amqp.wire.errors import (
     INVALID_FIELD,
     NOT_FOUND,
     RESOURCE_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
     AmqpError,
 )
 from daybook.protocols.amqp.wire.kinds import (
@@ -138,30 +137,23 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
     if target.dynamic:
         _make_node(session, asked, target, number, now)
         return
-    if not target.address:
-        _begin_receiving(session, asked, _incoming(session, asked, None, number))
-        return
-    place = place_of(target.address, output.host, target.capabilities, output.prefixes)
-    _begin_sending_to(session, asked, place, number, now)
-
-
-def _begin_sending_to(
-    session: AmqpSession, asked: Attach, place: Place, number: int, now: int
-) -> None:
-    """Attach a sender to a place, unless its user may not send there.
-
-    Whatever else a message may be refused for can be otherwise when it comes.
-    """
-    output = session.output
+    place = None
+    if target.address:
+        place = place_of(target.address, output.host, target.capabilities, output.prefixes)
+    link = _incoming(session, asked, place, number)
 
     def answered(answer: int | Refusal, now: int) -> None:
-        problem = error_of(answer) if isinstance(answer, Refusal) else None
-        if problem is not None and problem.condition == UNAUTHORIZED_ACCESS:
-            _refuse(session, asked, problem)
+        if isinstance(answer, Refusal):
+            _refuse(session, asked, error_of(answer))
             return
-        _begin_receiving(session, asked, _incoming(session, asked, place, number))
+        link.attached(answer)
+        _begin_receiving(session, asked, link)
 
-    output.ask(AskToSend(output.connection, *place), answered, now)
+    address, queue, routing_type = place or ("", None, None)
+    command = AttachSender(
+        output.connection, address, queue, routing_type, number, asked.name, link
+    )
+    output.ask(command, answered, now)
 
 
 def _incoming(session: AmqpSession, asked: Attach, place: Place | None, number: int) -> Incoming:

@@ -250,6 +250,10 @@ class AmqpConnection(Output):
             self._on_early(found, now)
         return True
 
+    def conclude(self, now: int) -> None:
+        """Say what effects had for consequences."""
+        self._flush(now)
+
     def _flush(self, now: int) -> None:
         """Say what the frames of this call had for consequences."""
         if self.discharging and not self.closing:

@@ -6,7 +6,7 @@ A fault of the connection is an `AmqpError` (`wire.errors`). Must never know a f
 from typing import Any, Final
 
 from daybook.engine.facts import reasons
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.refusals import Code, Refusal, is_denial
 from daybook.protocols.amqp.wire.errors import (
     DETACH_FORCED,
     INTERNAL_ERROR,
@@ -58,7 +58,7 @@ def error(condition: str, text: str, info: dict[str, Any] | None = None) -> Erro
 
 def condition_of(refusal: Refusal) -> str:
     """Return the condition for a refusal; the text says that a permission is missing."""
-    if refusal.code is Code.NOT_ALLOWED and "permission" in refusal.text:
+    if is_denial(refusal):
         return UNAUTHORIZED_ACCESS
     return _CONDITIONS.get(refusal.code, INTERNAL_ERROR)
 

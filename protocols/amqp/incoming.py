@@ -5,14 +5,16 @@ Messages are given to the broker one after the other. Must never know how a link
 
 from typing import Any, Final
 
-from daybook.engine.commands import Chunk, Command, GiveUpSend, Send
+from daybook.engine.commands import FORWARDED, Chunk, Command, DetachSender, GiveUpSend, Send
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
+from daybook.engine.links.links import Ending
 from daybook.engine.messages.amqp.content_codec import with_own, without
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.faults import LinkFault, error, error_of
+from daybook.protocols.amqp.outcomes import state_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import (
@@ -32,6 +34,8 @@ from daybook.protocols.port import SENDS, LinkRow
 AHEAD_BYTES: Final = 1 << 20
 """About how many bytes of messages a link may send before the broker has looked at the first."""
 CREDIT_MIN: Final = 10
+DIRECT_CREDIT: Final = 250
+"""The most messages that a link may have on their way to receivers of a direct address."""
 _OWN_MARKS: Final = (
     b"_AMQ_", b"_DAYBOOK_", b"JMSX",
     b"x-opt-ORIG", b"x-opt-ACTUAL", b"x-opt-VALIDATED", b"x-opt-DAYBOOK",
@@ -101,11 +105,15 @@ class Incoming(Link):
     """The link. Without a `place` each message says where it goes (anonymous terminus).
     `is_waiting` is set while its command waits for room. `mode` is its receiver settle mode;
     `unsettled` are the deliveries of mode second that the peer has not settled: they use up
-    credit until it does. No message longer than `single_max` is taken at once."""
+    credit until it does. No message longer than `single_max` is taken at once.
+
+    `sender` is the id of a link that leads to a direct address, or may, else 0: it `is_open` while
+    somebody receives there. `forwarded` are its deliveries that have not ended, with their settle
+    modes: they use up credit too."""
 
     __slots__ = (
-        "_arrivals", "_average", "_messages", "_target", "credit", "is_waiting", "last_piece",
-        "mode", "place", "single_max", "unsettled",
+        "_arrivals", "_average", "_messages", "_target", "credit", "forwarded", "is_open",
+        "is_waiting", "last_piece", "mode", "place", "sender", "single_max", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +131,9 @@ class Incoming(Link):
         self.is_waiting = False
         self.mode = FIRST
         self.unsettled: Final[set[int]] = set()
+        self.sender = 0
+        self.is_open = True
+        self.forwarded: Final[dict[int, int]] = {}
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
         self._messages: Final[list[Message]] = []
@@ -148,7 +159,7 @@ class Incoming(Link):
         return LinkRow(
             self.name, SENDS, self.session.number,
             address=self.place.address if self.place is not None else None,
-            credit=self.credit.link_credit, in_flight=len(self._messages),
+            credit=self.credit.link_credit, in_flight=len(self._messages) + len(self.forwarded),
             total=self.credit.came, waits=self.is_waiting, memory_bytes=self.own_bytes + held,
         )  # fmt: skip
 
@@ -169,6 +180,8 @@ class Incoming(Link):
             self.push(now)
             return
         output = self.session.output
+        if self.sender:
+            self._let_hear(send, single.delivery, is_settled=single.is_settled)
         answer = output.broker.handle(send, now)
         if isinstance(answer, Refusal):
             if self._is_refused(self._begin_single(single, send), answer):
@@ -257,9 +270,11 @@ class Incoming(Link):
 
     def refill(self) -> None:
         """Give the peer credit again, if it has used up half of it and nothing waits."""
-        if self.is_waiting or self.is_gone:
+        if self.is_waiting or self.is_gone or not self.is_open:
             return
         target = self._target
+        if self.sender:
+            target = max(min(target, DIRECT_CREDIT) - len(self.forwarded), 0)
         if self._average:
             target = min(target, max(CREDIT_MIN, AHEAD_BYTES // self._average))
         if self.unsettled:
@@ -289,6 +304,8 @@ class Incoming(Link):
                 continue
             if command is None:
                 return
+            if self.sender and type(command) is Send:
+                self._let_hear(command, message.delivery, is_settled=message.is_settled)
             answer = output.broker.handle(command, now)
             if isinstance(answer, Refusal):
                 if not self._is_refused(message, answer):
@@ -328,6 +345,9 @@ class Incoming(Link):
             self.unsettled.clear()
         while self._messages:
             self._leave(self._messages.pop())
+        self.forwarded.clear()
+        if self.sender:
+            output.broker.handle(DetachSender(self.sender), now)
         if output.connection:
             output.broker.handle(GiveUpSend(output.connection, self.number), now)
         output.forget_link(self.number)
@@ -463,7 +483,11 @@ class Incoming(Link):
         self._average = (self._average * 7 + size >> 3) if self._average else size
 
     def _accept(self, delivery: int, txn_id: bytes | None, mode: int, answer: int) -> None:
-        """Tell the sender that a message was taken, once the event `answer` is durable."""
+        """Tell the sender that a message was taken, once the event `answer` is durable; or later,
+        how receivers ended it, if they got it."""
+        if answer == FORWARDED:
+            self.forwarded[delivery] = mode
+            return
         output = self.session.output
         if answer > output.gate:
             output.gate = answer
@@ -473,6 +497,45 @@ class Incoming(Link):
         accepted = Accepted()
         state = accepted if txn_id is None else TransactionalState(txn_id, accepted)
         self._tell(delivery, mode, state)
+
+    # ---- direct addresses
+
+    def attached(self, sender: int) -> None:
+        """Take the id that the engine gave the link, 0 if it leads to queues alone."""
+        self.sender = sender
+        self.is_open = not sender or self.place is None
+
+    def _let_hear(self, send: Send, delivery: int, *, is_settled: bool) -> None:
+        """Say who hears of the end of a message, unless it is settled."""
+        send.sender = self.sender
+        send.token = None if is_settled else delivery
+
+    def ended(self, token: Any, ending: Ending, now: int) -> None:
+        """Tell the sender how receivers ended a message."""
+        delivery: int = token
+        mode = self.forwarded.pop(delivery, None)
+        if self.is_gone or mode is None:
+            return
+        state = state_of(ending)
+        if isinstance(state, Accepted) and mode == FIRST:
+            self.session.accept(delivery)
+        else:
+            self._tell(delivery, mode, state)
+        self.session.output.thirsty[self.number] = self
+
+    def opened(self, is_open: bool, now: int) -> None:
+        """Give credit, because somebody receives now; or take it back, because nobody does."""
+        if self.is_gone or is_open == self.is_open:
+            return
+        self.is_open = is_open
+        credit = self.credit
+        if is_open:
+            self.session.output.thirsty[self.number] = self
+        elif credit.link_credit:
+            self.session.say_flow(
+                handle=self.handle, delivery_count=credit.delivery_count,
+                link_credit=credit.link_credit, drain=True,
+            )  # fmt: skip
 
     def _reject(self, message: Message, problem: Error) -> None:
         """Tell the sender that a message is refused. Raises LinkFault for one that was settled: no

@@ -6,8 +6,11 @@ from daybook.engine.commands import Settle
 from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
+from daybook.engine.links.links import Ending as DirectEnding
 from daybook.engine.messages.amqp.content_codec import undescribed
 from daybook.engine.messages.annotations import Annotations
+from daybook.protocols.amqp.faults import error
+from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.performatives import Error
 from daybook.protocols.amqp.wire.termini import (
     Accepted,
@@ -27,6 +30,7 @@ class Ending(NamedTuple):
     not_here: bool = False
     txn_id: bytes | None = None
     annotations: Annotations | None = None
+    modified: bool = False
 
 
 _OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
@@ -51,11 +55,29 @@ def ending_of(state: Any) -> Ending | None:
             for key, each in (state.message_annotations or {}).items()
             if key not in _OF_THE_BROKER
         }
-        return Ending(outcome, not_here=state.undeliverable_here, annotations=noted or None)
+        return Ending(
+            outcome, not_here=state.undeliverable_here, annotations=noted or None, modified=True
+        )
     if isinstance(state, TransactionalState):
         found = ending_of(state.outcome) if state.outcome is not None else None
         return found._replace(txn_id=state.txn_id) if found is not None else None
     return None
+
+
+def state_of(ending: DirectEnding) -> Any:
+    """Return the state by which a sender hears how a receiver of a direct address ended its
+    message."""
+    if ending.outcome == ACCEPTED:
+        return Accepted()
+    if ending.outcome == REJECTED:
+        if not (ending.condition or ending.error):
+            return Rejected()
+        return Rejected(error(ending.condition or INTERNAL_ERROR, ending.error))
+    has_failed = ending.outcome == FAILED
+    if not (has_failed or ending.modified):
+        return Released()
+    noted: dict[str, Any] = {str(key): each for key, each in (ending.annotations or {}).items()}
+    return Modified(has_failed, ending.not_here, noted or None)
 
 
 def settlement_of(
@@ -64,7 +86,7 @@ def settlement_of(
     """Return the command that ends a delivery so."""
     return Settle(
         consumer, message, False, transaction, ending.outcome, ending.error, ending.condition,
-        ending.not_here, ending.annotations,
+        ending.not_here, ending.annotations, ending.modified,
     )  # fmt: skip
 
 

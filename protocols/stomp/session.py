@@ -198,6 +198,9 @@ class Session(Conversation):
         """Resume the blocked command: there may be room."""
         self.proceed(now)
 
+    def conclude(self, now: int) -> None:
+        """Effects have written everything."""
+
     def _carry_out(self, work: Callable[[bytes, int], None], data: bytes, now: int) -> None:
         self._head = b""
         try:

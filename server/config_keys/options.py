@@ -105,6 +105,14 @@ BROKER: Final = (
         live=True,
     ),
     Option(
+        "journal-direct",
+        choice("decisions", "content", "off"),
+        "decisions",
+        "The journaled parts of messages to direct addresses: who got each and what became of it,"
+        " also headers and body, or nothing. Large messages are always journaled.",
+        live=True,
+    ),
+    Option(
         "persist-id-cache",
         FLAG,
         True,

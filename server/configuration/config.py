@@ -98,6 +98,7 @@ class BrokerConfig(msgspec.Struct, frozen=True):
     populate_validated_user: bool
     persist_delivery_count_before_delivery: bool
     journal_non_persistent: str
+    journal_direct: str
     persist_id_cache: bool
     spaces_in_names: bool
     default_distribution: str

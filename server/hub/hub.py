@@ -437,6 +437,7 @@ class Hub:
 
     def _deliver(self, now: int) -> None:
         effects, self.broker.effects = self.broker.effects, []
+        affected: dict[int, None] = {}
         last = None
         for effect in effects:
             if isinstance(effect, tuple):
@@ -445,17 +446,22 @@ class Hub:
             else:
                 consumer = effect.consumer
                 effect.hand_to(consumer.receiver, now)
-                self._after_effect(consumer.connection_id)
+                affected[consumer.connection_id] = None
             if consumer is not last:
                 last = consumer
                 peer = self._by_connection.get(consumer.connection_id)
                 if peer is not None:
                     self._active[peer] = None
+        for connection in affected:
+            self._after_effects(connection, now)
 
-    def _after_effect(self, connection: int) -> None:
-        """Handle a session after an effect, which may have ended it."""
+    def _after_effects(self, connection: int, now: int) -> None:
+        """Handle a session after effects, which may have ended it."""
         peer = self._by_connection.get(connection)
-        if peer is not None and peer.session.closing:
+        if peer is None:
+            return
+        peer.session.conclude(now)
+        if peer.session.closing:
             self.blocked.remove(peer)
             self._paused.discard(peer)
             self._after(peer)

@@ -506,10 +506,12 @@ class Memory:
         broker = self._broker
         state, sizes = broker.state, broker.room.sizes
         unacked = sum([connection.unacked_bytes for connection in state.connections.values()])
-        shown = sum([connection.shown_bytes for connection in state.connections.values()])
+        unqueued = sum(
+            [each.shown_bytes + each.forwarded_bytes for each in state.connections.values()]
+        )
         objects = (
             CONNECTION_BYTES * len(self._peers)
-            + CONSUMER_BYTES * len(state.consumers)
+            + CONSUMER_BYTES * (len(state.consumers) + broker.direct.count)
             + TOUR_BYTES * state.browser_count
             + BUNDLE_BYTES * len(broker.bundles)
             + QUEUE_BYTES * len(state.queues)
@@ -522,7 +524,7 @@ class Memory:
             + sum([peer.fixed_bytes for peer in self._peers])
         )
         return {
-            "messages": max(0, sizes.weight - unacked + shown),
+            "messages": max(0, sizes.weight - unacked + unqueued),
             "unacknowledged": unacked,
             "transactions": broker.transactions.weight,
             "output": self.output,

@@ -58,6 +58,7 @@ def engine_options(broker: BrokerConfig, hosts: Mapping[str, HostLimits]) -> Opt
         disk_full_policy=broker.disk_full_policy,
         persist_id_cache=broker.persist_id_cache,
         spaces_in_names=broker.spaces_in_names,
+        journal_direct=broker.journal_direct,
         hosts=hosts,
     )
 

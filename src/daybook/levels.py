@@ -201,6 +201,12 @@ FEATURES: Final = (
         11, "0.2.0", "retained messages that their queues know as such",
         fields=("RecalledDetail.retained",),
     ),
+    Feature(
+        12, "0.2.0", "direct addresses",
+        kinds=(
+            "LinkAttached", "LinkDetached", "Forwarded", "ForwardSettled", "DistributionsChanged",
+        ),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

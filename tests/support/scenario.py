@@ -15,9 +15,11 @@ from daybook.engine.administration.signatures import RecordKeyChange, RecordSign
 from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    CLOSEST,
     EXPIRY_POLICIES,
     LAST_VALUE_KEY,
     MULTICAST,
+    DistributionEntry,
     DivertDefinition,
 )
 from daybook.engine.facts.details import KeyChangeDetail, SignedDetail
@@ -453,6 +455,68 @@ def _drop_unlisted(world: World, x: int, y: int, z: int) -> c.Command:
 
 
 _ALL: dict[str, tuple[str, ...]] = {permission: ("*",) for permission in PERMISSIONS}
+DIRECT = ("x.each", "x.all", "x.near", "x.each")
+TABLES: tuple[tuple[DistributionEntry, ...], ...] = (
+    (),
+    (DistributionEntry(prefix="x"),),
+    (DistributionEntry(prefix="x"), DistributionEntry(pattern="x/all", distribution=MULTICAST)),
+    (
+        DistributionEntry(prefix="x", priority=3, enable_fallback=True),
+        DistributionEntry(prefix="x.near", distribution=CLOSEST),
+        DistributionEntry(pattern="x/*", distribution=MULTICAST),
+    ),
+)
+
+
+def _links(world: World) -> list[int]:
+    direct = world.broker.direct
+    return sorted((*direct.senders, *direct.receivers))
+
+
+def _link(world: World, x: int, y: int, z: int) -> c.Command:
+    """Begin to send to a direct address, or to any, or to receive from one."""
+    connection, name = _connection(world, x), DIRECT[y % 4]
+    if z % 3 == 0:
+        return c.AttachSender(connection, name if x % 3 else "", link=y)
+    return c.Attach(
+        connection, name, acknowledges=z % 4 > 0, credit_messages=z % 5, browses=z == 20,
+        credit_bytes=100 * (y % 3),
+    )  # fmt: skip
+
+
+def _forward(world: World, x: int, y: int, z: int) -> c.Command:
+    """Send to a direct address, by a link or without one."""
+    command = _send(world, x, y, z)
+    assert isinstance(command, c.Send)
+    link = world.broker.direct.senders.get(_pick(_links(world), z))
+    place = link.address if link is not None else None
+    command.address = place.name if place is not None else DIRECT[y % 4]
+    command.queue = None
+    if x % 4:
+        command.transaction, command.due, command.retain = None, 0, 0
+    if link is not None:
+        command.connection, command.sender = link.connection_id, link.id
+        command.token = z if y % 2 else None
+    return command
+
+
+def _conclude(world: World, x: int, y: int, z: int) -> c.Command:
+    """End a delivery from a direct address, or give its receiver credit."""
+    number = _pick(sorted(world.broker.direct.receivers), x)
+    if z % 3 == 0:
+        return c.Credit(number, y, 10 * z)
+    link = world.broker.direct.receivers.get(number)
+    message = _pick(list(link.outstanding) if link is not None else [], y)
+    outcome = (ACCEPTED, FAILED, RELEASED, REJECTED)[z % 4]
+    return c.Settle(number, message, y % 3 == 0, None, outcome, ("", "bad")[x % 2])
+
+
+def _leave(world: World, x: int, y: int, z: int) -> c.Command:
+    """End a link to a direct address."""
+    number = _pick(_links(world), x)
+    return c.DetachSender(number) if y % 2 else c.Detach(number)
+
+
 RULES: tuple[dict[str, dict[str, tuple[str, ...]]], ...] = (
     {},
     {"#": _ALL, "orders": {}},
@@ -497,7 +561,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, lambda w, x, y, z: c.RefuseConnection(reasons.AUTHENTICATION, "stomp", "p", "u", "no")),
     (1, _permit),
     (1, lambda w, x, y, z: c.CloseConnection(_connection(w, x), REASONS[y % 3])),
-    (2, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
+    (4, lambda w, x, y, z: c.Detach(_consumer(w, x), y % 4 == 0)),
     (1, lambda w, x, y, z: c.DeleteSubscription(("one", "two")[x % 2], _connection(w, y))),
     (2, lambda w, x, y, z: c.Begin(_connection(w, x), NAMES[y % 2])),
     (2, lambda w, x, y, z: c.Commit(_connection(w, x), NAMES[y % 2])),
@@ -541,6 +605,11 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
             _connection(w, x), _temporary(w, y), (ANYCAST, MULTICAST)[z % 2], y % 3, z % 3
         ),
     ),
+    (3, lambda w, x, y, z: c.ChangeDistributions(TABLES[x % 4])),
+    (5, _link),
+    (4, _forward),
+    (3, _conclude),
+    (1, _leave),
 )
 _WHEEL: tuple[Maker, ...] = tuple(maker for weight, maker in MAKERS for _ in range(weight))
 
@@ -587,5 +656,5 @@ def _carry_out(world: World, command: c.Command) -> None:
         assert answer.text
         assert world.broker.next_lsn == before or isinstance(command, c.Commit)
     else:
-        assert 0 <= answer <= world.broker.lsn
+        assert answer == c.FORWARDED or 0 <= answer <= world.broker.lsn
     world.turn()

@@ -277,6 +277,13 @@ class World:
         deleting = Counter(q.address.id for q in self.state.queues.values() if q.deleting)
         assert broker.work.ending == deleting
         assert deleting.keys() <= self.state.addresses.keys()
+        forwarded = Counter(dict.fromkeys(self.state.connections, 0))
+        for link in broker.direct.receivers.values():
+            waiting = (each for line in link.waiting.values() for each in line)
+            for each in (*link.outstanding.values(), *waiting):
+                forwarded[link.connection_id] += each.message.weight
+        for connection in self.state.connections.values():
+            assert connection.forwarded_bytes == forwarded[connection.id]
         for bundle in broker.bundles.values():
             check_bundle(bundle, broker)
 

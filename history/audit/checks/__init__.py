@@ -10,6 +10,8 @@ Modules:
 - `arrivals`: The rules of how messages enter queues: which ones, from whom, and as what.
 - `deliveries`: The rules of deliveries: from which queue, what first, and to whom.
 - `departures`: The rules of how deliveries end, and how messages leave their queues.
+- `direct`: The rules of direct addresses: which names are, who gets a message, and that each
+  delivery ends.
 - `diverts`: The rules of diverts: which of them take a message, and that each copy is there, once.
 - `drops`: The rules of messages that entered no queue: each reason is decided again, on the state
   then.
@@ -32,6 +34,7 @@ from daybook.history.audit.checks import (  # noqa: F401 (each registers its rul
     arrivals,
     deliveries,
     departures,
+    direct,
     diverts,
     drops,
     ends,

@@ -31,10 +31,11 @@ def noted(context: AuditContext, row: Row) -> Wrong | None:
     """Note that something ends because its connection does."""
     connection, reason = row[CONNECTION], row[REASON]
     known = context.ending.setdefault(connection, (reason, context.lsn))
-    return None if known[0] == reason else _another(known)
+    return None if known[0] == reason else another(known)
 
 
-def _another(known: tuple[int, int]) -> Wrong:
+def another(known: tuple[int, int]) -> Wrong:
+    """Return the breach of what ends for another reason than this, which an event said."""
     name = reasons.REASONS.get(known[0], ("",))[0]
     return rules.ENDED, f"this ended for another reason: {name}", (known[1],)
 
@@ -52,13 +53,13 @@ def wrong_detached(context: AuditContext, row: Row) -> Wrong | None:
     reason = row[REASON]
     known = context.detaching.pop(row[CONSUMER], None)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
-        return _another(known)
+        return another(known)
     before = context.previous
     if before is not None and before[1][KIND] == events.RETURNED:
         other = before[1]
         is_own = other[CONSUMER] == row[CONSUMER] and other[REASON] not in OF_DELIVERIES
         if is_own and other[REASON] != reason:
-            return _another((other[REASON], before[0]))
+            return another((other[REASON], before[0]))
     return noted(context, row) if reason not in OF_CONSUMERS else None
 
 
@@ -72,14 +73,19 @@ def wrong_return(context: AuditContext, row: Row) -> Wrong | None:
     reason, consumer = row[REASON], row[CONSUMER]
     known = context.detaching.get(consumer)
     if known is not None and known[0] != reason and not _may_follow(known[0], reason):
-        return _another(known)
+        return another(known)
     if reason in OF_DELIVERIES:
         return None
     context.detaching[consumer] = reason, context.lsn
     if reason in OF_CONSUMERS:
         return None
-    other = context.ending.get(row[CONNECTION])
-    return _another(other) if other is not None and other[0] != reason else None
+    return wrong_of_connection(context, row[CONNECTION], reason)
+
+
+def wrong_of_connection(context: AuditContext, connection: int, reason: int) -> Wrong | None:
+    """Check that a connection that is ending does so for this reason."""
+    known = context.ending.get(connection)
+    return another(known) if known is not None and known[0] != reason else None
 
 
 def wrong_delivery(context: AuditContext, consumer: int) -> Wrong | None:
@@ -93,8 +99,13 @@ def wrong_delivery(context: AuditContext, consumer: int) -> Wrong | None:
 @checks(events.CONNECTION_CLOSED)
 def closed(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a connection ends for the reason for which what it had did."""
-    known = context.ending.pop(row[CONNECTION], None)
-    return _another(known) if known is not None and known[0] != row[REASON] else None
+    wrong = wrong_of_connection(context, row[CONNECTION], row[REASON])
+    context.ending.pop(row[CONNECTION], None)
+    left = context.direct.links.of_connection.get(row[CONNECTION])
+    if wrong is None and left:
+        first = next(iter(left))
+        return rules.FITS, f"link {first} of it is attached", (first,)
+    return wrong
 
 
 @checks(events.TRANSACTION_ROLLED_BACK)

@@ -82,7 +82,9 @@ def _can_be_in(kind: int) -> bool:
     return "address" in event.columns or not event.columns
 
 
-def wrong_chunks(context: AuditContext, decoded: details.RoutedDetail) -> Wrong | None:
+def wrong_chunks(
+    context: AuditContext, decoded: details.RoutedDetail | details.ForwardedDetail
+) -> Wrong | None:
     """Check that a large message has all of its chunks."""
     if not decoded.chunks:
         return None

@@ -73,10 +73,10 @@ ALONE: Final = {
 ENTERED: Final = ("Routed",)
 """The events of messages that were taken."""
 BLOCKS: Final = Cell("", "blocks swapped")
-WITH_HEADERS: Final = ("Routed", "Carried")
-WITH_BODY: Final = ("Routed", "Carried", "ChunkReceived")
+WITH_HEADERS: Final = ("Routed", "Carried", "Forwarded")
+WITH_BODY: Final = (*WITH_HEADERS, "ChunkReceived")
 ID_COLUMNS: Final = (events.MESSAGE, events.CONSUMER, events.CONNECTION, events.RELATED)
-LSNS_IN_DETAILS: Final = ("first", "after", "until", "owner", "chunks")
+LSNS_IN_DETAILS: Final = ("first", "after", "until", "owner", "chunks", "receivers")
 """The fields of details that may be LSNs."""
 
 
@@ -117,7 +117,7 @@ def stories(count: int, seed: int = 0) -> list[Story]:
 
 def _mixture(seed: int) -> Story:
     """Queues of every kind, with what the table of events has beside them at the end."""
-    world = DoorWorld()
+    world = DoorWorld(journal_direct=("decisions", "content")[seed % 2])
     kinds, story = mixture.draw(seed, 60)
     player = mixture.Player(world, kinds)
     player.play(story)
@@ -454,6 +454,8 @@ def _moved_detail(event: Event, moved: Any) -> bytes:
         value = getattr(decoded, name, None)
         if isinstance(value, tuple) and value and name == "chunks":
             values[name] = events.chunk_steps(tuple(map(moved, events.chunk_lsns(decoded))))
+        elif isinstance(value, tuple):
+            values[name] = tuple(map(moved, value))
         elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
             values[name] = moved(value)
     if not values:

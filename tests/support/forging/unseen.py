@@ -58,6 +58,10 @@ SAID: Final = (
     "The consumer's words about its failure; nothing repeats them if the message stays. "
     "Annotations are state, so a digest shows them, and the copies of the message have them."
 )
+ANSWERED: Final = (
+    "What the receiver said of the message, or whether it got it before it left. Only its sender "
+    "hears that."
+)
 
 UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("*", "time", TOLERANCE),
@@ -76,7 +80,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("Address* Queue* Divert* Settings*", "reason,connection", WISH),
     ("QueuePaused DuplicateIdsCleared QueueCreated Address*", "queue,address", WISH),
     ("ConsumerAttached", "queue", WISH),
-    ("Routed Carried ChunkReceived", "headers,body", CONTENT),
+    ("Routed Carried ChunkReceived Forwarded", "headers,body", CONTENT),
     ("*", "missing,twice", ERASED),
     ("*", "swapped", ORDER),
     ("", "blocks swapped", ORDER),
@@ -97,8 +101,8 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("Delivered", "other consumer", CHOICE),
     ("Administered", "related", WISH),
     ("Released", "reason", WISH),
-    ("BundleOpened Con* Transaction*", "connection", SENDER),
-    ("ConnectionClosed ConsumerDetached Returned TransactionRolledBack", "reason", PARTING),
+    ("BundleOpened Con* Transaction* LinkAttached Forwarded", "connection", SENDER),
+    ("Con* LinkDetached Returned TransactionRolledBack", "reason", PARTING),
     ("Seen", "reason", SETTLED),
     ("Routed", "reason,related,detail.named,detail.unrouted_at", SENDER),
     ("Routed Due", "detail.last_values,detail.last_value", UNREADABLE),
@@ -114,5 +118,12 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("Due", "reason", WISH),
     ("DuplicateIdRecorded", "detail.duplicate_id", SENDER),
     ("Recalled", "detail.history,history", CHOICE),
+    ("Routed DuplicateIdRecorded OwnerEnded", "queue,address,connection", SENDER),
+    ("Delivered", "reason", WISH),
+    ("Seen", "consumer", SETTLED),
+    ("LinkAttached DistributionsChanged", "detail.*", WISH),
+    ("Forwarded", "priority,flags.*,detail.*,related", SENDER),
+    ("Forwarded", "consumer", CHOICE),
+    ("ForwardSettled", "reason,detail.*", ANSWERED),
 )  # fmt: skip
 """By kinds and fields, why nothing can see a forgery, or some of them."""

@@ -370,6 +370,9 @@ class LinksSession:
         found.is_waiting = False
         found.push(now)
 
+    def conclude(self, now: int) -> None:
+        """Effects have written everything."""
+
     def is_ahead(self, durable_lsn: int, chunk_count: int) -> bool:
         """Bodies of tests are short."""
         return False

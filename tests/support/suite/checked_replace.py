@@ -40,4 +40,5 @@ def _fits(value: Any, hint: Any) -> bool:
         return value is None
     if kind is float:
         return isinstance(value, int | float)
-    return kind is Any or not isinstance(kind, type) or isinstance(value, kind)
+    is_class = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
+    return kind is Any or not is_class or isinstance(value, kind)

@@ -19,6 +19,9 @@ def moved(state: State, command: Any) -> Any:
     """Return a command about the other host, by a connection of it; the same if there is none."""
     changes: dict[str, Any] = {}
     fields = command.__struct_fields__
+    if "sender" in fields and command.sender:
+        # It comes by a link of its connection.
+        return command
     if "connection" in fields and command.connection in state.connections:
         there = [each.id for each in state.connections.values() if each.host == OTHER]
         if not there or ("chunks" in fields and command.chunks):

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.administration.message_moves import ACTIONS
 from daybook.engine.facts import reasons
-from daybook.engine.facts.definitions import ANYCAST, LINK_DETACH, MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    CLOSEST,
+    LINK_DETACH,
+    MULTICAST,
+    DistributionEntry,
+    DivertDefinition,
+)
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.headers import build
@@ -33,7 +40,8 @@ OPERATIONS = {
     "commit": 4, "abort": 1, "sleep": 4, "purge": 1, "act": 3, "release": 1, "hasten": 1,
     "pause": 1, "retain": 2, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1,
     "stop": 1, "recreate": 3, "sweep": 1, "forget": 1, "turn": 4, "crowd": 3, "batch": 4,
-    "strand": 1, "resume": 2, "steal": 1,
+    "strand": 1, "resume": 2, "steal": 1, "link": 4, "forward": 6, "conclude": 5, "leave": 1,
+    "distribute": 1,
 }  # fmt: skip
 """Operations with how often they are drawn."""
 _WHEEL = tuple(name for name, weight in OPERATIONS.items() for _ in range(weight))
@@ -42,6 +50,14 @@ QUEUES = {"q": ("q", ANYCAST), "r": ("q", ANYCAST), "m": ("q", MULTICAST), "c": 
 """The queues that are mixed, by name: address and routing type. `c` also gets copies."""
 NAMES = (*QUEUES, "dead", "late")
 FILTERS = ("", "", "", "", "k=1", "kind='big'")
+DIRECT = ("x.each", "x.each", "x/all", "x/near", "x.first")
+"""The direct addresses."""
+DISTRIBUTIONS = (
+    DistributionEntry(prefix="x"),
+    DistributionEntry(pattern="x/near", distribution=CLOSEST),
+    DistributionEntry(pattern="x/all", distribution=MULTICAST),
+    DistributionEntry(prefix="x/first", priority=7),
+)
 
 Values = dict[str, tuple[bool | int | str | float, ...]]
 
@@ -160,10 +176,15 @@ class Player:
         self.begin_life()
 
     def begin_life(self) -> None:
+        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS))
         self.connections = [self.world.connect(), self.world.connect()]
         for number, name in enumerate(QUEUES):
             place = self.connections[number % 2]
             self.world.handle(c.Attach(place, QUEUES[name][0], queue=name, credit_messages=2))
+        for number, name in enumerate((*DIRECT, "x/all")):
+            self.world.handle(c.Attach(self.connection(number), name, credit_messages=1))
+        for name in ("x.each", ""):
+            self.world.handle(c.AttachSender(self.connection(1), name))
         self.turn(0, 0, 0)
 
     def create(self, name: str) -> None:
@@ -391,6 +412,62 @@ class Player:
 
     def abort(self, x: int, y: int, z: int) -> None:
         self.world.handle(c.Rollback(self.connection(x), "t"))
+
+    # ---- direct addresses
+
+    def link(self, x: int, y: int, z: int) -> None:
+        """A link to a direct address begins: of a sender, which may be anonymous, or a receiver."""
+        name, connection = DIRECT[x % 5], self.connection(y)
+        if z % 4 == 0:
+            self.world.handle(c.AttachSender(connection, name if y % 3 else "", link=x, name="s"))
+            return
+        self.world.handle(
+            c.Attach(
+                connection, name, subscription="r", acknowledges=z % 4 < 3,
+                credit_policy=BY_GRANT, credit_messages=x % 4, credit_bytes=0,
+            )
+        )  # fmt: skip
+
+    def forward(self, x: int, y: int, z: int) -> None:
+        """Some messages go to direct addresses, by links of senders or without one."""
+        senders = list(self.world.broker.direct.senders.values())
+        for number in range(1 + z % 3):
+            self.serial += 1
+            sender = senders[(x + number) % len(senders)] if senders and y % 4 else None
+            place = sender.address if sender is not None else None
+            command = c.Send(
+                sender.connection_id if sender is not None else self.connection(x),
+                place.name if place is not None else DIRECT[(y + z) % 5],
+                build([("kind", "big")]), b"%d" % self.serial,
+                priority=(4, 4, 7)[y % 3], persistent=y % 2 == 0,
+                sender=sender.id if sender is not None else 0,
+                token=self.serial if sender is not None and y % 4 < 3 else None,
+            )  # fmt: skip
+            if x == 10:
+                self.enlarge(command)
+            self.world.handle(command)
+
+    def conclude(self, x: int, y: int, z: int) -> None:
+        """Receivers of direct addresses get credit, and end deliveries."""
+        for link in list(self.world.broker.direct.receivers.values())[x % 3 :]:
+            self.world.handle(c.Credit(link.id, 1 + y % 3))
+            messages = list(link.outstanding)
+            if messages:
+                outcome = (ACCEPTED, ACCEPTED, FAILED, RELEASED, REJECTED)[y % 5]
+                said = ("", "", "bad")[z % 3], ("", "amqp:illegal-state")[z % 2], y % 4 == 0
+                message = messages[z % len(messages)]
+                self.world.handle(c.Settle(link.id, message, x % 4 == 0, None, outcome, *said))
+
+    def leave(self, x: int, y: int, z: int) -> None:
+        """A link to a direct address ends."""
+        direct = self.world.broker.direct
+        for number in sorted((*direct.senders, *direct.receivers))[x % 4 :][:1]:
+            is_sender = number in direct.senders
+            self.world.handle(c.DetachSender(number) if is_sender else c.Detach(number))
+
+    def distribute(self, x: int, y: int, z: int) -> None:
+        """Another table is in force, with one entry less or one more."""
+        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS[: 1 + x % 4]))
 
     # ---- administration
 

@@ -406,7 +406,7 @@ def test_a_rule_for_some_names_of_a_pattern_counts() -> None:
 def test_a_sender_may_ask_before_it_sends() -> None:
     place = Place(a=rule("send"))
     alice = place.connect("alice")
-    ask = c.AskToSend(alice, "a")
+    ask = c.AttachSender(alice, "a")
     place.refused(ask, "create-durable-queue")
     place.permit({"a": rule("send", "create_durable_queue", "create_address")})
     assert place.world.ok(ask) == 0
@@ -414,10 +414,10 @@ def test_a_sender_may_ask_before_it_sends() -> None:
     place.world.ok(create_queue("a", "a"))
     place.permit({"a": rule("send")})
     place.world.ok(ask)
-    place.refused(c.AskToSend(alice, "a", routing_type=MULTICAST), "create-address")
+    place.refused(c.AttachSender(alice, "a", routing_type=MULTICAST), "create-address")
     place.permit({"a": rule("consume")})
     place.refused(ask, "send")
-    place.refused(c.AskToSend(alice, "a", queue="a"), "send")
+    place.refused(c.AttachSender(alice, "a", queue="a"), "send")
     place.world.check()
 
 
@@ -425,7 +425,7 @@ def test_what_a_divert_may_take_is_not_refused_before_it_comes() -> None:
     place = Place(a=rule("send"))
     place.world.ok(c.CreateAddress("a", (MULTICAST,)))
     alice = place.connect("alice")
-    ask = c.AskToSend(alice, "a", routing_type=ANYCAST)
+    ask = c.AttachSender(alice, "a", routing_type=ANYCAST)
     place.refused(ask, "create-durable-queue")
     divert = DivertDefinition("d", "a", ("b",), exclusive=True, filter="colour = 'red'")
     place.world.ok(c.CreateDivert(divert))

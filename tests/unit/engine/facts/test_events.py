@@ -23,7 +23,9 @@ def test_kinds_and_reasons_have_the_numbers_that_journals_hold() -> None:
         "OwnerEnded": 92, "GroupsReset": 95,
         "PermissionRefused": 100,
         "BundleOpened": 108,
-        "BundleClosed": 109, "Signed": 110, "SigningKeyChanged": 111, "Forked": 113, "Lost": 114,
+        "BundleClosed": 109, "LinkAttached": 150, "LinkDetached": 151, "Forwarded": 152,
+        "ForwardSettled": 153, "DistributionsChanged": 154, "Signed": 110, "SigningKeyChanged": 111,
+        "Forked": 113, "Lost": 114,
     }  # fmt: skip
     assert [reasons.REASONS[number][0] for number in range(36)] == [
         "", "sent", "dead-letter", "expiry", "no-binding", "no-matching-filter", "by-consumer",

@@ -1,0 +1,147 @@
+"""Queues that direct addresses fall back to: they are emptied as soon as somebody receives.
+
+While nobody receives, messages to an address with `enable-fallback` enter the queue of its name.
+When receivers are there, a consumer of the broker itself takes what is stored, in order, and sends
+it to the address like any sender; the outcome of each message is that of its delivery from the
+queue. It is on a connection of its own, that no peer has. Must never know how a receiver is chosen.
+"""
+
+from typing import Any, Final
+
+from daybook.engine.commands import (
+    FORWARDED,
+    Attach,
+    AttachSender,
+    OpenConnection,
+    Send,
+    Settle,
+)
+from daybook.engine.consumers.connections import open_connection
+from daybook.engine.consumers.subscriptions import begin_consuming, detach_consumer
+from daybook.engine.core.core import Core
+from daybook.engine.direct import attaching
+from daybook.engine.direct.forwarding import entry_for, forward
+from daybook.engine.facts import reasons
+from daybook.engine.facts.events import FORMAT, GROUPED
+from daybook.engine.facts.settlements import BY_SETTLEMENT, RELEASED
+from daybook.engine.links.links import CAPACITY, DirectAddress, Ending
+from daybook.engine.messages.message import Message
+from daybook.engine.queues.consumer import UNLIMITED
+from daybook.engine.refusals import Refusal
+from daybook.engine.settling.settlement import settle
+
+PROTOCOL: Final = "fallback"
+"""The protocol of the connection of the broker itself, for events and lists."""
+
+
+class Emptying:
+    """The way of what a queue has to its direct address: the receiver of a consumer of the queue,
+    and of what its messages' sender hears."""
+
+    __slots__ = ("_core", "_name", "consumer", "sender")
+
+    def __init__(self, core: Core, name: str) -> None:
+        self._core: Final = core
+        self._name: Final = name
+        self.consumer = 0
+        self.sender = 0
+
+    def deliver(self, message: Message, count: int, marks: int, gate: int) -> None:
+        """Send a message on."""
+        core = self._core
+        sender = core.direct.senders.get(self.sender)
+        entry = entry_for(core, self._name)
+        answer: int | Refusal | None = None
+        if sender is not None and entry is not None:
+            answer = forward(core, self._sent(message, sender.connection_id), entry)
+        if answer != FORWARDED:
+            self.ended(message.id, Ending(RELEASED), core.now)
+
+    def _sent(self, message: Message, connection: int) -> Send:
+        return Send(
+            connection, self._name, message.headers, message.body, priority=message.priority,
+            persistent=message.persistent, expires=message.expires, chunks=message.chunks,
+            body_bytes=message.body_bytes, format=message.flags & (FORMAT | GROUPED),
+            sender=self.sender, token=message.id,
+        )  # fmt: skip
+
+    def ended(self, token: Any, ending: Ending, now: int) -> None:
+        """End the delivery from the queue as the receiver has ended the message."""
+        command = Settle(
+            self.consumer, token, outcome=ending.outcome, error=ending.error,
+            condition=ending.condition,
+        )  # fmt: skip
+        if self.consumer in self._core.state.consumers:
+            settle(self._core, command)
+
+    def opened(self, is_open: bool, now: int) -> None:
+        """Ignore it: messages come only while somebody receives."""
+
+    def browsed(self) -> None:
+        """Nothing is browsed."""
+
+    def drained(self, unused: int, total: int) -> None:
+        """Nothing is drained."""
+
+    def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
+        """Deliveries that the broker ended need no outcome."""
+
+    def detached(self, reason: int, text: str, gate: int, now: int) -> None:
+        """The queue is gone."""
+
+
+def review(core: Core) -> None:
+    """Begin or end emptying queues of addresses whose receivers came or went."""
+    changed = list(core.direct.changed)
+    core.direct.changed.clear()
+    for name in changed:
+        address = core.direct.addresses.get(name)
+        has_receivers = address is not None and bool(address.receivers)
+        if name in core.direct.emptied:
+            if not has_receivers:
+                _end(core, name)
+        elif address is not None and has_receivers:
+            _begin(core, address)
+
+
+def _begin(core: Core, address: DirectAddress) -> None:
+    name = address.name
+    queue = core.state.queue_by_name.get(name)
+    if queue is None or queue.deleting:
+        return
+    was_forwarding, core.rights.is_forwarding = core.rights.is_forwarding, True
+    connection = _connection(core)
+    emptying = Emptying(core, name)
+    sender = attaching.attach_sender(
+        core, AttachSender(connection, name, name=PROTOCOL, receiver=emptying)
+    )
+    core.rights.is_forwarding = was_forwarding
+    if isinstance(sender, Refusal):
+        return
+    emptying.sender = sender
+    command = Attach(
+        connection, queue.address.name, subscription=PROTOCOL, queue=name,
+        credit_policy=BY_SETTLEMENT, credit_messages=CAPACITY, credit_bytes=0, receiver=emptying,
+    )  # fmt: skip
+    emptying.consumer = begin_consuming(core, command, queue, None).id
+    core.direct.emptied[name] = emptying
+
+
+def _connection(core: Core) -> int:
+    """Return the connection of the broker itself, which is opened when it is first needed."""
+    if core.direct.connection not in core.state.connections:
+        opened = open_connection(core, OpenConnection(PROTOCOL, "", "", room=UNLIMITED))
+        assert not isinstance(opened, Refusal), opened.text
+        core.direct.connection = opened
+    return core.direct.connection
+
+
+def _end(core: Core, name: str) -> None:
+    emptying: Emptying = core.direct.emptied.pop(name)
+    sender = core.direct.senders.get(emptying.sender)
+    if sender is not None:
+        attaching.detach(core, sender, reasons.CLOSED)
+    consumer = core.state.consumers.get(emptying.consumer)
+    while consumer is not None and not detach_consumer(core, consumer, reasons.CLOSED):
+        # At most CAPACITY deliveries return.
+        core.budget.allow(CAPACITY)

@@ -1,0 +1,173 @@
+"""Deciding who gets a message that is sent to a direct address.
+
+Where nobody receives, the message is released: credit would have kept its sender from sending it
+(12.1.1.1). One whose sender cannot hear of that is refused. Rules: balanced by the load of
+receivers, closest in turn (all are equally near), multicast to all.
+"""
+
+from typing import Final
+
+from daybook.engine.commands import FORWARDED, Send
+from daybook.engine.core.core import Core
+from daybook.engine.direct.serving import CONTENT, OFF, end, give
+from daybook.engine.effects import Ended
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.events import PERSISTENT
+from daybook.engine.links.links import (
+    CAPACITY,
+    UNTRIED,
+    DirectAddress,
+    Forwarding,
+    ReceivingLink,
+    SendingLink,
+)
+from daybook.engine.messages.message import Message
+from daybook.engine.names.names import is_temporary, plain
+from daybook.engine.refusals import Code, Refusal
+from daybook.engine.settings.distributions import CLOSEST, MULTICAST, STORED, UNAVAILABLE
+
+ROUTES_MAX: Final = 10_000
+"""How many names are remembered with their distributions."""
+FIRST_UNJOURNALED: Final = 1 << 47
+"""The first id of messages that no event has."""
+
+
+def entry_for(core: Core, name: str) -> DistributionEntry | None:
+    """Return the entry of the table for the name of an address; None if that is stored."""
+    if not core.distributions.is_used:
+        return None
+    known = core.routes.get(name)
+    if known is None:
+        if len(core.routes) >= ROUTES_MAX:
+            core.routes.clear()
+        core.budget.spent += 1
+        known = core.routes[name] = core.distributions.find(plain(name))
+    if known.distribution == STORED or known.waypoint or is_temporary(name):
+        return None
+    return known
+
+
+def unavailable(name: str) -> Refusal:
+    """Return the answer for an address that nobody may use."""
+    return Refusal(
+        Code.NOT_FOUND, f"address '{name}' is unavailable: the configuration distributes nothing to"
+        " it; choose another one",
+    )  # fmt: skip
+
+
+def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusal | None:
+    """Give a message to receivers of a direct address; return None if nobody receives, and the
+    address has a queue to fall back to."""
+    name = command.address
+    if entry.distribution == UNAVAILABLE:
+        return unavailable(name)
+    refusal = _check(command)
+    if refusal is not None:
+        return refusal
+    address = core.direct.addresses.get(name)
+    sender = core.direct.senders.get(command.sender) if command.sender else None
+    if address is None or not address.receivers:
+        if entry.enable_fallback:
+            return None
+        return _release(core, command, sender)
+    priority = address.priority if address.priority is not None else command.priority
+    message = _message(core, command, priority)
+    chosen = _choose(address)
+    _record(core, command, message, chosen)
+    hears = sender if command.token is not None else None
+    forwarding = Forwarding(message, hears, command.token, len(chosen))
+    for link in chosen:
+        if hears is None and link.load >= CAPACITY:
+            _make_room(core, link)
+        give(core, link, forwarding)
+    return FORWARDED if hears is not None else 0
+
+
+def _check(command: Send) -> Refusal | None:
+    if command.transaction is not None:
+        what = "its messages are in no transaction; send them outside"
+    elif command.due:
+        what = "it cannot delay a message; leave the delivery time out"
+    elif command.retain:
+        what = "it cannot retain a message"
+    else:
+        return None
+    text = f"'{plain(command.address)}' is a direct address, which stores nothing: {what}"
+    return Refusal(Code.NOT_ALLOWED, text)
+
+
+def _next_id(core: Core) -> int:
+    """Return the id of the next message: the number of its event, if it has one."""
+    if core.options.journal_direct != OFF:
+        return core.next_lsn
+    core.unjournaled = max(core.unjournaled + 1, FIRST_UNJOURNALED)
+    return core.unjournaled
+
+
+def _message(core: Core, command: Send, priority: int) -> Message:
+    flags = command.format | (PERSISTENT if command.persistent else 0)
+    message = Message(
+        _next_id(core), 0, priority, flags, command.expires, command.headers, command.body
+    )
+    if command.chunks:
+        message.flags |= events.LARGE
+        message.enlarge(command.chunks, command.body_bytes)
+    return message
+
+
+def _choose(address: DirectAddress) -> list[ReceivingLink]:
+    if address.distribution == MULTICAST:
+        return list(address.receivers.values())
+    if address.distribution == CLOSEST:
+        return [address.next_in_turn()]
+    return [address.least_loaded()]
+
+
+def _record(
+    core: Core, command: Send, message: Message, chosen: list[ReceivingLink], reason: int = 0
+) -> None:
+    mode = core.options.journal_direct
+    if mode == OFF:
+        return
+    flags = message.flags
+    if mode != CONTENT and (message.headers or message.body):
+        flags |= events.BODY_OMITTED
+    detail = details.ForwardedDetail(
+        command.address,
+        tuple(link.id for link in chosen) if len(chosen) > 1 else (),
+        command.token is None,
+        events.chunk_steps(command.chunks) if command.chunks else (),
+        command.body_bytes if command.chunks else 0,
+    )
+    core.emit(
+        (
+            events.FORWARDED, reason, 0, 0, 0, message.priority, flags, message.id,
+            chosen[0].id if len(chosen) == 1 else 0, command.connection, command.sender, core.now,
+        ),
+        events.encode_detail(detail), message.headers, message.body,
+    )  # fmt: skip
+
+
+def _release(core: Core, command: Send, sender: SendingLink | None) -> int | Refusal:
+    """Record that nobody got a message, and tell its sender."""
+    if sender is None:
+        return Refusal(
+            Code.NOT_FOUND,
+            f"nobody receives from the direct address '{plain(command.address)}', which stores"
+            " nothing; send when somebody does",
+        )
+    message = _message(core, command, command.priority)
+    _record(core, command, message, [], reasons.NO_RECEIVERS)
+    if command.token is None:
+        return 0
+    core.effects.append(Ended(sender, command.token, UNTRIED))
+    return FORWARDED
+
+
+def _make_room(core: Core, link: ReceivingLink) -> None:
+    """Drop what waits for a receiver that is behind, and has no sender to hear of it."""
+    before = link.load
+    for dropped in link.drop_unwanted():
+        end(core, link, dropped, UNTRIED, reasons.LIMIT)
+    link.address.reload(link, before)

@@ -1,0 +1,91 @@
+"""Handing messages to receivers of direct addresses, and the end of each delivery.
+
+Invariants: a message ends once for each receiver that it was given to, and its sender hears once,
+when all have ended it; the load of a receiver is what waits for it and what it has not settled.
+"""
+
+from typing import Final
+
+from daybook.engine.core.core import Core
+from daybook.engine.core.credit import take_back
+from daybook.engine.effects import Drained, Ended
+from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts.settlements import ACCEPTED
+from daybook.engine.links.links import UNTRIED, Ending, Forwarding, ReceivingLink
+
+DECISIONS: Final = "decisions"
+CONTENT: Final = "content"
+OFF: Final = "off"
+BY_ITSELF: Final = Ending(ACCEPTED)
+"""The end of a delivery to a receiver that settles nothing: it got it."""
+
+
+def give(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
+    """Give a message to a receiver now, or when it has credit; or not at all if too much waits."""
+    before = link.load
+    link.charge(forwarding.message, 1)
+    if link.can_take and not link.waits:
+        _hand(core, link, forwarding)
+    elif link.is_full:
+        end(core, link, forwarding, UNTRIED, reasons.LIMIT)
+    else:
+        link.add(forwarding)
+    link.address.reload(link, before)
+
+
+def serve(core: Core, link: ReceivingLink) -> None:
+    """Give a receiver what waits for it, as far as its credit goes; then a drain is over."""
+    if link.waits and link.can_take:
+        before = link.load
+        while link.waits and link.can_take:
+            _hand(core, link, link.pop())
+        link.address.reload(link, before)
+    if link.drains and not (link.waits and link.credit_messages > 0):
+        link.drains = False
+        left = take_back(link)
+        core.effects.append(Drained(link, left, link.handed + link.drained))
+
+
+def serve_connection(core: Core, connection: int) -> None:
+    """Give the receivers of a connection what waits for them, the highest priority first."""
+    for link in core.direct.receivers_of(connection):
+        serve(core, link)
+
+
+def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
+    message = forwarding.message
+    link.spend(message)
+    core.budget.spent += 1
+    core.effects.append((link, message, 1, 0, core.early_gate(message)))
+    if link.acknowledges:
+        link.outstanding[message.id] = forwarding
+    else:
+        end(core, link, forwarding, BY_ITSELF, reasons.AUTOMATIC)
+
+
+def end(
+    core: Core, link: ReceivingLink, forwarding: Forwarding, ending: Ending, reason: int
+) -> None:
+    """End the delivery of a message to a receiver, and tell its sender if it was the last."""
+    link.charge(forwarding.message, -1)
+    if core.options.journal_direct != OFF:
+        detail = b""
+        if ending.error or ending.condition or ending.not_here:
+            detail = events.encode_detail(
+                details.ForwardSettledDetail(ending.error, ending.condition, ending.not_here)
+            )
+        core.emit(
+            (
+                events.FORWARD_SETTLED, reason, 0, 0, 0, 0, 0,
+                forwarding.message.id, link.id, link.connection_id, 0, core.now,
+            ),
+            detail,
+        )  # fmt: skip
+    sender = forwarding.sender
+    if forwarding.end(ending) and sender is not None and sender.id in core.direct.senders:
+        assert forwarding.ending is not None
+        if sender.connection_id == core.direct.connection:
+            # The broker itself hears at once: its receivers may end with this very command.
+            sender.receiver.ended(forwarding.token, forwarding.ending, core.now)
+        else:
+            core.effects.append(Ended(sender, forwarding.token, forwarding.ending))

@@ -1,0 +1,62 @@
+"""Deciding how a receiver of a direct address ends deliveries."""
+
+from itertools import islice
+
+from daybook.engine.commands import Credit, Settle
+from daybook.engine.core.core import Core
+from daybook.engine.core.credit import grant
+from daybook.engine.direct.serving import end, serve
+from daybook.engine.facts.settlements import OUTCOMES
+from daybook.engine.links.links import Ending, ReceivingLink
+from daybook.engine.refusals import Code, Refusal
+
+
+def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
+    """End a delivery, or all up to it; nothing has to be durable for that."""
+    if command.transaction is not None:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"'{link.address.name}' is a direct address, and its messages are in no transaction;"
+            " settle them outside",
+        )
+    if command.outcome not in OUTCOMES:
+        return Refusal(Code.INVALID, f"there is no outcome {command.outcome}")
+    outstanding = link.outstanding
+    if command.message not in outstanding:
+        return Refusal(
+            Code.NOT_FOUND,
+            f"message {command.message} is not in flight to '{link.subscription}'; it was settled"
+            " before or never delivered to it",
+        )
+    chosen = [command.message]
+    if command.cumulative:
+        place = list(outstanding).index(command.message)
+        chosen = list(islice(outstanding, place + 1))
+        core.budget.spent += len(chosen)
+    ending = Ending(
+        command.outcome,
+        command.error,
+        command.condition,
+        command.not_here,
+        command.annotations,
+        command.modified,
+    )
+    reason = OUTCOMES[command.outcome]
+    before = link.load
+    for number in chosen:
+        forwarding = outstanding.pop(number)
+        link.restore(forwarding.message)
+        end(core, link, forwarding, ending, reason)
+    link.address.reload(link, before)
+    serve(core, link)
+    return 0
+
+
+def credit(core: Core, command: Credit, link: ReceivingLink) -> int | Refusal:
+    """Give a receiver more credit, or drain it: what waits for it comes first."""
+    refusal = grant(link, command)
+    if refusal is not None:
+        return refusal
+    link.drains = command.drains
+    serve(core, link)
+    return 0

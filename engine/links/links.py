@@ -1,0 +1,332 @@
+"""Links of direct addresses, their messages in flight, and the addresses themselves.
+
+A direct address stores nothing: it is there as long as it has links. All of this is volatile, as
+connections are; events say what happened (ADR 109). Must never know how a receiver is chosen.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
+from daybook.engine.messages.annotations import Annotations
+from daybook.engine.messages.message import PRIORITIES, Message
+from daybook.engine.queues.consumer import Connection
+from daybook.engine.queues.entry import Taker
+
+CAPACITY: Final = 250
+"""How many deliveries may wait for a receiver, or be unsettled by it, before what nobody hears of
+is dropped."""
+WAITING_MAX: Final = 2_500
+"""The most messages that wait for a receiver."""
+WAITING_BYTES_MAX: Final = 16 << 20
+"""The most bytes that wait for a receiver, beyond its first message."""
+
+
+class Ending(NamedTuple):
+    """How a receiver ended a delivery (`engine.commands.Settle`)."""
+
+    outcome: int
+    error: str = ""
+    condition: str = ""
+    not_here: bool = False
+    annotations: Annotations | None = None
+    modified: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Its rank among those of several receivers, of which the highest counts: rejected,
+        accepted, modified, released (12.1.1.4)."""
+        if self.outcome in _RANKS:
+            return _RANKS[self.outcome]
+        return 1 if self.modified else 0
+
+
+_RANKS: Final = {REJECTED: 3, ACCEPTED: 2, FAILED: 1}
+UNTRIED: Final = Ending(RELEASED)
+"""Nobody got the message."""
+IN_DOUBT: Final = Ending(FAILED, modified=True)
+"""A receiver may have got it, and is gone."""
+
+
+class SendingLink(Taker):
+    """A link by which a peer sends to an address, or with none to those that its messages name.
+
+    `number` is the one that it has among the links of its connection.
+    """
+
+    __slots__ = ("address", "number")
+
+    def __init__(
+        self, link_id: int, connection: Connection, number: int, address: "DirectAddress | None"
+    ) -> None:
+        super().__init__(link_id, connection.id, connection.user)
+        self.number: Final = number
+        self.address: Final = address
+
+
+class Forwarding:
+    """A message on its way to receivers. `waits` is how many have not ended it, `ending` the
+    strongest end so far. `token` is what its sender knows it by; without a `sender` nobody is to
+    hear of its end."""
+
+    __slots__ = ("ending", "message", "sender", "token", "waits")
+
+    def __init__(
+        self, message: Message, sender: SendingLink | None, token: Any, waits: int
+    ) -> None:
+        self.message: Final = message
+        self.sender: Final = sender
+        self.token: Final = token
+        self.waits = waits
+        self.ending: Ending | None = None
+
+    def end(self, ending: Ending) -> bool:
+        """Note that a receiver ended it; return whether it was the last."""
+        known = self.ending
+        if known is None or ending.rank > known.rank:
+            self.ending = ending
+        self.waits -= 1
+        return not self.waits
+
+
+class ReceivingLink(Taker):
+    """A link by which a peer receives from a direct address.
+
+    `outstanding` are the messages that it has not settled, `waiting` those that wait for its
+    credit, by priority; both make its load, and are charged to its connection. It `drains` until
+    it has what there is.
+    """
+
+    __slots__ = (
+        "address", "connection", "drains", "outstanding", "waiting", "waiting_bytes", "waits",
+    )  # fmt: skip
+
+    def __init__(self, link_id: int, connection: Connection, address: "DirectAddress") -> None:
+        super().__init__(link_id, connection.id, connection.user)
+        self.connection: Final = connection
+        self.address: Final = address
+        self.outstanding: Final[dict[int, Forwarding]] = {}
+        self.waiting: Final[dict[int, deque[Forwarding]]] = {}
+        self.waits = 0
+        self.waiting_bytes = 0
+        self.drains = False
+
+    @property
+    def load(self) -> int:
+        """How many messages it has to settle, or to get."""
+        return self.waits + len(self.outstanding)
+
+    @property
+    def can_take(self) -> bool:
+        """Whether it may get a message now."""
+        has_credit = self.credit_messages > 0 or self.credit_bytes > 0
+        return has_credit and self.connection.room > 0 and not self.detaching
+
+    @property
+    def first_priority(self) -> int:
+        """The priority of what it gets next; -1 if nothing waits."""
+        return max(self.waiting, default=-1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may wait for it."""
+        return self.waits >= WAITING_MAX or self.waiting_bytes >= WAITING_BYTES_MAX
+
+    def charge(self, message: Message, times: int) -> None:
+        """Charge a message to its connection, or with -1 no more."""
+        self.connection.unacked_bytes += times * message.weight
+        self.connection.forwarded_bytes += times * message.weight
+
+    def add(self, forwarding: Forwarding) -> None:
+        """Let a message wait, behind those of its priority."""
+        message = forwarding.message
+        self.waiting.setdefault(message.priority, deque()).append(forwarding)
+        self.waits += 1
+        self.waiting_bytes += message.weight
+
+    def pop(self) -> Forwarding:
+        """Take the message that comes next."""
+        priority = self.first_priority
+        line = self.waiting[priority]
+        first = line.popleft()
+        if not line:
+            del self.waiting[priority]
+        self.waits -= 1
+        self.waiting_bytes -= first.message.weight
+        return first
+
+    def drop_unwanted(self) -> list[Forwarding]:
+        """Remove what waits and has no sender to hear of it, but for the first message; return
+        it."""
+        head = self.waiting[self.first_priority][0] if self.waits else None
+        dropped: list[Forwarding] = []
+        for priority in list(self.waiting):
+            line = self.waiting[priority]
+            kept = deque(each for each in line if each is head or each.sender is not None)
+            dropped += [each for each in line if each is not head and each.sender is None]
+            self.waiting[priority] = kept
+            if not kept:
+                del self.waiting[priority]
+        self.waits -= len(dropped)
+        self.waiting_bytes -= sum(each.message.weight for each in dropped)
+        return dropped
+
+    def spend(self, message: Message) -> None:
+        """Note that it got a message."""
+        self.handed += 1
+        self.connection.room -= message.size
+        if self.credit_policy:
+            self.credit_messages -= 1
+            self.credit_bytes -= message.body_bytes
+
+    def restore(self, message: Message) -> None:
+        """Return the credit of a message that it settled, if it returns by settlement."""
+        if self.credit_policy == BY_SETTLEMENT:
+            self.credit_messages += 1
+            self.credit_bytes += message.body_bytes
+
+
+class DirectAddress:
+    """A direct address that is in use, with its links.
+
+    `distribution` and `priority` are those that were configured when it came into use, as is
+    whether it `falls_back` to a queue. `receivers` are in the order of their turns.
+    """
+
+    __slots__ = (
+        "_least", "_loads", "distribution", "falls_back", "name", "priority", "receivers",
+        "senders",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, distribution: str, priority: int | None, falls_back: bool
+    ) -> None:
+        self.name: Final = name
+        self.falls_back: Final = falls_back
+        self.distribution: Final = distribution
+        self.priority: Final = priority
+        self.senders: Final[dict[int, SendingLink]] = {}
+        self.receivers: Final[dict[int, ReceivingLink]] = {}
+        # Receivers by their load, each load in the order of turns, and the least load at most.
+        self._loads: Final[dict[int, dict[int, ReceivingLink]]] = {}
+        self._least = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it has links."""
+        return bool(self.senders or self.receivers)
+
+    def join(self, link: ReceivingLink) -> None:
+        """Add a receiver."""
+        self.receivers[link.id] = link
+        self._loads.setdefault(0, {})[link.id] = link
+        self._least = 0
+
+    def leave(self, link: ReceivingLink) -> None:
+        """Remove a receiver, whose load is 0."""
+        del self.receivers[link.id]
+        self._take(link, 0)
+
+    def reload(self, link: ReceivingLink, before: int) -> None:
+        """Note that the load of a receiver changed."""
+        now = link.load
+        if now == before:
+            return
+        self._take(link, before)
+        self._loads.setdefault(now, {})[link.id] = link
+        if now < self._least:
+            self._least = now
+
+    def _take(self, link: ReceivingLink, load: int) -> None:
+        same = self._loads[load]
+        del same[link.id]
+        if not same:
+            del self._loads[load]
+
+    def least_loaded(self) -> ReceivingLink:
+        """Return the receiver with the least load; of several, the one whose turn it is."""
+        while self._least not in self._loads:
+            self._least += 1
+        return next(iter(self._loads[self._least].values()))
+
+    def next_in_turn(self) -> ReceivingLink:
+        """Return the receiver whose turn it is, which comes last from now on."""
+        number, link = next(iter(self.receivers.items()))
+        del self.receivers[number]
+        self.receivers[number] = link
+        return link
+
+
+class DirectLinks:
+    """All direct addresses that are in use, by name, and their links by id.
+
+    `changed` are names that fall back to a queue and whose first receiver came, or whose last one
+    went; `emptied` are those whose queue is being emptied (`engine.consumers.fallback`), which has
+    a `connection` of the broker itself.
+    """
+
+    __slots__ = (
+        "addresses", "changed", "connection", "emptied", "of_connection", "receivers", "senders",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.changed: Final[dict[str, None]] = {}
+        self.emptied: Final[dict[str, Any]] = {}
+        self.connection = 0
+        self.addresses: Final[dict[str, DirectAddress]] = {}
+        self.senders: Final[dict[int, SendingLink]] = {}
+        self.receivers: Final[dict[int, ReceivingLink]] = {}
+        self.of_connection: Final[dict[int, dict[int, SendingLink | ReceivingLink]]] = {}
+
+    @property
+    def count(self) -> int:
+        """How many links there are."""
+        return len(self.senders) + len(self.receivers)
+
+    def add(self, link: SendingLink | ReceivingLink) -> None:
+        """Add a link."""
+        if isinstance(link, ReceivingLink):
+            self.receivers[link.id] = link
+            link.address.join(link)
+        else:
+            self.senders[link.id] = link
+            if link.address is not None:
+                link.address.senders[link.id] = link
+        self.of_connection.setdefault(link.connection_id, {})[link.id] = link
+
+    def remove(self, link: SendingLink | ReceivingLink) -> None:
+        """Remove a link, and its address with the last one."""
+        if isinstance(link, ReceivingLink):
+            del self.receivers[link.id]
+            link.address.leave(link)
+        else:
+            del self.senders[link.id]
+            if link.address is not None:
+                del link.address.senders[link.id]
+        address = link.address
+        if address is not None and not address.is_used:
+            del self.addresses[address.name]
+        links = self.of_connection[link.connection_id]
+        del links[link.id]
+        if not links:
+            del self.of_connection[link.connection_id]
+
+    def holders(self, connection: int, message: int) -> list[int]:
+        """Return the ids of the receivers of a connection that have a message in flight."""
+        return [
+            link.id
+            for link in self.of_connection.get(connection, {}).values()
+            if isinstance(link, ReceivingLink) and message in link.outstanding
+        ]
+
+    def receivers_of(self, connection: int) -> Iterator[ReceivingLink]:
+        """Iterate over the receivers of a connection for which messages wait, those with the
+        highest priority first."""
+        found = [
+            link
+            for link in self.of_connection.get(connection, {}).values()
+            if isinstance(link, ReceivingLink) and (link.waits or link.drains)
+        ]
+        found.sort(key=lambda link: PRIORITIES - link.first_priority)
+        return iter(found)

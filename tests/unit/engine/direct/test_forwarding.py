@@ -1,0 +1,552 @@
+"""Direct addresses: who gets a message, what its sender hears, and when it may send.
+
+Rules: Interconnect, chapter 12.1.1; facts about the router, part 1, sections 1 to 4.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybook.engine import commands as c
+from daybook.engine.commands import FORWARDED
+from daybook.engine.facts import reasons
+from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.settlements import (
+    ACCEPTED,
+    BY_GRANT,
+    BY_SETTLEMENT,
+    FAILED,
+    REJECTED,
+    RELEASED,
+)
+from daybook.engine.facts.values import Symbol
+from daybook.engine.links.links import CAPACITY, Ending
+from daybook.engine.refusals import Code
+from tests.support.world import Delivery, World
+
+TABLE = (
+    DistributionEntry(prefix="work"),
+    DistributionEntry(prefix="near", distribution="closest"),
+    DistributionEntry(prefix="news", distribution="multicast"),
+    DistributionEntry(prefix="urgent", priority=9),
+    DistributionEntry(prefix="closed", distribution="unavailable"),
+    DistributionEntry(prefix="kept", waypoint=True),
+)
+
+
+class Heard:
+    """The outcomes that a sender hears of."""
+
+    def __init__(self) -> None:
+        self.ends: dict[Any, Ending] = {}
+        self.is_open = False
+
+    def ended(self, token: Any, ending: Ending, now: int) -> None:
+        assert token not in self.ends
+        self.ends[token] = ending
+
+    def opened(self, is_open: bool, now: int) -> None:
+        assert is_open != self.is_open
+        self.is_open = is_open
+
+
+class Direct:
+    """A world with direct addresses, and a sender to one of them."""
+
+    def __init__(
+        self,
+        address: str = "work.a",
+        table: tuple[DistributionEntry, ...] = TABLE,
+        **options: Any,
+    ) -> None:
+        self.world = World(**options)
+        self.world.ok(c.ChangeDistributions(table))
+        self.address = address
+        self.heard = Heard()
+        self.peer = self.world.connect()
+        self.count = 0
+        self.seen = 0
+        self.sender = self.attach_sender(address)
+
+    def attach_sender(self, address: str, heard: Heard | None = None) -> int:
+        answer = self.world.ok(
+            c.AttachSender(self.peer, address, link=1, name="s", receiver=heard or self.heard)
+        )
+        self.hear()
+        return answer
+
+    def attach(self, credit: int = 1000, address: str = "", **values: Any) -> int:
+        peer = values.pop("connection", None) or self.world.connect()
+        receiver = self.world.attach(
+            peer, address or self.address,
+            **{"credit_policy": BY_GRANT, "credit_messages": credit, "credit_bytes": 0, **values},
+        )  # fmt: skip
+        self.hear()
+        return receiver
+
+    def send(self, **values: Any) -> int:
+        self.count += 1
+        send = c.Send(
+            self.peer, self.address, b"", b"%d" % self.count,
+            **{"sender": self.sender, "token": self.count, **values},
+        )  # fmt: skip
+        answer = self.world.ok(send)
+        self.hear()
+        return answer
+
+    def hear(self) -> None:
+        self.world.dispatch()
+        for each in self.world.deliveries[self.seen :]:
+            self.seen += 1
+            consumer = self.world.state.consumers.get(each.consumer)
+            if consumer is not None and consumer.receiver is not None:
+                # A consumer of the broker itself.
+                message = consumer.unacked[each.message].message
+                consumer.receiver.deliver(message, each.attempt, 0, each.gate)
+        for effect in self.world.effects:
+            effect.hand_to(effect.consumer.receiver, self.world.now)
+        self.world.effects.clear()
+
+    def settle(self, receiver: int, message: int, outcome: int = ACCEPTED, **values: Any) -> None:
+        self.world.ok(c.Settle(receiver, message, outcome=outcome, **values))
+        self.hear()
+
+    def detach(self, receiver: int) -> None:
+        self.world.ok(c.Detach(receiver))
+        self.hear()
+
+    def deliveries(self, receiver: int) -> list[Delivery]:
+        return [each for each in self.world.deliveries if each.consumer == receiver]
+
+    def taken(self, receiver: int) -> list[int]:
+        return [int(each.body) for each in self.deliveries(receiver)]
+
+    def message(self, receiver: int) -> int:
+        return self.deliveries(receiver)[-1].message
+
+
+def test_a_message_passes_and_its_outcome_comes_back() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    assert direct.send() == FORWARDED
+    assert direct.heard.ends == {}
+    direct.settle(receiver, direct.message(receiver))
+    assert direct.heard.ends == {1: Ending(ACCEPTED)}
+    assert [each.name for each in direct.world.journal[-2:]] == ["Forwarded", "ForwardSettled"]
+    direct.world.check()
+
+
+# ---- credit
+
+
+def test_a_sender_may_send_while_somebody_receives() -> None:
+    direct = Direct()
+    assert not direct.heard.is_open
+    first, second = direct.attach(), direct.attach(credit=0)
+    assert direct.heard.is_open
+    direct.detach(first)
+    assert direct.heard.is_open
+    direct.detach(second)
+    assert not direct.heard.is_open
+
+
+def test_a_receiver_without_credit_opens_too() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=0)
+    assert direct.heard.is_open
+    assert direct.send() == FORWARDED
+    assert direct.taken(receiver) == []
+    direct.world.ok(c.Credit(receiver, in_all=1))
+    assert direct.taken(receiver) == [1]
+
+
+def test_a_sender_that_comes_later_may_send_at_once() -> None:
+    direct = Direct()
+    direct.attach()
+    heard = Heard()
+    direct.attach_sender("work.a", heard)
+    assert heard.is_open
+
+
+def test_a_drain_is_answered_when_nothing_waits() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=0)
+    direct.send()
+    direct.world.ok(c.Credit(receiver, in_all=5, drains=True))
+    assert direct.taken(receiver) == [1]
+    (drained,) = direct.world.effects
+    assert (drained.unused, drained.total) == (4, 5)  # type: ignore[attr-defined]
+
+
+# ---- who gets it
+
+
+def test_balanced_takes_turns_while_all_settle() -> None:
+    direct = Direct()
+    receivers = [direct.attach() for _ in range(3)]
+    for _ in range(9):
+        direct.send()
+        for each in receivers:
+            if direct.world.broker.direct.receivers[each].outstanding:
+                direct.settle(each, direct.message(each))
+    assert [len(direct.taken(each)) for each in receivers] == [3, 3, 3]
+
+
+def test_balanced_prefers_the_receiver_that_settles() -> None:
+    direct = Direct()
+    quick, slow = direct.attach(), direct.attach()
+    for _ in range(100):
+        direct.send()
+        open_at_quick = direct.world.broker.direct.receivers[quick].outstanding
+        for message in list(open_at_quick):
+            direct.settle(quick, message)
+    assert len(direct.taken(slow)) == 1
+    assert len(direct.taken(quick)) == 99
+
+
+def test_closest_takes_turns_whatever_waits() -> None:
+    direct = Direct("near.a")
+    first, second = direct.attach(), direct.attach(credit=0)
+    for _ in range(6):
+        direct.send()
+    assert direct.taken(first) == [1, 3, 5]
+    direct.world.ok(c.Credit(second, in_all=9))
+    assert direct.taken(second) == [2, 4, 6]
+
+
+def test_multicast_gives_to_all() -> None:
+    direct = Direct("news.a")
+    receivers = [direct.attach() for _ in range(3)]
+    direct.send()
+    assert [direct.taken(each) for each in receivers] == [[1]] * 3
+    forwarded = direct.world.events_named("Forwarded")[-1]
+    assert forwarded.decoded.receivers == tuple(receivers)
+
+
+def test_two_addresses_of_one_entry_are_two() -> None:
+    direct = Direct()
+    other = direct.attach(address="work.b")
+    receiver = direct.attach()
+    direct.send()
+    assert direct.taken(receiver) == [1]
+    assert direct.taken(other) == []
+
+
+def test_what_waits_comes_by_priority() -> None:
+    direct = Direct("work.a")
+    receiver = direct.attach(credit=0)
+    for priority in (1, 9, 4, 9):
+        direct.send(priority=priority)
+    direct.world.ok(c.Credit(receiver, in_all=9))
+    assert direct.taken(receiver) == [2, 4, 3, 1]
+
+
+def test_the_priority_of_the_address_comes_before_that_of_the_message() -> None:
+    direct = Direct("urgent.a")
+    receiver = direct.attach(credit=0)
+    direct.send(priority=0)
+    direct.send(priority=5)
+    direct.world.ok(c.Credit(receiver, in_all=9))
+    assert direct.taken(receiver) == [1, 2]
+    assert direct.world.events_named("Forwarded")[-1].row[5] == 9
+
+
+def test_a_connection_with_room_again_serves_the_highest_priority_first() -> None:
+    direct = Direct()
+    peer = direct.world.connect(room=1)
+    receivers = {each: direct.attach(address=f"work.{each}", connection=peer) for each in "abc"}
+    senders = {each: direct.attach_sender(f"work.{each}", Heard()) for each in "abc"}
+    for name, priority in (("a", 4), ("a", 1), ("b", 2), ("c", 8)):
+        direct.address = f"work.{name}"
+        direct.send(priority=priority, sender=senders[name])
+    assert direct.taken(receivers["a"]) == [1]
+    direct.world.ok(c.Room(peer, 1 << 20))
+    order = [int(each.body) for each in direct.world.deliveries if each.consumer]
+    assert order[-3:] == [4, 3, 2]
+
+
+# ---- outcomes (12.1.1.4)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (ACCEPTED, {}),
+        (REJECTED, {"error": "no", "condition": "app:bad"}),
+        (RELEASED, {}),
+        (FAILED, {"not_here": True, "annotations": {Symbol("x-opt-a"): 1}, "modified": True}),
+        (RELEASED, {"modified": True}),
+    ],
+)
+def test_anycast_passes_the_outcome_on(outcome: int, said: dict[str, Any]) -> None:
+    direct = Direct()
+    other = direct.attach(credit=0)
+    receiver = direct.attach()
+    direct.send()
+    direct.send()
+    direct.settle(receiver, direct.message(receiver), outcome, **said)
+    assert list(direct.heard.ends.values()) == [Ending(outcome, **said)]
+    assert direct.taken(other) == []
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "heard"),
+    [
+        ((ACCEPTED, ACCEPTED), ACCEPTED),
+        ((ACCEPTED, RELEASED), ACCEPTED),
+        ((FAILED, ACCEPTED), ACCEPTED),
+        ((ACCEPTED, REJECTED), REJECTED),
+        ((RELEASED, REJECTED), REJECTED),
+        ((RELEASED, FAILED), FAILED),
+        ((RELEASED, RELEASED), RELEASED),
+    ],
+)
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_multicast_tells_the_strongest_outcome_when_all_have_ended(
+    outcomes: tuple[int, int], heard: int, is_turned: bool
+) -> None:
+    direct = Direct("news.a")
+    receivers = [direct.attach(), direct.attach()]
+    direct.send()
+    pairs = list(zip(receivers, outcomes, strict=True))
+    for receiver, outcome in reversed(pairs) if is_turned else pairs:
+        assert direct.heard.ends == {}
+        direct.settle(receiver, direct.message(receiver), outcome)
+    assert direct.heard.ends[1].outcome == heard
+
+
+def test_without_receivers_a_message_is_released() -> None:
+    direct = Direct()
+    assert direct.send() == FORWARDED
+    assert direct.heard.ends == {1: Ending(RELEASED)}
+    assert direct.world.journal[-1].reason == reasons.NO_RECEIVERS
+
+
+def test_a_receiver_that_ends_leaves_doubt_about_what_it_got() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=6)
+    for _ in range(10):
+        direct.send()
+    assert len(direct.taken(receiver)) == 6
+    direct.detach(receiver)
+    outcomes = [direct.heard.ends[each].outcome for each in range(1, 11)]
+    assert outcomes == [FAILED] * 6 + [RELEASED] * 4
+
+
+def test_a_connection_that_is_lost_ends_its_links() -> None:
+    direct = Direct()
+    peer = direct.world.connect()
+    direct.attach(connection=peer)
+    direct.send()
+    direct.world.close(peer, reasons.DISCONNECTED)
+    direct.hear()
+    assert direct.heard.ends[1].outcome == FAILED
+    assert not direct.heard.is_open
+    direct.world.close(direct.peer)
+    links = direct.world.broker.direct
+    assert not (links.addresses)
+    assert not (links.senders)
+    assert not (links.receivers)
+    assert not (links.of_connection)
+    direct.world.check()
+
+
+def test_a_sender_that_ends_hears_nothing_more() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    direct.send()
+    direct.world.ok(c.DetachSender(direct.sender))
+    direct.settle(receiver, direct.message(receiver))
+    assert direct.heard.ends == {}
+
+
+def test_nothing_is_settled_twice() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    direct.send()
+    message = direct.message(receiver)
+    direct.settle(receiver, message)
+    refusal = direct.world.refused(c.Settle(receiver, message, outcome=REJECTED))
+    assert refusal.code is Code.NOT_FOUND
+    assert direct.heard.ends == {1: Ending(ACCEPTED)}
+
+
+def test_a_receiver_that_settles_nothing_accepts() -> None:
+    direct = Direct()
+    direct.attach(acknowledges=False)
+    direct.send()
+    assert direct.heard.ends == {1: Ending(ACCEPTED)}
+    assert direct.world.journal[-1].reason == reasons.AUTOMATIC
+
+
+def test_a_cumulative_settlement_ends_all_before() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    for _ in range(4):
+        direct.send()
+    third = direct.deliveries(receiver)[2].message
+    direct.settle(receiver, third, cumulative=True)
+    assert sorted(direct.heard.ends) == [1, 2, 3]
+
+
+# ---- senders that hear of no outcome
+
+
+def test_a_settled_message_is_forwarded() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    assert direct.send(token=None) == 0
+    direct.settle(receiver, direct.message(receiver))
+    assert direct.heard.ends == {}
+
+
+def test_settled_messages_do_not_pile_up_before_a_receiver_that_is_behind() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=0)
+    for _ in range(3 * CAPACITY):
+        direct.send(token=None)
+    waiting = direct.world.broker.direct.receivers[receiver].waits
+    assert waiting <= CAPACITY
+    dropped = [each for each in direct.world.journal if each.reason == reasons.LIMIT]
+    assert len(dropped) == 3 * CAPACITY - waiting
+    direct.world.ok(c.Credit(receiver, in_all=4 * CAPACITY))
+    assert direct.taken(receiver)[0] == 1
+    assert direct.taken(receiver)[-1] == 3 * CAPACITY
+
+
+def test_a_client_without_a_link_is_refused_where_nobody_receives() -> None:
+    direct = Direct()
+    send = c.Send(direct.peer, "work.a", b"", b"")
+    assert "nobody receives" in direct.world.refused(send).text
+    receiver = direct.attach(credit_policy=BY_SETTLEMENT, credit_messages=1)
+    for _ in range(2):
+        assert direct.world.ok(c.Send(direct.peer, "work.a", b"", b"7")) == 0
+    assert direct.taken(receiver) == [7]
+    direct.settle(receiver, direct.message(receiver))
+    assert direct.taken(receiver) == [7, 7]
+
+
+# ---- one or the other
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"durable_name": "d"}, "a durable subscription needs a queue"),
+        ({"filter": "a = 1"}, "a filter needs a queue"),
+        ({"browses": True}, "browsing needs a queue"),
+        ({"no_local": True}, "no-local needs a queue"),
+    ],
+)
+def test_what_needs_a_queue_is_refused(wish: dict[str, Any], words: str) -> None:
+    direct = Direct()
+    refusal = direct.world.refused(c.Attach(direct.peer, "work.a", **wish))
+    assert words in refusal.text
+
+
+def test_a_transaction_is_refused() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    direct.send()
+    direct.world.begin(direct.peer)
+    send = c.Send(direct.peer, "work.a", b"", b"", transaction="t", sender=direct.sender, token=9)
+    assert "in no transaction" in direct.world.refused(send).text
+    settle = c.Settle(receiver, direct.message(receiver), transaction="t")
+    assert "in no transaction" in direct.world.refused(settle).text
+
+
+def test_an_unavailable_address_is_refused() -> None:
+    direct = Direct()
+    for command in (
+        c.Attach(direct.peer, "closed.a"),
+        c.AttachSender(direct.peer, "closed.a"),
+        c.Send(direct.peer, "closed.a", b"", b"", sender=direct.sender, token=1),
+    ):
+        refusal = direct.world.refused(command)
+        assert refusal.code is Code.NOT_FOUND
+        assert "is unavailable" in refusal.text
+
+
+def test_a_waypoint_and_other_names_are_stored() -> None:
+    direct = Direct()
+    for address in ("kept.a", "elsewhere"):
+        assert direct.world.ok(c.AttachSender(direct.peer, address)) == 0
+        direct.world.ok(c.Send(direct.peer, address, b"", b"1", routing_type="anycast"))
+        assert direct.world.queue(address).ready_count == 1
+
+
+def test_an_address_that_stores_messages_is_not_direct() -> None:
+    world = World()
+    peer = world.connect()
+    world.ok(c.Send(peer, "work.a", b"", b"1", routing_type="anycast"))
+    world.ok(c.ChangeDistributions(TABLE))
+    for command in (c.Attach(peer, "work.a"), c.AttachSender(peer, "work.a")):
+        assert "an address of this name stores messages" in world.refused(command).text
+
+
+def test_an_address_in_use_stays_as_it_is() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    direct.world.ok(c.ChangeDistributions((DistributionEntry("work", distribution="multicast"),)))
+    second = direct.attach()
+    direct.send()
+    assert (direct.taken(receiver), direct.taken(second)) == ([1], [])
+
+
+@pytest.mark.parametrize("mode", ["off", "decisions", "content"])
+def test_the_journal_has_as_much_as_is_wanted(mode: str) -> None:
+    direct = Direct(journal_direct=mode)
+    receiver = direct.attach()
+    direct.send()
+    direct.settle(receiver, direct.message(receiver))
+    bodies = [each.body for each in direct.world.events_named("Forwarded")]
+    assert bodies == {"off": [], "decisions": [b""], "content": [b"1"]}[mode]
+    assert len(direct.world.events_named("ForwardSettled")) == len(bodies)
+    assert direct.heard.ends == {1: Ending(ACCEPTED)}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["send", "settle", "attach", "detach", "credit", "lose"]),
+        st.integers(0, 3),
+        st.sampled_from([ACCEPTED, REJECTED, RELEASED, FAILED]),
+    ),
+    max_size=60,
+)
+
+
+@given(st.sampled_from(["work.a", "near.a", "news.a"]), STEPS)
+def test_every_message_ends_once_and_loads_are_right(
+    address: str, steps: list[tuple[str, int, int]]
+) -> None:
+    direct = Direct(address)
+    peers: dict[int, int] = {}
+    for step, number, outcome in steps:
+        links = direct.world.broker.direct.receivers
+        found = sorted(links)
+        chosen = found[number % len(found)] if found else 0
+        if step == "send":
+            direct.send()
+        elif step == "attach" and len(found) < 4:
+            peer = direct.world.connect()
+            peers[direct.attach(credit=number, connection=peer)] = peer
+        elif chosen and step == "settle" and links[chosen].outstanding:
+            direct.settle(chosen, next(iter(links[chosen].outstanding)), outcome)
+        elif chosen and step == "detach":
+            direct.detach(chosen)
+        elif chosen and step == "credit":
+            direct.world.ok(c.Credit(chosen, messages=number))
+        elif chosen and step == "lose":
+            direct.world.close(peers[chosen], reasons.DISCONNECTED)
+            direct.hear()
+        known = direct.world.broker.direct.addresses[address]
+        assert direct.heard.is_open == bool(known.receivers)
+        if known.receivers:
+            least = min(each.load for each in known.receivers.values())
+            assert known.least_loaded().load == least
+    for receiver in sorted(direct.world.broker.direct.receivers):
+        direct.detach(receiver)
+    assert sorted(direct.heard.ends) == list(range(1, direct.count + 1))
+    direct.world.check()
