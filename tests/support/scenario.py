@@ -585,7 +585,7 @@ MAKERS: tuple[tuple[int, Maker], ...] = (
     (1, _set_settings),
     (1, lambda w, x, y, z: c.RemoveSettings(LIVE[x % 3], (("max-delivery-attempts",), ())[y % 2])),
     (1, lambda w, x, y, z: c.ClearDuplicateIds(ADDRESSES[x % 7])),
-    (1, lambda w, x, y, z: c.ResetGroups(QUEUES[x % 6], f"g{y % 3}" if z % 2 else "")),
+    (3, lambda w, x, y, z: c.ResetGroups(QUEUES[x % 6], f"g{y % 3}" if z % 2 else "")),
     (1, lambda w, x, y, z: c.PurgeQueue((*QUEUES, *HISTORIES)[x % 10], limit=1 + z)),
     (1, lambda w, x, y, z: c.ForgetRetained(PLACES[x % 10])),
     (4, lambda w, x, y, z: c.ReleaseHeld(QUEUES[x % 2 * 2], limit=1 + z)),
