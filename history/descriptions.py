@@ -32,13 +32,12 @@ from daybook.engine.facts.events import (
     Row,
 )
 from daybook.engine.facts.formats import LINES, number_of
-from daybook.engine.facts.kinds import REFUSALS, WITH_CHUNKS
+from daybook.engine.facts.kinds import OF_LINKS, REFUSALS, WITH_CHUNKS
 from daybook.engine.facts.reasons import REASONS
 from daybook.engine.messages.annotations import readable
 from daybook.engine.messages.content import UnknownFormat, View, codec_of, is_known
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.messages.message import DEFAULT_PRIORITY
-from daybook.history.forwards import OF_LINKS
 from daybook.history.names import Names
 from daybook.history.replays.fate_words import REPLAY_OF
 from daybook.history.scan import Event

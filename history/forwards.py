@@ -9,26 +9,13 @@ from typing import Final, cast
 
 from daybook.engine.facts import details, events
 from daybook.engine.facts.events import CONSUMER, KIND, MESSAGE, REASON, Row
+from daybook.engine.facts.kinds import NAMING_DIRECT
 from daybook.engine.facts.reasons import REASONS
 from daybook.history.catalogs import NotCatalogued
 from daybook.history.scan import Event, Picker
 from daybook.journal.blocks.block import Block
 from daybook.paging.catalogs.catalog_file import CatalogFile
 
-OF_LINKS: Final = frozenset(
-    each.number
-    for each in events.EVENT_TYPES
-    if "consumer" in each.columns and "queue" not in each.columns
-)
-"""Kinds whose consumer is a link of a direct address."""
-NAMING_DIRECT: Final = frozenset(
-    each.number
-    for each in events.EVENT_TYPES
-    if each.number in OF_LINKS
-    and each.detail is not None
-    and "address" in each.detail.__struct_fields__
-)
-"""Those that name the address."""
 _NOBODY: Final = 0
 """In the place of a receiver, if there was none."""
 

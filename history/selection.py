@@ -27,9 +27,9 @@ from daybook.engine.facts.events import (
     QUEUE,
     TIME,
 )
-from daybook.engine.facts.kinds import TOPOLOGY
+from daybook.engine.facts.kinds import NAMING_DIRECT, OF_LINKS, TOPOLOGY
 from daybook.history.event_finder import EventFinder
-from daybook.history.forwards import NAMING_DIRECT, OF_LINKS, AtDirect, address_of
+from daybook.history.forwards import AtDirect, address_of
 from daybook.history.initial_state import EVERYTHING, beginning
 from daybook.history.names import Names
 from daybook.history.scan import Event

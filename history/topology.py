@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from daybook.engine.facts import life
 from daybook.engine.facts.events import ADDRESS, BY_NUMBER, CONNECTION, CONSUMER, KIND
-from daybook.engine.facts.kinds import changing
+from daybook.engine.facts.kinds import OF_LINKS, changing
 from daybook.history.catalogs import Span
 from daybook.history.event_finder import EventFinder
-from daybook.history.forwards import OF_LINKS
 from daybook.history.names import Names
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search, Thing, queues_of

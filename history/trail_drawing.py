@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from daybook.engine.facts.events import CONSUMER, KIND
-from daybook.engine.facts.kinds import LIVES, TAKING
+from daybook.engine.facts.kinds import LIVES, OF_LINKS, TAKING
 from daybook.engine.facts.life import IN_FLIGHT, ON_HOLD, ON_SCHEDULE, READY
-from daybook.history.forwards import OF_LINKS
 from daybook.history.trail import Lane, Step, Trail
 from daybook.texts import moment, printable
 

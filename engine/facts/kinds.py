@@ -103,6 +103,12 @@ IN_TRANSACTIONS: Final = _saying(life.TRANSACTION)
 """Kinds that say in which transaction a message came."""
 SAYING_UNROUTED: Final = _saying(life.UNROUTED)
 """Kinds that say at which address no queue took a message that is somewhere else now."""
+OF_LINKS: Final = _saying(life.LINK)
+"""Kinds whose consumer is a link of a direct address."""
+NAMING_DIRECT: Final = OF_LINKS & _where(
+    lambda event: event.detail is not None and "address" in event.detail.__struct_fields__
+)
+"""Those that name the address."""
 WITH_DIGEST: Final = _saying(life.DIGEST)
 """Kinds that record the digest of a state."""
 SIGNING: Final = _saying(life.SIGNATURE)

@@ -44,6 +44,8 @@ DIGEST: Final = "digest"
 """The digest of a state."""
 SIGNATURE: Final = "signature"
 """The statement that a notary signed."""
+LINK: Final = "link"
+"""A link of a direct address, in the place of a consumer."""
 SOURCE: Final = "source"
 """From which data directory the events before may come."""
 
