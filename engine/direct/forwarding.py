@@ -67,6 +67,8 @@ def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusa
         return refusal
     address = core.direct.addresses.get(name)
     sender = core.direct.senders.get(command.sender) if command.sender else None
+    if sender is not None and sender.connection_id != command.connection:
+        sender = None
     if address is None or not address.receivers:
         if entry.enable_fallback:
             return None

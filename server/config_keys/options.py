@@ -110,7 +110,6 @@ BROKER: Final = (
         "decisions",
         "The journaled parts of messages to direct addresses: who got each and what became of it,"
         " also headers and body, or nothing. Large messages are always journaled.",
-        live=True,
     ),
     Option(
         "persist-id-cache",

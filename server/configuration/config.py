@@ -26,7 +26,6 @@ from daybook.engine.names.syntax import DEFAULT as DEFAULT_SYNTAX
 from daybook.engine.names.syntax import Syntax, wrong_with_characters
 from daybook.engine.routing.divert_decisions import would_come_back
 from daybook.engine.settings import settings
-from daybook.engine.settings.distributions import Distributions
 from daybook.engine.settings.setting_key import Value as Setting
 from daybook.engine.settings.setting_keys import BY_NAME, Matches
 from daybook.engine.state.diverts import Diverts
@@ -50,7 +49,7 @@ from daybook.server.config_keys.config_source import (
 from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.option import Option, unknown
 from daybook.server.config_keys.setting_values import in_units
-from daybook.server.configuration import distribution_config, encryption, host_config
+from daybook.server.configuration import encryption, host_config
 from daybook.server.configuration.distribution_config import (
     Listed,
     by_kind,
@@ -242,11 +241,9 @@ def load(
     config = _Builder(problems).build(source)
     if problems:
         raise ConfigError(problems)
-    distributions = Distributions(config.distributions, config.broker.default_distribution)
     found = (
         *map(encryption.warning, config.acceptors),
         host_config.warning(config.virtual_hosts),
-        distribution_config.warning(distributions),
     )
     warnings = (*findings.lost, *filter(None, found))
     return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())

@@ -98,15 +98,5 @@ def check_stored(found: Distributions, listed: Iterable[Listed], problem: Proble
         )
 
 
-def warning(found: Distributions) -> str:
-    """Return that distributions are only checked so far, empty where all messages are stored."""
-    if not found.is_used:
-        return ""
-    return (
-        "[[address]] with a prefix or a pattern, and broker.default-distribution, are checked, but"
-        " not in force yet: messages to all addresses are stored"
-    )
-
-
 def _where(block: Block, field: str) -> str:
     return block.values.get(field.replace("_", "-"), block).where

@@ -47,12 +47,6 @@ def test_an_address_with_a_prefix_or_a_pattern_is_a_distribution(tmp_path: Path)
     assert [address.name for address in config.addresses] == ["orders"]
 
 
-def test_a_distribution_that_stores_nothing_is_warned_of(tmp_path: Path) -> None:
-    (said,) = read(tmp_path, NEWS).warnings
-    assert said.endswith("not in force yet: messages to all addresses are stored")
-    assert read(tmp_path, NEWS.replace("multicast", "stored")).warnings == ()
-
-
 def test_without_any_every_address_is_stored() -> None:
     assert load().distributions == ()
     assert load().broker.default_distribution == "stored"
