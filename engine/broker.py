@@ -66,7 +66,7 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
         refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
-    if core.distributions.is_used and command.queue is None:
+    if core.has_direct and command.queue is None:
         entry = forwarding.entry_for(core, command.address)
         if entry is not None:
             answer = _check_values(core, command) or forwarding.forward(core, command, entry)
@@ -150,7 +150,7 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
 
 
 def _attach(core: Core, command: commands.Attach) -> int | Refusal:
-    if core.distributions.is_used:
+    if core.has_direct:
         answer = attaching.attach_receiver(core, command)
         if answer is not None:
             return answer

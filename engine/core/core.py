@@ -145,6 +145,11 @@ class Core:
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
 
+    @property
+    def has_direct(self) -> bool:
+        """Whether an address may be a direct one."""
+        return self.distributions.is_used or bool(self.direct.addresses)
+
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN.
 

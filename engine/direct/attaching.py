@@ -49,7 +49,7 @@ def change_distributions(core: Core, command: ChangeDistributions) -> int:
 
 def check_stored(core: Core, names: Iterable[str]) -> Refusal | None:
     """Refuse a direct address among several places of one command."""
-    if not core.distributions.is_used:
+    if not core.has_direct:
         return None
     for name in names:
         if entry_for(core, name) is not None:
@@ -79,7 +79,7 @@ def attach_sender(core: Core, command: AttachSender) -> int | Refusal:
         if isinstance(found, Refusal):
             return found
         address = found
-    if not core.distributions.is_used or (name and address is None):
+    if not core.has_direct or (name and address is None):
         return 0
     link_id = core.next_lsn
     link = SendingLink(link_id, connection, command.link, address)
@@ -105,7 +105,7 @@ def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddres
             " an address of this name stores messages; delete that one, or take the name out of the"
             " entry",
         )
-    return DirectAddress(name, entry.distribution, entry.priority, entry.enable_fallback)
+    return DirectAddress(name, entry)
 
 
 def _record(

@@ -34,7 +34,11 @@ FIRST_UNJOURNALED: Final = 1 << 47
 
 
 def entry_for(core: Core, name: str) -> DistributionEntry | None:
-    """Return the entry of the table for the name of an address; None if that is stored."""
+    """Return the entry of the table for the name of an address; None if that is stored. One that
+    is in use keeps its entry."""
+    address = core.direct.addresses.get(name)
+    if address is not None:
+        return address.entry
     if not core.distributions.is_used:
         return None
     known = core.routes.get(name)
@@ -73,10 +77,10 @@ def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusa
         if entry.enable_fallback:
             return None
         return _release(core, command, sender)
-    priority = address.priority if address.priority is not None else command.priority
+    priority = entry.priority if entry.priority is not None else command.priority
     message = _message(core, command, priority)
     chosen = _choose(address)
-    _record(core, command, message, chosen)
+    _record(core, command, message, chosen, address)
     hears = sender if command.token is not None else None
     forwarding = Forwarding(message, hears, command.token, len(chosen))
     for link in chosen:
@@ -127,27 +131,40 @@ def _choose(address: DirectAddress) -> list[ReceivingLink]:
 
 
 def _record(
-    core: Core, command: Send, message: Message, chosen: list[ReceivingLink], reason: int = 0
+    core: Core,
+    command: Send,
+    message: Message,
+    chosen: list[ReceivingLink],
+    address: DirectAddress | None,
 ) -> None:
+    """Record who got a message; without an address in use nobody did."""
     mode = core.options.journal_direct
     if mode == OFF:
         return
     flags = message.flags
     if mode != CONTENT and (message.headers or message.body):
         flags |= events.BODY_OMITTED
-    detail = details.ForwardedDetail(
-        command.address,
-        tuple(link.id for link in chosen) if len(chosen) > 1 else (),
-        command.token is None,
-        events.chunk_steps(command.chunks) if command.chunks else (),
-        command.body_bytes if command.chunks else 0,
-    )
+    settled = command.token is None
+    detail = b""
+    if address is not None and not command.chunks:
+        detail = address.details.get(settled, b"")
+    if not detail:
+        detail = events.encode_detail(
+            details.ForwardedDetail(
+                command.address, tuple(link.id for link in chosen) if len(chosen) > 1 else (),
+                settled, events.chunk_steps(command.chunks),
+                command.body_bytes if command.chunks else 0,
+            )
+        )  # fmt: skip
+        if address is not None and not command.chunks:
+            address.details[settled] = detail
     core.emit(
         (
-            events.FORWARDED, reason, 0, 0, 0, message.priority, flags, message.id,
-            chosen[0].id if len(chosen) == 1 else 0, command.connection, command.sender, core.now,
+            events.FORWARDED, 0 if chosen else reasons.NO_RECEIVERS, 0, 0, 0, message.priority,
+            flags, message.id, chosen[0].id if len(chosen) == 1 else 0, command.connection,
+            command.sender, core.now,
         ),
-        events.encode_detail(detail), message.headers, message.body,
+        detail, message.headers, message.body,
     )  # fmt: skip
 
 
@@ -160,7 +177,7 @@ def _release(core: Core, command: Send, sender: SendingLink | None) -> int | Ref
             " nothing; send when somebody does",
         )
     message = _message(core, command, command.priority)
-    _record(core, command, message, [], reasons.NO_RECEIVERS)
+    _record(core, command, message, [], None)
     if command.token is None:
         return 0
     core.effects.append(Ended(sender, command.token, UNTRIED))

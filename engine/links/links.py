@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.annotations import Annotations
 from daybook.engine.messages.message import PRIORITIES, Message
@@ -190,27 +191,30 @@ class ReceivingLink(Taker):
 class DirectAddress:
     """A direct address that is in use, with its links.
 
-    `distribution` and `priority` are those that were configured when it came into use, as is
-    whether it `falls_back` to a queue. `receivers` are in the order of their turns.
+    `entry` is that of the table when it came into use. `receivers` are in the order of their turns.
+    `details` are those of its Forwarded with these receivers, encoded, by whether the message was
+    settled.
     """
 
     __slots__ = (
-        "_least", "_loads", "distribution", "falls_back", "name", "priority", "receivers",
-        "senders",
+        "_least", "_loads", "details", "distribution", "entry", "name", "receivers", "senders",
     )  # fmt: skip
 
-    def __init__(
-        self, name: str, distribution: str, priority: int | None, falls_back: bool
-    ) -> None:
+    def __init__(self, name: str, entry: DistributionEntry) -> None:
         self.name: Final = name
-        self.falls_back: Final = falls_back
-        self.distribution: Final = distribution
-        self.priority: Final = priority
+        self.entry: Final = entry
+        self.distribution: Final = entry.distribution
+        self.details: Final[dict[bool, bytes]] = {}
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
         # Receivers by their load, each load in the order of turns, and the least load at most.
         self._loads: Final[dict[int, dict[int, ReceivingLink]]] = {}
         self._least = 0
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether a queue takes its messages while nobody receives."""
+        return self.entry.enable_fallback
 
     @property
     def is_used(self) -> bool:
@@ -219,12 +223,14 @@ class DirectAddress:
 
     def join(self, link: ReceivingLink) -> None:
         """Add a receiver."""
+        self.details.clear()
         self.receivers[link.id] = link
         self._loads.setdefault(0, {})[link.id] = link
         self._least = 0
 
     def leave(self, link: ReceivingLink) -> None:
         """Remove a receiver, whose load is 0."""
+        self.details.clear()
         del self.receivers[link.id]
         self._take(link, 0)
 

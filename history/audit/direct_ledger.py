@@ -7,6 +7,7 @@ links of before are unknown until the broker starts again. Must never know what 
 from typing import Final
 
 from daybook.engine.facts import details
+from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.links.links import (
     DirectAddress,
     DirectLinks,
@@ -58,7 +59,8 @@ class DirectLedger:
         if name and name not in addresses:
             # An address that was in use before may have any.
             priority = None if self.since else priority
-            addresses[name] = DirectAddress(name, decoded.distribution, priority, False)
+            entry = DistributionEntry(distribution=decoded.distribution, priority=priority)
+            addresses[name] = DirectAddress(name, entry)
         address = addresses.get(name)
         if decoded.role == RECEIVER and address is not None:
             self.links.add(ReceivingLink(number, connection, address))

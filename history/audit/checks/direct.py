@@ -282,8 +282,12 @@ def _wrong_receivers(
             return rules.FORWARDED, f"link {each} does not receive there", proof
     if address is None:
         return None
-    if address.priority is not None and row[PRIORITY] != address.priority:
-        return rules.COLUMNS, f"messages to '{address.name}' have priority {address.priority}", ()
+    if address.entry.priority is not None and row[PRIORITY] != address.entry.priority:
+        return (
+            rules.COLUMNS,
+            f"messages to '{address.name}' have priority {address.entry.priority}",
+            (),
+        )
     return _wrong_choice(address, chosen)
 
 

@@ -13,6 +13,7 @@ from daybook.engine import commands as c
 from daybook.engine.commands import FORWARDED
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.events import CONSUMER
 from daybook.engine.facts.settlements import (
     ACCEPTED,
     BY_GRANT,
@@ -550,3 +551,30 @@ def test_every_message_ends_once_and_loads_are_right(
         direct.detach(receiver)
     assert sorted(direct.heard.ends) == list(range(1, direct.count + 1))
     direct.world.check()
+
+
+def test_an_address_in_use_stays_direct_when_the_table_is_emptied() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    direct.world.ok(c.ChangeDistributions(()))
+    assert direct.send() == FORWARDED
+    assert direct.taken(receiver) == [1]
+    direct.detach(receiver)
+    direct.world.ok(c.DetachSender(direct.sender))
+    assert direct.attach_sender("work.a") == 0
+
+
+def test_the_journal_names_the_receivers_of_each_copy_as_they_come_and_go() -> None:
+    direct = Direct("news.a")
+    first = direct.attach()
+    direct.send()
+    second = direct.attach()
+    direct.send()
+    direct.send()
+    direct.detach(first)
+    direct.send()
+    found = [
+        (each.row[CONSUMER], each.decoded.receivers)
+        for each in direct.world.events_named("Forwarded")
+    ]
+    assert found == [(first, ()), *[(0, (first, second))] * 2, (second, ())]
