@@ -9,6 +9,7 @@ from daybook.engine.consumers import bundle_subscriptions, queue_removal
 from daybook.engine.consumers.connections import close
 from daybook.engine.consumers.subscriptions import detach_stolen
 from daybook.engine.core.core import Core
+from daybook.engine.direct.serving import hand_out
 from daybook.engine.entries import arrivals, recalls
 from daybook.engine.topology import history_removal
 from daybook.engine.topology.purges import purge
@@ -18,6 +19,8 @@ from daybook.engine.topology.topology import ALL
 def has_more(core: Core) -> bool:
     """Whether there is work left."""
     if core.state.arrivals or core.work.emptying or core.work.purging or core.work.stolen:
+        return True
+    if core.direct.copying:
         return True
     if core.work.histories_to_review or core.wildcard_subscriptions.has_work:
         return True
@@ -29,6 +32,8 @@ def has_more(core: Core) -> bool:
 
 def go_on(core: Core) -> None:
     """Do a slice, round robin, until the budget is spent or nothing is left."""
+    if core.direct.copying:
+        hand_out(core)
     if core.state.arrivals:
         # What follows looks at any queues.
         arrivals.go_on(core)

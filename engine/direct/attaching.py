@@ -11,7 +11,7 @@ from daybook.engine.commands import Attach, AttachSender, ChangeDistributions
 from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.direct.forwarding import entry_for, unavailable
-from daybook.engine.direct.serving import end
+from daybook.engine.direct.serving import end, withdraw
 from daybook.engine.effects import Opened
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import DistributionEntry
@@ -205,6 +205,7 @@ def detach(core: Core, link: SendingLink | ReceivingLink, reason: int) -> int:
     """End a link. Its deliveries are in doubt; messages that wait for it are released."""
     address = link.address
     if isinstance(link, ReceivingLink):
+        link.detaching = True
         _end_deliveries(core, link, reason)
     core.direct.remove(link)
     lsn = core.emit(
@@ -230,6 +231,8 @@ def _end_deliveries(core: Core, link: ReceivingLink, reason: int) -> None:
     while link.waits:
         end(core, link, link.pop(), UNTRIED, reasons.NO_RECEIVERS)
     link.address.reload(link, before)
+    if link.address.copies:
+        withdraw(core, link)
 
 
 def detach_all(core: Core, connection: int, reason: int) -> bool:

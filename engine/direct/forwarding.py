@@ -9,14 +9,14 @@ from typing import Final
 
 from daybook.engine.commands import FORWARDED, Send
 from daybook.engine.core.core import Core
-from daybook.engine.direct.serving import CONTENT, OFF, end, give
+from daybook.engine.direct.serving import CONTENT, OFF, give
 from daybook.engine.effects import Ended
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.links.links import (
-    CAPACITY,
     UNTRIED,
+    Copies,
     DirectAddress,
     Forwarding,
     ReceivingLink,
@@ -83,10 +83,12 @@ def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusa
     _record(core, command, message, chosen, address)
     hears = sender if command.token is not None else None
     forwarding = Forwarding(message, hears, command.token, len(chosen))
-    for link in chosen:
-        if hears is None and link.load >= CAPACITY:
-            _make_room(core, link)
-        give(core, link, forwarding)
+    if len(chosen) > core.options.entered_at_once or address.copies:
+        address.copies.append(Copies(forwarding, address.everybody()))
+        core.direct.copying[name] = address
+    else:
+        for link in chosen:
+            give(core, link, forwarding)
     return FORWARDED if hears is not None else 0
 
 
@@ -122,19 +124,19 @@ def _message(core: Core, command: Send, priority: int) -> Message:
     return message
 
 
-def _choose(address: DirectAddress) -> list[ReceivingLink]:
+def _choose(address: DirectAddress) -> tuple[ReceivingLink, ...]:
     if address.distribution == MULTICAST:
-        return list(address.receivers.values())
+        return address.everybody()
     if address.distribution == CLOSEST:
-        return [address.next_in_turn()]
-    return [address.least_loaded()]
+        return (address.next_in_turn(),)
+    return (address.least_loaded(),)
 
 
 def _record(
     core: Core,
     command: Send,
     message: Message,
-    chosen: list[ReceivingLink],
+    chosen: tuple[ReceivingLink, ...],
     address: DirectAddress | None,
 ) -> None:
     """Record who got a message; without an address in use nobody did."""
@@ -177,16 +179,8 @@ def _release(core: Core, command: Send, sender: SendingLink | None) -> int | Ref
             " nothing; send when somebody does",
         )
     message = _message(core, command, command.priority)
-    _record(core, command, message, [], None)
+    _record(core, command, message, (), None)
     if command.token is None:
         return 0
     core.effects.append(Ended(sender, command.token, UNTRIED))
     return FORWARDED
-
-
-def _make_room(core: Core, link: ReceivingLink) -> None:
-    """Drop what waits for a receiver that is behind, and has no sender to hear of it."""
-    before = link.load
-    for dropped in link.drop_unwanted():
-        end(core, link, dropped, UNTRIED, reasons.LIMIT)
-    link.address.reload(link, before)

@@ -11,7 +11,7 @@ from daybook.engine.core.credit import take_back
 from daybook.engine.effects import Drained, Ended
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.settlements import ACCEPTED
-from daybook.engine.links.links import UNTRIED, Ending, Forwarding, ReceivingLink
+from daybook.engine.links.links import CAPACITY, UNTRIED, Ending, Forwarding, ReceivingLink
 
 DECISIONS: Final = "decisions"
 CONTENT: Final = "content"
@@ -22,6 +22,8 @@ BY_ITSELF: Final = Ending(ACCEPTED)
 
 def give(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     """Give a message to a receiver now, or when it has credit; or not at all if too much waits."""
+    if forwarding.sender is None and link.load >= CAPACITY:
+        _make_room(core, link)
     before = link.load
     link.charge(forwarding.message, 1)
     if link.can_take and not link.waits:
@@ -31,6 +33,44 @@ def give(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     else:
         link.add(forwarding)
     link.address.reload(link, before)
+
+
+def _make_room(core: Core, link: ReceivingLink) -> None:
+    """Drop what waits for a receiver that is behind, and has no sender to hear of it."""
+    before = link.load
+    for dropped in link.drop_unwanted():
+        end(core, link, dropped, UNTRIED, reasons.LIMIT)
+    link.address.reload(link, before)
+
+
+def hand_out(core: Core) -> None:
+    """Give messages to more of their very many receivers, the oldest of each address first, until
+    the budget is spent."""
+    copying = core.direct.copying
+    for address in list(copying.values()):
+        while address.copies and not core.budget.is_spent:
+            copies = address.copies[0]
+            if copies.at == len(copies.receivers):
+                address.copies.popleft()
+                continue
+            link = copies.receivers[copies.at]
+            copies.at += 1
+            core.budget.spent += 1
+            if not link.detaching:
+                give(core, link, copies.forwarding)
+        if address.copies:
+            # Behind those of other addresses.
+            copying[address.name] = copying.pop(address.name)
+            return
+        del copying[address.name]
+
+
+def withdraw(core: Core, link: ReceivingLink) -> None:
+    """End what a receiver that leaves has not got of messages to very many."""
+    for copies in link.address.copies:
+        if copies.awaits(link):
+            link.charge(copies.forwarding.message, 1)
+            end(core, link, copies.forwarding, UNTRIED, reasons.NO_RECEIVERS)
 
 
 def serve(core: Core, link: ReceivingLink) -> None:

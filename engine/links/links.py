@@ -4,6 +4,7 @@ A direct address stores nothing: it is there as long as it has links. All of thi
 connections are; events say what happened (ADR 109). Must never know how a receiver is chosen.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -188,16 +189,38 @@ class ReceivingLink(Taker):
             self.credit_bytes += message.body_bytes
 
 
+class Copies:
+    """A message on its way to very many receivers, which get it in slices: `at` is the place of the
+    next one. Copies for the same receivers share them."""
+
+    __slots__ = ("at", "forwarding", "receivers")
+
+    def __init__(self, forwarding: Forwarding, receivers: "tuple[ReceivingLink, ...]") -> None:
+        self.forwarding: Final = forwarding
+        self.receivers: Final = receivers
+        self.at = 0
+
+    def awaits(self, link: "ReceivingLink") -> bool:
+        """Whether a receiver has still to get it."""
+        place = bisect_left(self.receivers, link.id, self.at, key=_id_of)
+        return place < len(self.receivers) and self.receivers[place] is link
+
+
+def _id_of(link: "ReceivingLink") -> int:
+    return link.id
+
+
 class DirectAddress:
     """A direct address that is in use, with its links.
 
     `entry` is that of the table when it came into use. `receivers` are in the order of their turns.
     `details` are those of its Forwarded with these receivers, encoded, by whether the message was
-    settled.
+    settled; `copies` are messages that not all receivers have got.
     """
 
     __slots__ = (
-        "_least", "_loads", "details", "distribution", "entry", "name", "receivers", "senders",
+        "_everybody", "_least", "_loads", "copies", "details", "distribution", "entry", "name",
+        "receivers", "senders",
     )  # fmt: skip
 
     def __init__(self, name: str, entry: DistributionEntry) -> None:
@@ -205,6 +228,8 @@ class DirectAddress:
         self.entry: Final = entry
         self.distribution: Final = entry.distribution
         self.details: Final[dict[bool, bytes]] = {}
+        self.copies: Final[deque[Copies]] = deque()
+        self._everybody: tuple[ReceivingLink, ...] = ()
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
         # Receivers by their load, each load in the order of turns, and the least load at most.
@@ -223,14 +248,14 @@ class DirectAddress:
 
     def join(self, link: ReceivingLink) -> None:
         """Add a receiver."""
-        self.details.clear()
+        self._forget()
         self.receivers[link.id] = link
         self._loads.setdefault(0, {})[link.id] = link
         self._least = 0
 
     def leave(self, link: ReceivingLink) -> None:
         """Remove a receiver, whose load is 0."""
-        self.details.clear()
+        self._forget()
         del self.receivers[link.id]
         self._take(link, 0)
 
@@ -249,6 +274,17 @@ class DirectAddress:
         del same[link.id]
         if not same:
             del self._loads[load]
+
+    def _forget(self) -> None:
+        """Forget what is remembered of its receivers."""
+        self.details.clear()
+        self._everybody = ()
+
+    def everybody(self) -> tuple[ReceivingLink, ...]:
+        """Return all receivers, in the order in which they came."""
+        if len(self._everybody) != len(self.receivers):
+            self._everybody = tuple(self.receivers.values())
+        return self._everybody
 
     def least_loaded(self) -> ReceivingLink:
         """Return the receiver with the least load; of several, the one whose turn it is."""
@@ -269,17 +305,20 @@ class DirectLinks:
 
     `changed` are names that fall back to a queue and whose first receiver came, or whose last one
     went; `emptied` are those whose queue is being emptied (`engine.consumers.fallback`), which has
-    a `connection` of the broker itself.
+    a `connection` of the broker itself. `copying` are addresses of which not all receivers have got
+    a message, by name.
     """
 
     __slots__ = (
-        "addresses", "changed", "connection", "emptied", "of_connection", "receivers", "senders",
+        "addresses", "changed", "connection", "copying", "emptied", "of_connection", "receivers",
+        "senders",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.changed: Final[dict[str, None]] = {}
         self.emptied: Final[dict[str, Any]] = {}
         self.connection = 0
+        self.copying: Final[dict[str, DirectAddress]] = {}
         self.addresses: Final[dict[str, DirectAddress]] = {}
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}

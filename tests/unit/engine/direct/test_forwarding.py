@@ -23,7 +23,7 @@ from daybook.engine.facts.settlements import (
     RELEASED,
 )
 from daybook.engine.facts.values import Symbol
-from daybook.engine.links.links import CAPACITY, Ending
+from daybook.engine.links.links import CAPACITY, IN_DOUBT, Ending
 from daybook.engine.refusals import Code
 from tests.support.world import Delivery, World
 
@@ -578,3 +578,72 @@ def test_the_journal_names_the_receivers_of_each_copy_as_they_come_and_go() -> N
         for each in direct.world.events_named("Forwarded")
     ]
     assert found == [(first, ()), *[(0, (first, second))] * 2, (second, ())]
+
+
+# ---- very many receivers
+
+
+def crowd(count: int = 40) -> tuple[Direct, list[int]]:
+    """A broker that hands out a message to more than 10 receivers in slices of 8."""
+    direct = Direct("news.a", entered_at_once=10)
+    return direct, [direct.attach() for _ in range(count)]
+
+
+def hand_out(direct: Direct) -> int:
+    """Do a slice of what is left to do."""
+    budget = direct.world.broker.budget
+    before = budget.spent
+    budget.allow(8)
+    direct.world.broker.go_on(direct.world.now)
+    direct.hear()
+    return budget.spent - before
+
+
+def test_a_message_to_very_many_is_handed_out_in_slices() -> None:
+    direct, receivers = crowd()
+    for _ in range(2):
+        direct.send()
+    assert not any(direct.taken(each) for each in receivers)
+    slices = 0
+    while direct.world.broker.has_more:
+        assert hand_out(direct) <= 10
+        slices += 1
+    assert slices >= 10
+    assert all(direct.taken(each) == [1, 2] for each in receivers)
+    for each in receivers:
+        for delivery in direct.deliveries(each):
+            direct.settle(each, delivery.message)
+    assert direct.heard.ends == {1: Ending(ACCEPTED), 2: Ending(ACCEPTED)}
+
+
+def test_receivers_come_and_go_while_a_message_is_handed_out() -> None:
+    direct, receivers = crowd()
+    direct.send()
+    hand_out(direct)
+    got = [each for each in receivers if direct.taken(each)]
+    assert 0 < len(got) < len(receivers)
+    direct.detach(got[0])
+    direct.detach(receivers[-1])
+    late = direct.attach()
+    while direct.world.broker.has_more:
+        hand_out(direct)
+    assert direct.taken(late) == []
+    assert direct.taken(receivers[-1]) == []
+    for each in receivers[1:-1]:
+        direct.settle(each, direct.message(each), RELEASED)
+    assert direct.heard.ends == {1: IN_DOUBT}
+    ended = direct.world.events_named("ForwardSettled")
+    assert sorted(each.row[CONSUMER] for each in ended) == sorted(receivers)
+    direct.world.check()
+
+
+def test_the_end_of_all_receivers_ends_what_is_handed_out() -> None:
+    direct, receivers = crowd()
+    direct.send()
+    for each in receivers:
+        direct.detach(each)
+    assert direct.heard.ends == {1: Ending(RELEASED)}
+    while direct.world.broker.has_more:
+        hand_out(direct)
+    assert not direct.world.broker.direct.copying
+    direct.world.check()
