@@ -20,9 +20,9 @@ import msgspec
 from rich.console import Console
 
 from bench.brokers.running import Running, Target, TargetError
-from bench.brokers.targets import JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
+from bench.brokers.targets import DIRECT, JAVA_PEERS, PEERS, TARGETS, DaybookTarget, target
 from bench.load.frames import LoadError
-from bench.load.measurement import MODES, Measurement, Plan, measure
+from bench.load.measurement import DIRECT_MODES, MODES, Measurement, Plan, measure
 from bench.machine.interrupts import Interrupted, Interrupts
 from bench.machine.neighbours import Neighbours
 from bench.reports.options import Counts, Names, also_option, data_option, python_option
@@ -296,7 +296,8 @@ def _measured(
     started = time.monotonic()
     try:
         for run, mode, busy, one in order:
-            session.measure(one, mode, busy, run)
+            if one.name != DIRECT or mode in DIRECT_MODES:
+                session.measure(one, mode, busy, run)
     except Interrupted as interrupted:
         session.failures.append(f"{interrupted} before all was measured")
     finally:

@@ -33,6 +33,8 @@ from bench.load.workers import (
 )
 
 MODES: Final = ("send", "pipe", "pipe-4", "drain", "roundtrip", "fan-out")
+DIRECT_MODES: Final = ("pipe", "pipe-4", "roundtrip")
+"""Those that need no queue, and no topic: of a broker whose addresses are all direct ones."""
 SUBSCRIBERS: Final = 100
 """Of fan-out."""
 
@@ -189,11 +191,16 @@ class _Load:
         return self._result(ran, ran.outcomes[:1], ran.outcomes[1:], count * SUBSCRIBERS)
 
     def round_trip(self) -> Measurement:
-        """Measure the time from one SEND to its RECEIPT, one at a time."""
+        """Measure the time from one SEND to its RECEIPT, one at a time: where nothing is stored, to
+        a consumer and back."""
+        count = self._plan.round_trips
         task = self._task(self._destination, "round trip")
-        task = msgspec.structs.replace(task, count=self._plan.round_trips)
-        ran = self._run([_Job(round_trip, task)])
-        found = self._result(ran, [], ran.outcomes, self._plan.round_trips)
+        jobs = [_Job(round_trip, msgspec.structs.replace(task, count=count))]
+        with closing(_new_tally(count)) as tally:
+            if not self._broker.endpoint.stores:
+                jobs.append(self._consumer(self._destination, 0, tally))
+            ran = self._run(jobs)
+        found = self._result(ran, ran.outcomes[1:], ran.outcomes[:1], count)
         ordered = sorted(ran.outcomes[0].latencies_us)
         return msgspec.structs.replace(
             found, p50_us=ordered[len(ordered) // 2], p99_us=ordered[len(ordered) * 99 // 100]
