@@ -31,6 +31,17 @@ NOT_PLAYED = {
     "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
     "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",
     "salvaged": "as Lost",
+    **dict.fromkeys(
+        (
+            "DistributionsChanged",
+            "LinkAttached",
+            "LinkDetached",
+            "Forwarded",
+            "ForwardSettled",
+            "no-receivers",
+        ),
+        "no address is direct here; tests/support/worlds/mixture.py has them",
+    ),
     "restart": "only a queue that a crash left half deleted is removed for it",
     "disk-full": "a full disk blocks or refuses here, and nothing is dropped",
     "global-max-size": "the broker is full by its messages here",
