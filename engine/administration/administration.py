@@ -18,6 +18,7 @@ from daybook.engine.consumers import bundle_subscriptions
 from daybook.engine.core import hosts
 from daybook.engine.core.core import Core
 from daybook.engine.core.queue_names import find_queue
+from daybook.engine.direct.forwarding import check_new
 from daybook.engine.entries.recalls import end as end_recall
 from daybook.engine.entries.retroactive import refuse_use
 from daybook.engine.facts import events, reasons
@@ -59,7 +60,8 @@ def create_address(core: Core, command: CreateAddress) -> int | Refusal:
     if wrong is not None:
         return wrong
     address = find_address(core, command.address)
-    wrong = check_spaces(core, command.address) if address is None else None
+    if address is None:
+        wrong = check_new(core, command.address) or check_spaces(core, command.address)
     if wrong is not None:
         return wrong
     if address is None:
@@ -161,6 +163,8 @@ def create_queue_by_command(core: Core, command: CreateQueue) -> int | Refusal:
         or _check_host(wanted.name, command.address)
         or (hosts.check_new_address(core, command.address) if is_divided else None)
     )
+    if wrong is None and find_address(core, command.address) is None:
+        wrong = check_new(core, command.address)
     if wrong is not None:
         return wrong
     found = core.state.queue_by_name.get(wanted.name)

@@ -53,7 +53,8 @@ class Emptying:
         entry = entry_for(core, self._name)
         answer: int | Refusal | None = None
         if sender is not None and entry is not None:
-            answer = forward(core, self._sent(message, sender.connection_id), entry)
+            send = self._sent(message, sender.connection_id)
+            answer = forward(core, send, entry, count, marks)
         if answer != FORWARDED:
             self.ended(message.id, Ending(RELEASED), core.now)
 
@@ -62,16 +63,20 @@ class Emptying:
             connection, self._name, message.headers, message.body, priority=message.priority,
             persistent=message.persistent, expires=message.expires, chunks=message.chunks,
             body_bytes=message.body_bytes, format=message.flags & (FORMAT | GROUPED),
-            sender=self.sender, token=message.id,
+            annotations=message.annotations, sender=self.sender, token=message.id,
         )  # fmt: skip
 
     def ended(self, token: Any, ending: Ending, now: int) -> None:
         """End the delivery from the queue as the receiver has ended the message."""
         command = Settle(
             self.consumer, token, outcome=ending.outcome, error=ending.error,
-            condition=ending.condition,
+            condition=ending.condition, not_here=ending.not_here, annotations=ending.annotations,
         )  # fmt: skip
-        if self.consumer in self._core.state.consumers:
+        if self.consumer not in self._core.state.consumers:
+            return
+        if isinstance(settle(self._core, command), Refusal) and ending.annotations:
+            # As for any consumer: the message comes again without them.
+            command.annotations = None
             settle(self._core, command)
 
     def opened(self, is_open: bool, now: int) -> None:
@@ -130,7 +135,9 @@ def _begin(core: Core, address: DirectAddress) -> None:
 def _connection(core: Core) -> int:
     """Return the connection of the broker itself, which is opened when it is first needed."""
     if core.direct.connection not in core.state.connections:
-        opened = open_connection(core, OpenConnection(PROTOCOL, "", "", room=UNLIMITED))
+        opened = open_connection(
+            core, OpenConnection(PROTOCOL, "the broker itself", "", room=UNLIMITED)
+        )
         assert not isinstance(opened, Refusal), opened.text
         core.direct.connection = opened
     return core.direct.connection

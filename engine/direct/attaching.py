@@ -22,6 +22,7 @@ from daybook.engine.links.links import (
     ReceivingLink,
     SendingLink,
 )
+from daybook.engine.names import names
 from daybook.engine.names.names import plain
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.distributions import UNAVAILABLE, Distributions
@@ -29,6 +30,8 @@ from daybook.engine.settings.permissions import CONSUME, SEND
 
 ATTACH_UNITS = 5
 """The cost of a link, in units of the budget."""
+NAME_SHOWN_MAX = 100
+NAME_SHOWN_MAX = 100
 
 
 def change_distributions(core: Core, command: ChangeDistributions) -> int:
@@ -97,14 +100,10 @@ def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddres
     address = core.direct.addresses.get(name)
     if address is not None:
         return address
-    stored = core.state.address_by_name.get(name)
-    if stored is not None and not entry.enable_fallback:
-        return Refusal(
-            Code.NOT_ALLOWED,
-            f"the configuration makes '{plain(name)}' a direct address ({entry.distribution}), but"
-            " an address of this name stores messages; delete that one, or take the name out of the"
-            " entry",
-        )
+    wrong = names.wrong_with(plain(name), core.state.settings.syntax)
+    if wrong is not None:
+        shown = plain(name)[:NAME_SHOWN_MAX]
+        return Refusal(Code.INVALID, f"'{shown}' is not a name for an address: {wrong}")
     return DirectAddress(name, entry)
 
 

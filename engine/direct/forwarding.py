@@ -22,6 +22,7 @@ from daybook.engine.links.links import (
     ReceivingLink,
     SendingLink,
 )
+from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message
 from daybook.engine.names.names import is_temporary, plain
 from daybook.engine.refusals import Code, Refusal
@@ -49,7 +50,22 @@ def entry_for(core: Core, name: str) -> DistributionEntry | None:
         known = core.routes[name] = core.distributions.find(plain(name))
     if known.distribution == STORED or known.waypoint or is_temporary(name):
         return None
+    if name in core.state.address_by_name and not known.enable_fallback:
+        # A name with a queue keeps it until its address is deleted.
+        return None
     return known
+
+
+def check_new(core: Core, name: str) -> Refusal | None:
+    """Return why no address that stores messages may get a name: it is one of a direct address."""
+    entry = entry_for(core, name) if core.has_direct else None
+    if entry is None or entry.enable_fallback:
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"'{plain(name)}' is a direct address, as the configuration says, and has no queues; take"
+        " another name, or the name out of its [[address]]",
+    )
 
 
 def unavailable(name: str) -> Refusal:
@@ -60,9 +76,11 @@ def unavailable(name: str) -> Refusal:
     )  # fmt: skip
 
 
-def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusal | None:
+def forward(
+    core: Core, command: Send, entry: DistributionEntry, attempt: int = 1, marks: int = 0
+) -> int | Refusal | None:
     """Give a message to receivers of a direct address; return None if nobody receives, and the
-    address has a queue to fall back to."""
+    address has a queue to fall back to. One from a queue has its `attempt` and `marks`."""
     name = command.address
     if entry.distribution == UNAVAILABLE:
         return unavailable(name)
@@ -83,6 +101,7 @@ def forward(core: Core, command: Send, entry: DistributionEntry) -> int | Refusa
     _record(core, command, message, chosen, address)
     hears = sender if command.token is not None else None
     forwarding = Forwarding(message, hears, command.token, len(chosen))
+    forwarding.attempt, forwarding.marks = attempt, marks
     if len(chosen) > core.options.entered_at_once or address.copies:
         address.copies.append(Copies(forwarding, address.everybody()))
         core.direct.copying[name] = address
@@ -121,7 +140,7 @@ def _message(core: Core, command: Send, priority: int) -> Message:
     if command.chunks:
         message.flags |= events.LARGE
         message.enlarge(command.chunks, command.body_bytes)
-    return message
+    return annotated(message, command.annotations) if command.annotations else message
 
 
 def _choose(address: DirectAddress) -> tuple[ReceivingLink, ...]:

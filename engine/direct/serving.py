@@ -94,9 +94,14 @@ def serve_connection(core: Core, connection: int) -> None:
 
 def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     message = forwarding.message
+    if message.expires and message.expires * 1000 <= core.now:
+        end(core, link, forwarding, UNTRIED, reasons.EXPIRY)
+        return
     link.spend(message)
     core.budget.spent += 1
-    core.effects.append((link, message, 1, 0, core.early_gate(message)))
+    # A message without an event has an id that no event gets, so nothing has to be durable.
+    gate = core.early_gate(message) if core.options.journal_direct != OFF else 0
+    core.effects.append((link, message, forwarding.attempt, forwarding.marks, gate))
     if link.acknowledges:
         link.outstanding[message.id] = forwarding
     else:

@@ -260,7 +260,7 @@ LEAVING: Final = (
     why.ADMINISTRATION, why.LIMIT, why.AUTHENTICATION, why.UNREADABLE,
 )  # fmt: skip
 SETTLING: Final = (
-    why.NACK, why.GIVEN_BACK, why.REFUSED, why.NO_RECEIVERS, why.LIMIT, why.CLOSED,
+    why.NACK, why.GIVEN_BACK, why.REFUSED, why.NO_RECEIVERS, why.LIMIT, why.EXPIRY, why.CLOSED,
     why.DISCONNECTED, why.TIMEOUT, why.PROTOCOL_ERROR, why.SHUTDOWN, why.ADMINISTRATION,
     why.AUTHENTICATION, why.UNREADABLE,
 )  # fmt: skip

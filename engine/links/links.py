@@ -36,15 +36,14 @@ class Ending(NamedTuple):
     modified: bool = False
 
     @property
-    def rank(self) -> int:
+    def strength(self) -> tuple[int, bool]:
         """Its rank among those of several receivers, of which the highest counts: rejected,
-        accepted, modified, released (12.1.1.4)."""
-        if self.outcome in _RANKS:
-            return _RANKS[self.outcome]
-        return 1 if self.modified else 0
+        accepted, modified, released (12.1.1.4); among equals, one that says more."""
+        rank = _RANKS.get(self.outcome, 1 if self.modified else 0)
+        return rank, bool(self.error or self.condition)
 
 
-_RANKS: Final = {REJECTED: 3, ACCEPTED: 2, FAILED: 1}
+_RANKS: Final = {REJECTED: 4, ACCEPTED: 3, FAILED: 2}
 UNTRIED: Final = Ending(RELEASED)
 """Nobody got the message."""
 IN_DOUBT: Final = Ending(FAILED, modified=True)
@@ -70,9 +69,10 @@ class SendingLink(Taker):
 class Forwarding:
     """A message on its way to receivers. `waits` is how many have not ended it, `ending` the
     strongest end so far. `token` is what its sender knows it by; without a `sender` nobody is to
-    hear of its end."""
+    hear of its end. `attempt` and `marks` are as in `effects.Delivered`: a queue may have delivered
+    it before."""
 
-    __slots__ = ("ending", "message", "sender", "token", "waits")
+    __slots__ = ("attempt", "ending", "marks", "message", "sender", "token", "waits")
 
     def __init__(
         self, message: Message, sender: SendingLink | None, token: Any, waits: int
@@ -81,12 +81,14 @@ class Forwarding:
         self.sender: Final = sender
         self.token: Final = token
         self.waits = waits
+        self.attempt = 1
+        self.marks = 0
         self.ending: Ending | None = None
 
     def end(self, ending: Ending) -> bool:
         """Note that a receiver ended it; return whether it was the last."""
         known = self.ending
-        if known is None or ending.rank > known.rank:
+        if known is None or ending.strength > known.strength:
             self.ending = ending
         self.waits -= 1
         return not self.waits
@@ -145,7 +147,7 @@ class ReceivingLink(Taker):
         message = forwarding.message
         self.waiting.setdefault(message.priority, deque()).append(forwarding)
         self.waits += 1
-        self.waiting_bytes += message.weight
+        self.waiting_bytes += message.size
 
     def pop(self) -> Forwarding:
         """Take the message that comes next."""
@@ -155,7 +157,7 @@ class ReceivingLink(Taker):
         if not line:
             del self.waiting[priority]
         self.waits -= 1
-        self.waiting_bytes -= first.message.weight
+        self.waiting_bytes -= first.message.size
         return first
 
     def drop_unwanted(self) -> list[Forwarding]:
@@ -171,7 +173,7 @@ class ReceivingLink(Taker):
             if not kept:
                 del self.waiting[priority]
         self.waits -= len(dropped)
-        self.waiting_bytes -= sum(each.message.weight for each in dropped)
+        self.waiting_bytes -= sum(each.message.size for each in dropped)
         return dropped
 
     def spend(self, message: Message) -> None:

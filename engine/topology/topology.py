@@ -14,6 +14,7 @@ from daybook.engine.core.core import Core
 from daybook.engine.core.lifetime import with_lifetime
 from daybook.engine.core.open_transactions import doom_transactions
 from daybook.engine.core.parts import Emptying
+from daybook.engine.direct.forwarding import check_new
 from daybook.engine.effects import Detached
 from daybook.engine.entries import recalls, retained_messages
 from daybook.engine.entries.retroactive import refuse_use
@@ -93,8 +94,8 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
         return check_creation(core, name, name, connection) or permission_checks.check_new_address(
             core, connection, name
         )
-    wrong = None
-    if address is None or address.is_wildcard:
+    wrong = check_new(core, name) if address is None else None
+    if wrong is None and (address is None or address.is_wildcard):
         wrong = check_address_name(
             hosts.local(core, name), (routing_type,), core.state.settings.syntax
         )

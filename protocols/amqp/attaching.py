@@ -278,8 +278,9 @@ def _consume(
     is_settled = asked.snd_settle_mode == SETTLED
     link = Outgoing(session, asked.handle, asked.name, number, is_settled=is_settled)
     link.owns = owns
-    link.default = source.default_outcome
     command, granted = _command_of(session, asked, source, place, link)
+    link.default = granted.default_outcome
+    link.address = place.address
 
     def attached(answer: int | Refusal, now: int) -> None:
         if isinstance(answer, Refusal):

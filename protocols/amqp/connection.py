@@ -649,6 +649,9 @@ class AmqpConnection(Output):
             if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
                 return answer
         if txn_id is not None:
+            if isinstance(answer, Refusal) and answer.code is Code.NOT_ALLOWED:
+                # It can be in no transaction, which must not seem to be carried out.
+                self.doomed.add(txn_id)
             # A refused delivery comes again, too, when the transaction is rolled back.
             self.transactions[txn_id].append((link.consumer, message))
         return answer

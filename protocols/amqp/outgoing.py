@@ -66,8 +66,8 @@ class Outgoing(Link):
 
     __slots__ = (
         "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
-        "_middle", "consumer", "default", "is_settled", "is_subscription", "outlives_session",
-        "subscription", "unsettled",
+        "_middle", "address", "consumer", "default", "is_settled", "is_subscription",
+        "outlives_session", "subscription", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,7 @@ class Outgoing(Link):
         super().__init__(session, handle, name, number)
         self.is_settled: Final = is_settled
         self.consumer = 0
+        self.address: str | None = None
         self.default: Any = None
         self.subscription = ""
         self.is_subscription = False
@@ -117,7 +118,9 @@ class Outgoing(Link):
     def row(self) -> LinkRow:
         """Return it for administrators."""
         return LinkRow(
-            self.name, RECEIVES, self.session.number, self.consumer,
+            self.name, RECEIVES, self.session.number, self.consumer, self.address,
+            credit=max(self._in_all - self._count, 0), in_flight=len(self.unsettled),
+            total=self._count,
             waits=self._large is not None or bool(self._behind),
             memory_bytes=self.own_bytes + self._held_bytes,
         )  # fmt: skip

@@ -50,7 +50,7 @@ DIRECT: Final = (BALANCED, CLOSEST, MULTICAST)
 """The distributions of direct addresses."""
 BY_RECEIVER: Final = frozenset(OUTCOMES.values())
 """Why a delivery ends that its receiver settled."""
-OF_WAITING: Final = frozenset((reasons.NO_RECEIVERS, reasons.LIMIT))
+OF_WAITING: Final = frozenset((reasons.NO_RECEIVERS, reasons.LIMIT, reasons.EXPIRY))
 """Why one ends that its receiver did not get; a limit may also end the receiver."""
 
 
@@ -92,8 +92,10 @@ def _table_changed(context: AuditContext, row: Row) -> None:
 
 
 def _entry(context: AuditContext, name: str) -> DistributionEntry | None:
-    """Return what the table in force says of a direct address, None if it is none."""
-    entry = entry_for(context.core, name)
+    """Return what the table says of a direct address, None if it is none. One that is in use keeps
+    what the table said when it came into use."""
+    used = context.direct.links.addresses.get(name)
+    entry = used.entry if used is not None else entry_for(context.core, name)
     return entry if entry is not None and entry.distribution != UNAVAILABLE else None
 
 
@@ -122,7 +124,8 @@ def _wrong_address(context: AuditContext, decoded: details.LinkAttachedDetail) -
     if not name:
         if decoded.role == RECEIVER or decoded.distribution:
             return rules.DIRECT, "only a sender can do without an address, and distributes none", ()
-        if ledger.knows_table and not context.core.distributions.is_used:
+        is_any = context.core.distributions.is_used or ledger.links.addresses
+        if ledger.knows_table and not is_any:
             return rules.DIRECT, "the distributions in force make no name a direct address", ()
         return None
     entry = _entry(context, name)
@@ -359,7 +362,7 @@ def _wrong_end(
     known = ledger.leaving.get(link.id)
     if reason in BY_RECEIVER or reason == reasons.AUTOMATIC:
         return another(known) if known is not None else None
-    if reason == reasons.LIMIT:
+    if reason in (reasons.LIMIT, reasons.EXPIRY):
         return None
     if reason == reasons.NO_RECEIVERS:
         # What waited for it ends after what it got.

@@ -6,6 +6,8 @@ from daybook.engine import commands as c
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
+from daybook.engine.facts.values import Symbol
+from daybook.engine.messages.annotations import unpacked
 from tests.unit.engine.direct.test_forwarding import Direct, Heard
 
 FALLING = (DistributionEntry(prefix="safe", enable_fallback=True),)
@@ -117,7 +119,22 @@ def test_an_outcome_of_failure_counts() -> None:
     run(direct)
     direct.settle(receiver, direct.message(receiver), FAILED, modified=True)
     run(direct)
-    assert [entry.delivery_count for entry in direct.world.entries("safe.a")] >= [1]
+    direct.world.ok(c.Credit(receiver, in_all=2))
+    run(direct)
+    assert [each.attempt for each in direct.deliveries(receiver)] == [1, 2]
+    assert [each.redelivered for each in direct.deliveries(receiver)] == [False, True]
+
+
+def test_notes_of_a_receiver_come_with_the_message() -> None:
+    direct = falling()
+    store(direct, 1)
+    receiver = direct.attach(credit=1)
+    run(direct)
+    noted: dict[Any, Any] = {Symbol("x-opt-note"): "seen"}
+    direct.settle(receiver, direct.message(receiver), RELEASED, annotations=noted, modified=True)
+    direct.world.ok(c.Credit(receiver, in_all=2))
+    run(direct)
+    assert unpacked(direct.deliveries(receiver)[-1].annotations) == noted
 
 
 def test_two_receivers_share_what_is_stored() -> None:

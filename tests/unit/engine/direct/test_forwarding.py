@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from daybook.engine import commands as c
 from daybook.engine.commands import FORWARDED
 from daybook.engine.facts import reasons
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import DistributionEntry, QueueDefinition
 from daybook.engine.facts.events import CONSUMER
 from daybook.engine.facts.settlements import (
     ACCEPTED,
@@ -105,7 +105,7 @@ class Direct:
             if consumer is not None and consumer.receiver is not None:
                 # A consumer of the broker itself.
                 message = consumer.unacked[each.message].message
-                consumer.receiver.deliver(message, each.attempt, 0, each.gate)
+                consumer.receiver.deliver(message, each.attempt, int(each.redelivered), each.gate)
         for effect in self.world.effects:
             effect.hand_to(effect.consumer.receiver, self.world.now)
         self.world.effects.clear()
@@ -478,13 +478,62 @@ def test_a_waypoint_and_other_names_are_stored() -> None:
         assert direct.world.queue(address).ready_count == 1
 
 
-def test_an_address_that_stores_messages_is_not_direct() -> None:
+def test_an_address_that_stores_messages_stays_so_until_it_is_deleted() -> None:
     world = World()
     peer = world.connect()
     world.ok(c.Send(peer, "work.a", b"", b"1", routing_type="anycast"))
     world.ok(c.ChangeDistributions(TABLE))
-    for command in (c.Attach(peer, "work.a"), c.AttachSender(peer, "work.a")):
-        assert "an address of this name stores messages" in world.refused(command).text
+    assert world.ok(c.AttachSender(peer, "work.a")) == 0
+    consumer = world.attach(peer, "work.a")
+    assert world.taken_bodies(consumer) == [b"1"]
+    world.detach(consumer)
+    world.ok(c.DeleteAddress("work.a", force=True))
+    assert world.ok(c.AttachSender(peer, "work.a")) > 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        c.Send(0, "work.a", b"", b"", queue="q"),
+        c.Attach(0, "work.a", queue="q"),
+        c.CreateAddress("work.a"),
+        c.CreateQueue("work.a", QueueDefinition(name="q")),
+    ],
+)
+def test_a_direct_address_gets_no_queue(command: Any) -> None:
+    direct = Direct()
+    if hasattr(command, "connection"):
+        command.connection = direct.peer
+    assert "has no queues; take another name" in direct.world.refused(command).text
+
+
+def test_a_name_that_no_address_may_have_is_refused() -> None:
+    direct = Direct()
+    for name in ("work.*", "work.a\n", "work." + "a" * 5000):
+        for command in (c.Attach(direct.peer, name), c.AttachSender(direct.peer, name)):
+            assert "is not a name for an address" in direct.world.refused(command).text
+
+
+def test_an_expired_message_is_released() -> None:
+    direct = Direct()
+    receiver = direct.attach(credit=0)
+    direct.send(expires=direct.world.now // 1000 + 5)
+    direct.world.sleep(1)
+    direct.world.ok(c.Credit(receiver, in_all=5))
+    direct.hear()
+    assert direct.taken(receiver) == []
+    assert direct.heard.ends == {1: Ending(RELEASED)}
+    assert direct.world.journal[-1].reason == reasons.EXPIRY
+
+
+def test_of_equal_outcomes_the_one_that_says_more_counts() -> None:
+    direct = Direct("news.a")
+    receivers = [direct.attach() for _ in range(3)]
+    direct.send()
+    said: list[dict[str, Any]] = [{}, {"error": "no", "condition": "app:bad"}, {}]
+    for receiver, each in zip(receivers, said, strict=True):
+        direct.settle(receiver, direct.message(receiver), REJECTED, **each)
+    assert direct.heard.ends == {1: Ending(REJECTED, "no", "app:bad")}
 
 
 def test_an_address_in_use_stays_as_it_is() -> None:
@@ -505,6 +554,7 @@ def test_the_journal_has_as_much_as_is_wanted(mode: str) -> None:
     bodies = [each.body for each in direct.world.events_named("Forwarded")]
     assert bodies == {"off": [], "decisions": [b""], "content": [b"1"]}[mode]
     assert len(direct.world.events_named("ForwardSettled")) == len(bodies)
+    assert direct.deliveries(receiver)[0].gate <= len(direct.world.journal)
     assert direct.heard.ends == {1: Ending(ACCEPTED)}
 
 
