@@ -132,6 +132,8 @@ def test_nothing_receipted_is_lost_when_all_is_paged(
     with campaign.broker:
         for _ in range(max(1, kills // 3)):
             campaign.round()
+        while not campaign.seen[SYNCED_WRITE] and campaign.rounds < 2 * kills:
+            campaign.round()
         campaign.finish()
     print(f"indexes that could not be used: {campaign.unusable}")
     # Only LMDB has writes that sync: the black box looked at the index.
