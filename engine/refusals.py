@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+NAME_SHOWN_MAX: Final = 100
+
 
 class Code(Enum):
     """The kinds of refusal, each with a meaning that every protocol can express.
@@ -48,6 +50,15 @@ def no_queue(name: str) -> Refusal:
     return Refusal(
         Code.NOT_FOUND, f"there is no queue '{name}'; check the name, or create the queue"
     )
+
+
+def bad_name(what: str, name: str, wrong: str | None) -> Refusal | None:
+    """Return the refusal of a name that has a fault (`engine.names.names.wrong_with`), None if it
+    has none; `what` it would be the name for."""
+    if wrong is None:
+        return None
+    shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
+    return Refusal(Code.INVALID, f"{shown} is not a name for {what}: {wrong}")
 
 
 UNFINISHED: Final = Refusal(Code.UNFINISHED, "a part of it is done; give the command again")

@@ -22,16 +22,13 @@ from daybook.engine.links.links import (
     ReceivingLink,
     SendingLink,
 )
-from daybook.engine.names import names
-from daybook.engine.names.names import plain
-from daybook.engine.refusals import Code, Refusal
+from daybook.engine.names.names import plain, wrong_with
+from daybook.engine.refusals import Code, Refusal, bad_name
 from daybook.engine.settings.distributions import UNAVAILABLE, Distributions
 from daybook.engine.settings.permissions import CONSUME, SEND
 
 ATTACH_UNITS = 5
 """The cost of a link, in units of the budget."""
-NAME_SHOWN_MAX = 100
-NAME_SHOWN_MAX = 100
 
 
 def change_distributions(core: Core, command: ChangeDistributions) -> int:
@@ -100,11 +97,9 @@ def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddres
     address = core.direct.addresses.get(name)
     if address is not None:
         return address
-    wrong = names.wrong_with(plain(name), core.state.settings.syntax)
-    if wrong is not None:
-        shown = plain(name)[:NAME_SHOWN_MAX]
-        return Refusal(Code.INVALID, f"'{shown}' is not a name for an address: {wrong}")
-    return DirectAddress(name, entry)
+    own = plain(name)
+    wrong = bad_name("an address", own, wrong_with(own, core.state.settings.syntax))
+    return wrong if wrong is not None else DirectAddress(name, entry)
 
 
 def _record(

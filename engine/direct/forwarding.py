@@ -100,8 +100,7 @@ def forward(
     chosen = _choose(address)
     _record(core, command, message, chosen, address)
     hears = sender if command.token is not None else None
-    forwarding = Forwarding(message, hears, command.token, len(chosen))
-    forwarding.attempt, forwarding.marks = attempt, marks
+    forwarding = Forwarding(message, hears, command.token, len(chosen), attempt, marks)
     if len(chosen) > core.options.entered_at_once or address.copies:
         address.copies.append(Copies(forwarding, address.everybody()))
         core.direct.copying[name] = address

@@ -75,14 +75,20 @@ class Forwarding:
     __slots__ = ("attempt", "ending", "marks", "message", "sender", "token", "waits")
 
     def __init__(
-        self, message: Message, sender: SendingLink | None, token: Any, waits: int
+        self,
+        message: Message,
+        sender: SendingLink | None,
+        token: Any,
+        waits: int,
+        attempt: int = 1,
+        marks: int = 0,
     ) -> None:
         self.message: Final = message
         self.sender: Final = sender
         self.token: Final = token
         self.waits = waits
-        self.attempt = 1
-        self.marks = 0
+        self.attempt: Final = attempt
+        self.marks: Final = marks
         self.ending: Ending | None = None
 
     def end(self, ending: Ending) -> bool:

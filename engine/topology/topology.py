@@ -27,7 +27,7 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.queues.recall import ALL_OF_IT, Start
 from daybook.engine.queues.window import Window
-from daybook.engine.refusals import Code, Refusal, no_queue
+from daybook.engine.refusals import Code, Refusal, bad_name, no_queue
 from daybook.engine.settings.queue_defaults import with_defaults
 from daybook.engine.state import group_rules
 from daybook.engine.state.state import count_down
@@ -36,7 +36,6 @@ from daybook.engine.topology.reserved_names import check_reserved, check_spaces
 from daybook.engine.topology.shown import forget_shown
 from daybook.engine.topology.temporary_names import check_creation, definition_of
 
-NAME_SHOWN_MAX: Final = 100
 ALL: Final = (1 << 63) - 1
 DELETED_AT_ONCE: Final = 50
 """A queue with at most this many messages is deleted with them at once, whatever budget is left."""
@@ -122,7 +121,7 @@ def check_address(core: Core, name: str, routing_type: str, connection: int = 0)
 
 def check_name(what: str, name: str, syntax: Syntax = DEFAULT) -> Refusal | None:
     """Refuse a name that no new address or queue may have."""
-    return _refuse_name(what, name, names.wrong_with(name, syntax))
+    return bad_name(f"the {what}", name, names.wrong_with(name, syntax))
 
 
 def check_address_name(
@@ -134,15 +133,8 @@ def check_address_name(
     without a choice among patterns.
     """
     if syntax.is_pattern(name) and ANYCAST in routing_types:
-        return _refuse_name("address", name, "with wildcards it must be multicast only")
-    return _refuse_name("address", name, names.wrong_with_wildcards(name, syntax))
-
-
-def _refuse_name(what: str, name: str, wrong: str | None) -> Refusal | None:
-    if wrong is None:
-        return None
-    shown = repr(name if len(name) <= NAME_SHOWN_MAX else name[:NAME_SHOWN_MAX] + "...")
-    return Refusal(Code.INVALID, f"{shown} is not a name for the {what}: {wrong}")
+        return bad_name("the address", name, "with wildcards it must be multicast only")
+    return bad_name("the address", name, names.wrong_with_wildcards(name, syntax))
 
 
 def create_address(
