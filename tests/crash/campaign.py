@@ -11,6 +11,7 @@ from daybook.engine.state.invariants import check
 from daybook.history.verification.verification import verify_data
 from daybook.journal.data_directory import BASE, JOURNAL
 from daybook.journal.disk import RealDisk
+from daybook.journal.segments.segment import segment_names
 from daybook.recovery.readonly import newest_state
 from daybook.tools.drills.clients.client import Connect, Delivery, Receipt
 from daybook.tools.drills.clients.ledger import Ledger
@@ -112,7 +113,8 @@ class Campaign:
 
     def check_journal(self, directory: Path) -> int:
         """The journal on disk folds, and to a state that can be; return how many messages wait."""
-        if not (directory / JOURNAL).is_dir():
+        if not (directory / JOURNAL).is_dir() or not segment_names(RealDisk(directory / JOURNAL)):
+            assert not self.last_lsn, "the journal is gone"
             return 0
         with newest_state(directory) as (state, self.last_lsn):
             assert check(state) == []
