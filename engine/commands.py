@@ -10,6 +10,7 @@ import msgspec
 
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    AutoLink,
     DistributionEntry,
     DivertDefinition,
     QueueDefinition,
@@ -46,6 +47,8 @@ class OpenConnection(Command):
     `room` is how many bytes of deliveries may be on their way between engine and socket. `host` is
     the virtual host; names in commands of the connection are full names on it (ADR 58). One that is
     to be the `only` one is refused while its user has another with its client id on the host.
+    `connector` is the one of the configuration that opened it, "" for a peer that connected: with
+    no `user`, what is done on it is done by the right of the configuration.
     """
 
     protocol: str
@@ -55,6 +58,7 @@ class OpenConnection(Command):
     room: int = 1 << 20
     host: str = "default"
     only: bool = False
+    connector: str = ""
 
 
 class RefuseConnection(Command):
@@ -131,6 +135,8 @@ class Attach(Command, gc=True):
     one has a time, or is `durable`: one that is not does not outlive a restart. Without a name, a
     policy that outlives the consumer keeps the queue for the next one of the connection with the
     same `subscription`, address and filter.
+
+    `auto_link` is the one of the configuration that this is, None for what a peer attaches.
     """
 
     connection: int
@@ -162,6 +168,7 @@ class Attach(Command, gc=True):
     expiry_ms: int = 0
     durable: bool = True
     steals: bool = False
+    auto_link: AutoLink | None = None
 
 
 class AttachSender(Command, gc=True):
@@ -171,7 +178,8 @@ class AttachSender(Command, gc=True):
     Refused if the user has not the permission for what every message needs, whatever is in it; a
     place without room is none. Nothing is created, and each message is checked again. `link` is its
     number among the links of its connection. `receiver` hears of the ends of its messages to direct
-    addresses, and whether somebody receives there (`effects.SenderEnds`).
+    addresses, and whether somebody receives there (`effects.SenderEnds`). `auto_link` is the one of
+    the configuration that this is, None for what a peer attaches.
     """
 
     connection: int
@@ -181,6 +189,7 @@ class AttachSender(Command, gc=True):
     link: int = 0
     name: str = ""
     receiver: Any = None
+    auto_link: AutoLink | None = None
 
 
 class DetachSender(Command):

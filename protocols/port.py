@@ -15,8 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from daybook.engine.commands import Command
+from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.limits.budget import Budget
 from daybook.engine.messages.message import Message
+from daybook.engine.names.names import HOST
 from daybook.engine.refusals import Refusal
 from daybook.engine.routing.send_outcome import Outcome
 
@@ -91,13 +93,15 @@ class Caller:
     `name` is its address and port, `is_loopback` says that it is on this machine. Its layers have
     set everything before the first byte reaches the session: whether they encrypt, the
     `certificate` that the peer has shown, None for none, and the data that bind a login to this one
-    connection (RFC 5929), by type. `offers` returns the mechanisms of SASL that a caller may use.
-    `log_in_by` is the time, in microseconds, by which its session has to be logged in; 0 for one
-    whose time begins with the session.
+    connection (RFC 5929), by type. `auto_links` returns those that are to be attached to a peer
+    with a container id; there are none where the acceptor is not for containers. `offers` returns
+    the mechanisms of SASL that a caller may use. `log_in_by` is the time, in microseconds, by which
+    its session has to be logged in; 0 for one whose time begins with the session.
     """
 
     __slots__ = (
-        "bindings", "certificate", "is_encrypted", "is_loopback", "log_in_by", "name", "offers",
+        "auto_links", "bindings", "certificate", "is_encrypted", "is_loopback", "log_in_by", "name",
+        "offers",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +118,7 @@ class Caller:
         self.certificate: Certificate | None = None
         self.bindings: dict[str, bytes] = {}
         self.log_in_by = 0
+        self.auto_links: Callable[[str], tuple[AutoLink, ...]] = lambda _: ()
 
     @property
     def certified(self) -> str:
@@ -156,6 +161,47 @@ class SaslStep(NamedTuple):
     mechanism: str
     response: bytes | None
     taker: SaslTaker
+
+
+# ---- connections that the broker opens, and links that it attaches
+
+
+class Outbound(NamedTuple):
+    """The words of a connector of the configuration to the peer that it connects to.
+
+    `container` is the broker's own id for peers, and `host` the name that the peer is known by
+    (TLS, SASL, hostname of open). The session logs in with the best of its `mechanisms` that the
+    peer offers, with none only if the peer asks for no login. Links that the peer attaches by itself
+    have the rights of `user`, on the virtual host `local_host`; without a user it may attach
+    none. `links` are attached as soon as the connection is open.
+    """
+
+    connector: str
+    container: str
+    host: str
+    login: str = ""
+    passcode: str = ""
+    mechanisms: tuple[str, ...] = ()
+    user: str = ""
+    local_host: str = HOST
+    links: tuple[AutoLink, ...] = ()
+
+
+INACTIVE: Final = "inactive"
+ATTACHING: Final = "attaching"
+ACTIVE: Final = "active"
+FAILED: Final = "failed"
+"""The states of an auto-link on a connection: not asked for, no answer yet, attached, refused."""
+
+
+class AutoLinkRow(NamedTuple):
+    """An auto-link on a connection, for administrators: `why` it failed, and how many messages went
+    through it."""
+
+    link: AutoLink
+    state: str
+    why: str = ""
+    total: int = 0
 
 
 # ---- what sessions offer the server
@@ -342,6 +388,11 @@ class MessagingSession(Session, Protocol):
     @property
     def link_counts(self) -> LinkCounts:
         """How many sessions and links there are."""
+        ...
+
+    @property
+    def auto_links(self) -> Sequence[AutoLinkRow]:
+        """The auto-links on the connection."""
         ...
 
     def link_rows(self, first: int, count: int) -> list[LinkRow]:
@@ -564,6 +615,19 @@ class Messaging(Protocol):
         ...
 
 
+class Dialling(Protocol):
+    """A Messaging protocol by which the broker can open connections to others, with the options of
+    a connector."""
+
+    room: int
+    tunes_room: bool
+
+    def dial(self, broker: BrokerPort, caller: Caller, outbound: Outbound) -> MessagingSession:
+        """Make the session of a connection that the broker opens: it speaks first, in `tick`. It
+        has no `login_request`: `error` says why the peer did not let it in."""
+        ...
+
+
 class Watching(Protocol):
     """A protocol that only shows figures, with the options of an acceptor."""
 
@@ -586,6 +650,7 @@ class Offer(NamedTuple):
     `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging`,
     `watching` and `administering` is set: it gets the values of `options` by name, and raises
     ValueError if they contradict each other. Modules of the sessions are imported only then.
+    `dialling` is for protocols by which the broker opens connections too.
     `refusal` encodes the reason why a connection is refused. `subprotocols` are its names for
     WebSocket, the best one first; without any, it is not spoken over WebSocket. What its peers send
     first begins with one of `beginnings`, none of which begins one of another protocol; without
@@ -600,6 +665,7 @@ class Offer(NamedTuple):
     refusal: Callable[[str], bytes]
     messaging: Callable[[Mapping[str, Value]], Messaging] | None = None
     watching: Callable[[Mapping[str, Value]], Watching] | None = None
+    dialling: Callable[[Mapping[str, Value]], Dialling] | None = None
     subprotocols: tuple[str, ...] = ()
     administering: Callable[[Mapping[str, Value]], Administering] | None = None
     beginnings: tuple[bytes, ...] = ()

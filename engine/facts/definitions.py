@@ -327,6 +327,28 @@ class DistributionEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.waypoint or self.distribution == STORED
 
 
+PHASE_MAX: Final = 9
+"""The highest phase of an address (`AutoLink.phase`)."""
+
+
+class AutoLink(msgspec.Struct, frozen=True):
+    """A link that the broker attaches by itself to another container, a broker or a router
+    (Interconnect, 12.1.4.1).
+
+    The broker sends by it if it `is_out`, else it receives; `name` is unique among those of the
+    configuration. `address` is the one here, a full name, `external` the one there. An address has
+    phases: peers send at phase 0, and receive at phase 0, or behind a waypoint at phase 1. One with
+    `is_fallback` stores what no receiver can get.
+    """
+
+    name: str
+    address: str
+    external: str
+    is_out: bool
+    phase: int = 0
+    is_fallback: bool = False
+
+
 class Attribute(msgspec.Struct, frozen=True):
     """An attribute that can be asked for: field, key in the configuration, and its possible values.
 

@@ -80,7 +80,7 @@ from daybook.protocols.amqp.wire.performatives import (
     SaslResponse,
     Transfer,
 )
-from daybook.protocols.port import BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
+from daybook.protocols.port import AutoLinkRow, BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
 
 _US_PER_MS: Final = 1000
 IDLE_TIME_OUT_MIN_MS: Final = 500
@@ -156,6 +156,11 @@ class AmqpConnection(Output):
             link.first_chunk for each in self._sessions.values() for link in each.links.values()
         )
         return min(filter(None, chunks), default=0)
+
+    @property
+    def auto_links(self) -> Sequence[AutoLinkRow]:
+        """The auto-links on the connection."""
+        return ()
 
     @property
     def link_counts(self) -> LinkCounts:

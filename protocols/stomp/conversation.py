@@ -3,7 +3,7 @@
 Sans-IO like the session, which parses the input: it must never know where a frame begins.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -19,6 +19,7 @@ from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import (
     RECEIVES,
+    AutoLinkRow,
     BrokerPort,
     Caller,
     LinkCounts,
@@ -264,6 +265,11 @@ class Conversation(Output):
             self.handle(CloseConnection(self.connection, reason, text), now)
             self.connection = 0
         self.end(0)
+
+    @property
+    def auto_links(self) -> Sequence[AutoLinkRow]:
+        """There are none: the broker attaches nothing over STOMP."""
+        return ()
 
     @property
     def link_counts(self) -> LinkCounts:

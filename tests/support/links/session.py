@@ -1,6 +1,6 @@
 """A session of the made-up protocol: sans-IO, like those of the others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from daybook.engine.commands import (
@@ -28,6 +28,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.port import (
     RECEIVES,
     SENDS,
+    AutoLinkRow,
     Body,
     BrokerPort,
     Caller,
@@ -76,6 +77,11 @@ class LinksSession:
         self._proof = b""
         self._container = ""
         self._is_pumping = False
+
+    @property
+    def auto_links(self) -> Sequence[AutoLinkRow]:
+        """There are none."""
+        return ()
 
     @property
     def link_counts(self) -> LinkCounts:
