@@ -171,8 +171,8 @@ class Outbound(NamedTuple):
 
     `container` is the broker's own id for peers, and `host` the name that the peer is known by
     (TLS, SASL, hostname of open). The session logs in with the best of its `mechanisms` that the
-    peer offers, with none only if the peer asks for no login. Links that the peer attaches by itself
-    have the rights of `user`, on the virtual host `local_host`; without a user it may attach
+    peer offers, with none only if the peer asks for no login. Links that the peer attaches by
+    itself have the rights of `user`, on the virtual host `local_host`; without a user it may attach
     none. `links` are attached as soon as the connection is open.
     """
 
