@@ -166,22 +166,44 @@ class SaslStep(NamedTuple):
 # ---- connections that the broker opens, and links that it attaches
 
 
+class NotLoggedIn(Exception):
+    """The login at a peer failed; the text says why."""
+
+
+class SaslClient(Protocol):
+    """The broker's own login at a peer, by SASL. Each call raises NotLoggedIn, and is short: the
+    peer must not be able to choose how long it takes."""
+
+    def choose(self, offered: Sequence[str]) -> tuple[str, bytes]:
+        """Return the best mechanism of those that the peer offers, and the first message."""
+        ...
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the answer to a challenge."""
+        ...
+
+    def accepted(self, proof: bytes | None) -> None:
+        """Check the proof that the peer gave with its acceptance."""
+        ...
+
+    def refused(self) -> str:
+        """Return why the peer, which refused the login, may have done so."""
+        ...
+
+
 class Outbound(NamedTuple):
     """The words of a connector of the configuration to the peer that it connects to.
 
     `container` is the broker's own id for peers, and `host` the name that the peer is known by
-    (TLS, SASL, hostname of open). The session logs in with the best of its `mechanisms` that the
-    peer offers, with none only if the peer asks for no login. Links that the peer attaches by
-    itself have the rights of `user`, on the virtual host `local_host`; without a user it may attach
-    none. `links` are attached as soon as the connection is open.
+    (TLS, SASL, hostname of open). `login` is one for a single connection. Links that the peer
+    attaches by itself have the rights of `user`, on the virtual host `local_host`; without a user
+    it may attach none. `links` are attached as soon as the connection is open.
     """
 
     connector: str
     container: str
     host: str
-    login: str = ""
-    passcode: str = ""
-    mechanisms: tuple[str, ...] = ()
+    login: SaslClient
     user: str = ""
     local_host: str = HOST
     links: tuple[AutoLink, ...] = ()
