@@ -14,6 +14,7 @@ from daybook.engine.facts.definitions import (
     DistributionEntry,
     DivertDefinition,
     QueueDefinition,
+    Waypoint,
 )
 from daybook.engine.facts.details import Origin
 from daybook.engine.facts.formats import LINES
@@ -200,10 +201,11 @@ class DetachSender(Command):
 
 class ChangeDistributions(Command):
     """Put another table of direct addresses in force (`engine.settings.distributions`). Addresses
-    that are in use stay as they are."""
+    that are in use stay as they are. `waypoints` are those with auto-links; each has an entry."""
 
     entries: tuple[DistributionEntry, ...]
     default: str = "stored"
+    waypoints: tuple[Waypoint, ...] = ()
 
 
 class AttachAll(Command, gc=True):

@@ -338,7 +338,8 @@ class AutoLink(msgspec.Struct, frozen=True):
     The broker sends by it if it `is_out`, else it receives; `name` is unique among those of the
     configuration. `address` is the one here, a full name, `external` the one there. An address has
     phases: peers send at phase 0, and receive at phase 0, or behind a waypoint at phase 1. One with
-    `is_fallback` stores what no receiver can get.
+    `is_fallback` stores what no receiver can get. `cost` is that of its connector: how far away the
+    other container is.
     """
 
     name: str
@@ -347,6 +348,25 @@ class AutoLink(msgspec.Struct, frozen=True):
     is_out: bool
     phase: int = 0
     is_fallback: bool = False
+    cost: int = 1
+
+
+BY_LOAD: Final = "load"
+BY_GROUP: Final = "group"
+SHARDINGS: Final = (BY_LOAD, BY_GROUP)
+
+
+class Waypoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An address, by its full name, whose messages pass through queues of other containers between
+    senders and consumers: there are auto-links for it.
+
+    With `has_queue` the queue of this broker that has its name stores messages, too. `shard_by`
+    says how the queue of a message is chosen: by load, or by the group of the message.
+    """
+
+    name: str
+    has_queue: bool = False
+    shard_by: str = BY_LOAD
 
 
 class Attribute(msgspec.Struct, frozen=True):
