@@ -56,6 +56,7 @@ from daybook.engine.topology import durable_subscriptions, ownership, sweep
 REQUEST_CHARACTERS_MAX: Final = 2000
 """How much of the request of an administrator is recorded."""
 
+_NOTHING: Final[dict[int, list[int]]] = {}
 _PRIORITIES: Final = frozenset(range(PRIORITIES))
 
 Handler: TypeAlias = Callable[[Core, Any], int | Refusal]
@@ -66,7 +67,7 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
         refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
-    if core.has_direct and command.queue is None:
+    if core.direct.is_used and command.queue is None:
         entry = forwarding.entry_for(core, command.address)
         if entry is not None:
             answer = _check_values(core, command) or forwarding.forward(core, command, entry)
@@ -150,7 +151,7 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
 
 
 def _attach(core: Core, command: commands.Attach) -> int | Refusal:
-    if core.has_direct:
+    if core.direct.is_used:
         answer = attaching.attach_receiver(core, command)
         if answer is not None:
             return answer
@@ -384,7 +385,7 @@ class Broker(Core):
             consumer.id if consumer.bundle is None else consumer.bundle.id
             for consumer in (known.holders or {}).get(message, ())
         ]
-        return found or self.direct.holders(connection, message)
+        return found or list(self.direct.holders.get(connection, _NOTHING).get(message, ()))
 
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""

@@ -17,7 +17,7 @@ Modules:
   they take together.
 - `owners`: The queues and temporary addresses that sessions and links of open connections own (ADR
   102).
-- `parts`: The parts of what deciding functions share: room, work, and rights.
+- `parts`: The parts of what deciding functions share: room, work, rights, and direct addresses.
 - `permission_checks`: Checking that the user of a connection may do what its command asks for
   (`engine.settings.permissions`).
 - `queue_names`: Finding a queue by the name that somebody gives it: QUEUE, or ADDRESS::QUEUE (fully

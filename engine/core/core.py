@@ -16,10 +16,9 @@ from daybook.engine.core.backlog import Backlog
 from daybook.engine.core.compiled_filters import CompiledFilters
 from daybook.engine.core.open_transactions import OpenTransactions
 from daybook.engine.core.owners import Owners
-from daybook.engine.core.parts import Rights, Room, Work
+from daybook.engine.core.parts import Direct, Rights, Room, Work
 from daybook.engine.effects import Delivered, Effect
 from daybook.engine.facts import details, events
-from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.events import (
     ACKNOWLEDGED,
     BODY_OMITTED,
@@ -36,13 +35,11 @@ from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.limits.pools import PatternCharges
-from daybook.engine.links.links import DirectLinks
 from daybook.engine.messages.message import UNREAD, Filter, Message
 from daybook.engine.names.names import plain
 from daybook.engine.queues.consumer import UNLIMITED, Bundle, Consumer
 from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Address, Binding, Queue
-from daybook.engine.settings.distributions import Distributions
 from daybook.engine.settings.setting_keys import BLOCK
 from daybook.engine.state.address_counts import COUNTED, count
 from daybook.engine.state.apply import APPLY, enter_alone, settle, take_off
@@ -132,11 +129,7 @@ class Core:
         self.rights = Rights()
         self.transactions = OpenTransactions()
         self.owners: Final = Owners()
-        # Direct addresses: the table that says which names are, what it says of names, and links.
-        self.distributions = Distributions()
-        self.routes: Final[dict[str, DistributionEntry]] = {}
-        self.direct: Final = DirectLinks()
-        self.unjournaled = 0
+        self.direct: Final = Direct()
         # Open connections by virtual host, user and client id.
         self.client_ids: Final[Counter[tuple[str, str, str]]] = Counter()
         # The limit of deliveries in flight to a connection, in bytes.
@@ -144,11 +137,6 @@ class Core:
         self.notices: list[str] = []
         # Queues whose next messages cannot be read: until when they are left alone, and why.
         self.unreadable: dict[int, tuple[int, str]] = {}
-
-    @property
-    def has_direct(self) -> bool:
-        """Whether an address may be a direct one."""
-        return self.distributions.is_used or bool(self.direct.addresses)
 
     def emit(self, row: Row, detail: bytes = b"", headers: bytes = b"", body: bytes = b"") -> int:
         """Record an event and apply it; return its LSN.

@@ -1,4 +1,4 @@
-"""The parts of what deciding functions share: room, work, and rights.
+"""The parts of what deciding functions share: room, work, rights, and direct addresses.
 
 All of it is volatile. Each part is changed by the rules that it belongs to. Must never know an
 event or a command.
@@ -7,10 +7,13 @@ event or a command.
 from collections import Counter
 from typing import Final
 
+from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.limits.waiting_senders import WaitingSenders
+from daybook.engine.links.links import DirectLinks
 from daybook.engine.queues.consumer import Connection, Consumer
 from daybook.engine.queues.entry import NOTHING_PASSED
 from daybook.engine.queues.queue import Address, Queue
+from daybook.engine.settings.distributions import Distributions
 from daybook.engine.settings.permissions import Denial, Permissions
 from daybook.engine.settings.setting_keys import BLOCK
 from daybook.engine.state.sizes import Sizes
@@ -112,6 +115,27 @@ class Rights:
         self.senders: set[tuple[int, str, str | None]] = set()
         self.denials: list[Denial] = []
         self.is_forwarding = False
+
+
+class Direct(DirectLinks):
+    """Direct addresses (`engine.direct`): those in use with their links, and which names are such.
+
+    `distributions` is the table that says so, and `routes` what it says of names that were asked
+    for. `unjournaled` is the last id of a message that has no event.
+    """
+
+    __slots__ = ("distributions", "routes", "unjournaled")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.distributions = Distributions()
+        self.routes: Final[dict[str, DistributionEntry]] = {}
+        self.unjournaled = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether an address may be a direct one."""
+        return self.distributions.is_used or bool(self.addresses)
 
 
 class Closing:

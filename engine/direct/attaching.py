@@ -33,11 +33,11 @@ ATTACH_UNITS = 5
 
 def change_distributions(core: Core, command: ChangeDistributions) -> int:
     """Put another table in force, for addresses that come into use from now on."""
-    known = core.distributions
+    known = core.direct.distributions
     if (tuple(known.entries), known.default) == (command.entries, command.default):
         return 0
-    core.distributions = Distributions(command.entries, command.default)
-    core.routes.clear()
+    core.direct.distributions = Distributions(command.entries, command.default)
+    core.direct.routes.clear()
     detail = details.DistributionsDetail(command.entries, command.default)
     return core.emit(
         events.row(
@@ -49,7 +49,7 @@ def change_distributions(core: Core, command: ChangeDistributions) -> int:
 
 def check_stored(core: Core, names: Iterable[str]) -> Refusal | None:
     """Refuse a direct address among several places of one command."""
-    if not core.has_direct:
+    if not core.direct.is_used:
         return None
     for name in names:
         if entry_for(core, name) is not None:
@@ -65,29 +65,34 @@ def check_stored(core: Core, names: Iterable[str]) -> Refusal | None:
 
 def attach_sender(core: Core, command: AttachSender) -> int | Refusal:
     """Begin a link to send by; answer its id, or 0 if nothing is to be known of it."""
-    connection = core.state.connections.get(command.connection)
-    if connection is None:
-        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    name = command.address
-    address = None
-    entry = entry_for(core, name) if name and command.queue is None else None
-    if entry is not None:
-        refused = permission_checks.check(core, command.connection, SEND, name)
-        if refused is not None:
-            return refused
-        found = _address_of(core, name, entry)
-        if isinstance(found, Refusal):
-            return found
-        address = found
-    if not core.has_direct or (name and address is None):
+    address = _address_for(core, command, SEND)
+    if isinstance(address, Refusal):
+        return address
+    if not core.direct.is_used or (command.address and address is None):
         return 0
     link_id = core.next_lsn
-    link = SendingLink(link_id, connection, command.link, address)
+    link = SendingLink(link_id, core.state.connections[command.connection], command.link, address)
     link.receiver = command.receiver
-    _record(core, link, command.connection, "sender", name, command.name)
+    _record(core, link, command.connection, "sender", command.address, command.name)
     if address is not None and (address.receivers or address.falls_back):
         core.effects.append(Opened(link, True))
     return link_id
+
+
+def _address_for(
+    core: Core, command: Attach | AttachSender, permission: str
+) -> DirectAddress | Refusal | None:
+    """Return the direct address that a new link names; None if it names another place, or none."""
+    connection, name = command.connection, command.address
+    if connection not in core.state.connections:
+        return Refusal(Code.NOT_FOUND, f"there is no connection {connection}")
+    entry = entry_for(core, name) if name and command.queue is None else None
+    if entry is None:
+        return None
+    refused = permission_checks.check(core, connection, permission, name)
+    if refused is None and isinstance(command, Attach):
+        refused = _check_wishes(command)
+    return refused if refused is not None else _address_of(core, name, entry)
 
 
 def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddress | Refusal:
@@ -131,23 +136,13 @@ def _record(
 
 def attach_receiver(core: Core, command: Attach) -> int | Refusal | None:
     """Begin a link to receive by, if the address is a direct one; None if it is not."""
-    if command.queue is not None or not command.address:
-        return None
-    entry = entry_for(core, command.address)
-    if entry is None:
-        return None
-    connection = core.state.connections.get(command.connection)
-    if connection is None:
-        return Refusal(Code.NOT_FOUND, f"there is no connection {command.connection}")
-    refused = permission_checks.check(core, command.connection, CONSUME, command.address)
-    refused = refused or _check_wishes(command)
-    if refused is not None:
-        return refused
-    address = _address_of(core, command.address, entry)
-    if isinstance(address, Refusal):
+    address = _address_for(core, command, CONSUME)
+    if address is None or isinstance(address, Refusal):
         return address
     link_id = core.next_lsn
-    link = ReceivingLink(link_id, connection, address)
+    link = ReceivingLink(link_id, core.state.connections[command.connection], address)
+    if command.settles_by_message:
+        core.direct.settle_by_message(link)
     link.subscription = command.subscription
     link.receiver = command.receiver
     link.acknowledges = command.acknowledges
@@ -221,7 +216,7 @@ def _end_deliveries(core: Core, link: ReceivingLink, reason: int) -> None:
     before = link.load
     core.budget.spent += before
     for number in list(link.outstanding):
-        end(core, link, link.outstanding.pop(number), IN_DOUBT, reason)
+        end(core, link, link.let_go(number), IN_DOUBT, reason)
     while link.waits:
         end(core, link, link.pop(), UNTRIED, reasons.NO_RECEIVERS)
     link.address.reload(link, before)

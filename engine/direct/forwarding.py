@@ -40,14 +40,14 @@ def entry_for(core: Core, name: str) -> DistributionEntry | None:
     address = core.direct.addresses.get(name)
     if address is not None:
         return address.entry
-    if not core.distributions.is_used:
+    if not core.direct.distributions.is_used:
         return None
-    known = core.routes.get(name)
+    known = core.direct.routes.get(name)
     if known is None:
-        if len(core.routes) >= ROUTES_MAX:
-            core.routes.clear()
+        if len(core.direct.routes) >= ROUTES_MAX:
+            core.direct.routes.clear()
         core.budget.spent += 1
-        known = core.routes[name] = core.distributions.find(plain(name))
+        known = core.direct.routes[name] = core.direct.distributions.find(plain(name))
     if known.distribution == STORED or known.waypoint or is_temporary(name):
         return None
     if name in core.state.address_by_name and not known.enable_fallback:
@@ -58,7 +58,7 @@ def entry_for(core: Core, name: str) -> DistributionEntry | None:
 
 def check_new(core: Core, name: str) -> Refusal | None:
     """Return why no address that stores messages may get a name: it is one of a direct address."""
-    entry = entry_for(core, name) if core.has_direct else None
+    entry = entry_for(core, name) if core.direct.is_used else None
     if entry is None or entry.enable_fallback:
         return None
     return Refusal(
@@ -127,8 +127,8 @@ def _next_id(core: Core) -> int:
     """Return the id of the next message: the number of its event, if it has one."""
     if core.options.journal_direct != OFF:
         return core.next_lsn
-    core.unjournaled = max(core.unjournaled + 1, FIRST_UNJOURNALED)
-    return core.unjournaled
+    core.direct.unjournaled = max(core.direct.unjournaled + 1, FIRST_UNJOURNALED)
+    return core.direct.unjournaled
 
 
 def _message(core: Core, command: Send, priority: int) -> Message:

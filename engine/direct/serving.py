@@ -94,7 +94,7 @@ def serve_connection(core: Core, connection: int) -> None:
 
 def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     message = forwarding.message
-    if message.expires and message.expires * 1000 <= core.now:
+    if message.is_expired(core.now):
         end(core, link, forwarding, UNTRIED, reasons.EXPIRY)
         return
     link.spend(message)
@@ -103,7 +103,7 @@ def _hand(core: Core, link: ReceivingLink, forwarding: Forwarding) -> None:
     gate = core.early_gate(message) if core.options.journal_direct != OFF else 0
     core.effects.append((link, message, forwarding.attempt, forwarding.marks, gate))
     if link.acknowledges:
-        link.outstanding[message.id] = forwarding
+        link.hold(forwarding)
     else:
         end(core, link, forwarding, BY_ITSELF, reasons.AUTOMATIC)
 

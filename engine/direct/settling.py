@@ -44,7 +44,7 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
     reason = OUTCOMES[command.outcome]
     before = link.load
     for number in chosen:
-        forwarding = outstanding.pop(number)
+        forwarding = link.let_go(number)
         link.restore(forwarding.message)
         end(core, link, forwarding, ending, reason)
     link.address.reload(link, before)

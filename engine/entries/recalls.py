@@ -236,7 +236,7 @@ def journaled_size(message: Message) -> int:
 def _recall_one(core: Core, queue: Queue, history: Queue, entry: Entry) -> None:
     """Put a message of a history into a queue, unless it does not belong there."""
     message = entry.message
-    if 0 < message.expires * 1000 <= core.now or queue.find(message.id) is not None:
+    if message.is_expired(core.now) or queue.find(message.id) is not None:
         # It may be in a history, and be retained.
         return
     binding = queue.binding

@@ -105,11 +105,13 @@ class ReceivingLink(Taker):
 
     `outstanding` are the messages that it has not settled, `waiting` those that wait for its
     credit, by priority; both make its load, and are charged to its connection. It `drains` until
-    it has what there is.
+    it has what there is. `holders` is shared by receivers of a connection that settle by message:
+    by that, the ids of those that have not settled it; None for all others.
     """
 
     __slots__ = (
-        "address", "connection", "drains", "outstanding", "waiting", "waiting_bytes", "waits",
+        "address", "connection", "drains", "holders", "outstanding", "waiting", "waiting_bytes",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, link_id: int, connection: Connection, address: "DirectAddress") -> None:
@@ -121,6 +123,7 @@ class ReceivingLink(Taker):
         self.waits = 0
         self.waiting_bytes = 0
         self.drains = False
+        self.holders: dict[int, list[int]] | None = None
 
     @property
     def load(self) -> int:
@@ -189,6 +192,22 @@ class ReceivingLink(Taker):
         if self.credit_policy:
             self.credit_messages -= 1
             self.credit_bytes -= message.body_bytes
+
+    def hold(self, forwarding: Forwarding) -> None:
+        """Note that it has a message to settle."""
+        number = forwarding.message.id
+        self.outstanding[number] = forwarding
+        if self.holders is not None:
+            self.holders.setdefault(number, []).append(self.id)
+
+    def let_go(self, number: int) -> Forwarding:
+        """Return a message that it has no more to settle."""
+        if self.holders is not None:
+            holding = self.holders[number]
+            holding.remove(self.id)
+            if not holding:
+                del self.holders[number]
+        return self.outstanding.pop(number)
 
     def restore(self, message: Message) -> None:
         """Return the credit of a message that it settled, if it returns by settlement."""
@@ -314,12 +333,12 @@ class DirectLinks:
     `changed` are names that fall back to a queue and whose first receiver came, or whose last one
     went; `emptied` are those whose queue is being emptied (`engine.consumers.fallback`), which has
     a `connection` of the broker itself. `copying` are addresses of which not all receivers have got
-    a message, by name.
+    a message, by name. `holders` are, by connection, those of its receivers.
     """
 
     __slots__ = (
-        "addresses", "changed", "connection", "copying", "emptied", "of_connection", "receivers",
-        "senders",
+        "addresses", "changed", "connection", "copying", "emptied", "holders", "of_connection",
+        "receivers", "senders",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -331,6 +350,7 @@ class DirectLinks:
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
         self.of_connection: Final[dict[int, dict[int, SendingLink | ReceivingLink]]] = {}
+        self.holders: Final[dict[int, dict[int, list[int]]]] = {}
 
     @property
     def count(self) -> int:
@@ -364,14 +384,11 @@ class DirectLinks:
         del links[link.id]
         if not links:
             del self.of_connection[link.connection_id]
+            self.holders.pop(link.connection_id, None)
 
-    def holders(self, connection: int, message: int) -> list[int]:
-        """Return the ids of the receivers of a connection that have a message in flight."""
-        return [
-            link.id
-            for link in self.of_connection.get(connection, {}).values()
-            if isinstance(link, ReceivingLink) and message in link.outstanding
-        ]
+    def settle_by_message(self, link: ReceivingLink) -> None:
+        """Let `holders` find a receiver by what it has to settle."""
+        link.holders = self.holders.setdefault(link.connection_id, {})
 
     def receivers_of(self, connection: int) -> Iterator[ReceivingLink]:
         """Iterate over the receivers of a connection for which messages wait, those with the

@@ -110,6 +110,10 @@ class Message:
             shared = self.size + ENTRY_BYTES - ENTRY_ALONE_BYTES
             self.weight = shared // queue_count + ENTRY_ALONE_BYTES
 
+    def is_expired(self, now: int) -> bool:
+        """Whether its time to live is over."""
+        return 0 < self.expires * 1000 <= now
+
     @property
     def body_bytes(self) -> int:
         """Length of the body, wherever it is; headers must be resident."""

@@ -15,8 +15,7 @@ from daybook.engine.routing.departures import expire, expiry_address
 
 def is_expired(core: Core, queue: Queue, entry: Entry) -> bool:
     """Say whether an entry may no longer be delivered."""
-    expires = entry.message.expires
-    if not 0 < expires * 1000 <= core.now:
+    if not entry.message.is_expired(core.now):
         return False
     return expiry_address(core, queue, entry) != (queue.definition.keeps or queue.address.name)
 

@@ -131,8 +131,8 @@ class AuditContext:
 
     def distribute(self, table: Distributions) -> None:
         """Put a table of direct addresses in force."""
-        self.core.distributions = table
-        self.core.routes.clear()
+        self.core.direct.distributions = table
+        self.core.direct.routes.clear()
         self.direct.knows_table = True
 
     def lose_links(self) -> None:
@@ -147,7 +147,8 @@ class AuditContext:
         self.ending, self.detaching, self.groups = before.ending, before.detaching, before.groups
         self.interrupted, self.returned = before.interrupted, before.returned
         self.known_from, self.level = before.known_from, before.level
-        self.direct, self.core.distributions = before.direct, before.core.distributions
+        self.direct = before.direct
+        self.core.direct.distributions = before.core.direct.distributions
 
     def note_returned(self, queue: Queue, message: int) -> None:
         """Note that a message is in a ring again."""

@@ -47,7 +47,7 @@ from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
-from daybook.protocols.amqp.outcomes import ending_of, settlement_of
+from daybook.protocols.amqp.outcomes import ending_of, settlement_of, transaction_of
 from daybook.protocols.amqp.outgoing import Outgoing, message_of
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
@@ -302,8 +302,9 @@ def _resumed(link: Outgoing, unsettled: dict[Any, Any]) -> Iterator[Command]:
     Those without an outcome are delivered again, as new ones.
     """
     for tag, state in unsettled.items():
-        ending = ending_of(COMPOSITES.struct_of(state))
-        if ending is None or ending.txn_id is not None or link.is_settled:
+        said = COMPOSITES.struct_of(state)
+        ending = ending_of(said)
+        if ending is None or transaction_of(said) is not None or link.is_settled:
             continue
         message = message_of(tag)
         if message:

@@ -20,8 +20,9 @@ from daybook.engine.facts.reasons import (
     PROTOCOL_ERROR,
     TIMEOUT,
 )
-from daybook.engine.facts.settlements import FAILED, RELEASED
+from daybook.engine.facts.settlements import FAILED
 from daybook.engine.facts.values import Symbol
+from daybook.engine.links.links import UNTRIED, Ending
 from daybook.engine.names.host_names import host_of
 from daybook.engine.names.names import NAME_BYTES_MAX
 from daybook.engine.refusals import Code, Refusal
@@ -31,10 +32,10 @@ from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
 from daybook.protocols.amqp.outcomes import (
     ACCEPTANCE,
-    Ending,
     echoed,
     ending_of,
     settlement_of,
+    transaction_of,
 )
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
@@ -618,18 +619,19 @@ class AmqpConnection(Output):
         if not isinstance(link, Outgoing):
             return True
         is_settled: bool = said.settled
+        txn_id = transaction_of(said.state)
         if ending is None:
             if not is_settled:
                 return True
-            ending = ending_of(link.default) or Ending(RELEASED)
-        if ending is ACCEPTANCE:
+            ending, txn_id = ending_of(link.default) or UNTRIED, None
+        if ending is ACCEPTANCE and txn_id is None:
             answer = self.broker.handle(Settle(link.consumer, link.unsettled[delivery]), now)
         else:
-            if ending.txn_id is not None and ending.txn_id not in self.transactions:
+            if txn_id is not None and txn_id not in self.transactions:
                 fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
                 self._end_link(session, link.handle, fault, now)
                 return True
-            answer = self._end_delivery(link, link.unsettled[delivery], ending, now)
+            answer = self._end_delivery(link, link.unsettled[delivery], ending, txn_id, now)
         if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
             return False
         link.forget(delivery)
@@ -639,10 +641,9 @@ class AmqpConnection(Output):
         return True
 
     def _end_delivery(
-        self, link: Outgoing, message: int, ending: Ending, now: int
+        self, link: Outgoing, message: int, ending: Ending, txn_id: bytes | None, now: int
     ) -> int | Refusal:
         """End a delivery in any way, perhaps in a transaction that is open; return the answer."""
-        txn_id = ending.txn_id
         transaction = txn_id.hex() if txn_id is not None else None
         command = settlement_of(link.consumer, message, ending, transaction)
         answer = self.broker.handle(command, now)

@@ -14,7 +14,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.faults import LinkFault, error, error_of
-from daybook.protocols.amqp.outcomes import state_of
+from daybook.protocols.amqp.outcomes import state_of, transaction_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import (
@@ -246,7 +246,7 @@ class Incoming(Link):
             raise LinkFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
         self._count_delivery()
         state = transfer.state
-        txn_id = state.txn_id if isinstance(state, TransactionalState) else None
+        txn_id = transaction_of(state)
         mode = self.mode
         if transfer.rcv_settle_mode is not None and transfer.rcv_settle_mode != mode:
             if mode == FIRST:

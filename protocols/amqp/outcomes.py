@@ -1,12 +1,12 @@
 """What states of deliveries mean to the broker (part 3, section 3.4). Must never know a link."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from daybook.engine.commands import Settle
 from daybook.engine.facts.own_headers import ANNOTATIONS
 from daybook.engine.facts.settlements import ACCEPTED, FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
-from daybook.engine.links.links import Ending as DirectEnding
+from daybook.engine.links.links import UNTRIED, Ending
 from daybook.engine.messages.amqp.content_codec import undescribed
 from daybook.engine.messages.annotations import Annotations
 from daybook.protocols.amqp.faults import error
@@ -20,26 +20,13 @@ from daybook.protocols.amqp.wire.termini import (
     TransactionalState,
 )
 
-
-class Ending(NamedTuple):
-    """An outcome in the words of the engine (`Settle`), and the transaction that it waits for."""
-
-    outcome: int
-    error: str = ""
-    condition: str = ""
-    not_here: bool = False
-    txn_id: bytes | None = None
-    annotations: Annotations | None = None
-    modified: bool = False
-
-
 _OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
 ACCEPTANCE: Final = Ending(ACCEPTED)
-_PLAIN: Final = {Accepted: ACCEPTANCE, Released: Ending(RELEASED)}
+_PLAIN: Final = {Accepted: ACCEPTANCE, Released: UNTRIED}
 
 
 def ending_of(state: Any) -> Ending | None:
-    """Return what a state means; None for one that ends no delivery."""
+    """Return what a state means, perhaps in a transaction; None for one that ends no delivery."""
     plain = _PLAIN.get(type(state))
     if plain is not None:
         return plain
@@ -59,12 +46,16 @@ def ending_of(state: Any) -> Ending | None:
             outcome, not_here=state.undeliverable_here, annotations=noted or None, modified=True
         )
     if isinstance(state, TransactionalState):
-        found = ending_of(state.outcome) if state.outcome is not None else None
-        return found._replace(txn_id=state.txn_id) if found is not None else None
+        return ending_of(state.outcome)
     return None
 
 
-def state_of(ending: DirectEnding) -> Any:
+def transaction_of(state: Any) -> bytes | None:
+    """Return the id of the transaction that a state waits for."""
+    return state.txn_id if isinstance(state, TransactionalState) else None
+
+
+def state_of(ending: Ending) -> Any:
     """Return the state by which a sender hears how a receiver of a direct address ended its
     message."""
     if ending.outcome == ACCEPTED:

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from daybook.engine.commands import Commit, Rollback
 from daybook.engine.facts.reasons import STOLEN
 from daybook.engine.facts.settlements import ACCEPTED
+from daybook.engine.links.links import Ending
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.leaving import front_of, parts_of
-from daybook.protocols.amqp.outcomes import Ending, ending_of, settlement_of
+from daybook.protocols.amqp.outcomes import ending_of, settlement_of
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.performatives import Flow

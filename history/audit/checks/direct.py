@@ -73,7 +73,7 @@ def distributions_changed(context: AuditContext, row: Row) -> Wrong | None:
         table = _table(context)
     except DistributionError as error:
         return rules.DIRECT, f"no configuration can say this: {error}", ()
-    known = context.core.distributions
+    known = context.core.direct.distributions
     is_known = (table.entries, table.default) == (known.entries, known.default)
     if is_known and context.direct.knows_table:
         return rules.CHANGED, "these distributions were in force", ()
@@ -124,7 +124,7 @@ def _wrong_address(context: AuditContext, decoded: details.LinkAttachedDetail) -
     if not name:
         if decoded.role == RECEIVER or decoded.distribution:
             return rules.DIRECT, "only a sender can do without an address, and distributes none", ()
-        is_any = context.core.distributions.is_used or ledger.links.addresses
+        is_any = context.core.direct.distributions.is_used or ledger.links.addresses
         if ledger.knows_table and not is_any:
             return rules.DIRECT, "the distributions in force make no name a direct address", ()
         return None

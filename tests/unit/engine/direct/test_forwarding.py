@@ -614,6 +614,27 @@ def test_an_address_in_use_stays_direct_when_the_table_is_emptied() -> None:
     assert direct.attach_sender("work.a") == 0
 
 
+def test_receivers_that_settle_by_message_are_found_by_it() -> None:
+    direct = Direct("news.a")
+    peer = direct.world.connect()
+    first, second, third = (
+        direct.attach(connection=peer, settles_by_message=by_message)
+        for by_message in (True, True, False)
+    )
+    direct.send()
+    message = direct.message(first)
+    broker = direct.world.broker
+    assert broker.holders(peer, message) == [first, second]
+    direct.settle(third, message)
+    direct.settle(first, message)
+    assert broker.holders(peer, message) == [second]
+    direct.detach(second)
+    assert broker.holders(peer, message) == []
+    direct.detach(first)
+    direct.detach(third)
+    assert not broker.direct.holders
+
+
 def test_the_journal_names_the_receivers_of_each_copy_as_they_come_and_go() -> None:
     direct = Direct("news.a")
     first = direct.attach()
