@@ -672,7 +672,8 @@ class Offer(NamedTuple):
     `listen` and `connections` are the defaults of its acceptors. Exactly one of `messaging`,
     `watching` and `administering` is set: it gets the values of `options` by name, and raises
     ValueError if they contradict each other. Modules of the sessions are imported only then.
-    `dialling` is for protocols by which the broker opens connections too.
+    `dialling` is for protocols by which the broker opens connections too; `dialled` are the options
+    of these.
     `refusal` encodes the reason why a connection is refused. `subprotocols` are its names for
     WebSocket, the best one first; without any, it is not spoken over WebSocket. What its peers send
     first begins with one of `beginnings`, none of which begins one of another protocol; without
@@ -691,6 +692,7 @@ class Offer(NamedTuple):
     subprotocols: tuple[str, ...] = ()
     administering: Callable[[Mapping[str, Value]], Administering] | None = None
     beginnings: tuple[bytes, ...] = ()
+    dialled: tuple[ProtocolOption, ...] = ()
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Raise ValueError if the values of the options contradict each other."""

@@ -21,7 +21,9 @@ def commands(config: Config) -> Iterator[Command]:
     """Return the commands; the engine refuses objects that exist already, which is not an error."""
     syntax = config.wildcards.syntax.text
     yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
-    yield ChangeDistributions(config.distributions, config.broker.default_distribution)
+    yield ChangeDistributions(
+        config.distributions, config.broker.default_distribution, config.waypoints
+    )
     for address in config.addresses:
         yield CreateAddress(address.name, address.routing_types, adopts=True, configured=True)
     for queue in config.queues:

@@ -101,6 +101,9 @@ OPTIONS: Final = (
     ),
 )
 
+_OF_ACCEPTORS: Final = ("connect-timeout", "die-delay")
+"""Options that connections of the broker itself do not need, or have from their connector."""
+
 
 class Amqp:
     """The sessions of an acceptor."""
@@ -130,4 +133,5 @@ OFFER: Final = Offer(
     messaging=Amqp,
     subprotocols=("amqp",),
     beginnings=(b"AMQP",),
+    dialled=tuple(option for option in OPTIONS if option.name not in _OF_ACCEPTORS),
 )

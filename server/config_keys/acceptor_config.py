@@ -15,6 +15,9 @@ REQUIRED: Final = "required"
 VERSIONS: Final = ("1.2", "1.3")
 BETWEEN: Final = "+"
 """Divides several protocols of an acceptor, as in amqp+stomp://HOST:PORT."""
+NORMAL: Final = "normal"
+CONTAINER: Final = "container"
+ROLES: Final = (NORMAL, CONTAINER)
 SOURCES: Final = (NONE, "cn", "email", "dns", "uri")
 """The parts of a client's certificate that may be its login; see `layers.client_names`."""
 
@@ -40,6 +43,7 @@ class AcceptorConfig(msgspec.Struct, frozen=True):
     certificate_login: str = NONE
     certificate_pattern: str = ""
     allow_cleartext: bool = False
+    role: str = NORMAL
 
     @property
     def protocol(self) -> str:

@@ -9,7 +9,15 @@ from typing import Final
 
 from daybook.protocols.port import Offer
 from daybook.protocols.registry import DEFAULT, OFFERS
-from daybook.server.config_keys.acceptor_config import NONE, OPTIONAL, REQUIRED, SOURCES, VERSIONS
+from daybook.server.config_keys.acceptor_config import (
+    NONE,
+    NORMAL,
+    OPTIONAL,
+    REQUIRED,
+    ROLES,
+    SOURCES,
+    VERSIONS,
+)
 from daybook.server.config_keys.kinds import (
     FLAG,
     LISTEN,
@@ -179,6 +187,14 @@ def common_options(offer: Offer) -> tuple[Option, ...]:
             60_000,
             "How long a peer must be silent before the kernel probes it; it is disconnected "
             "after as long again without an answer. 0: never.",
+            live=True,
+        ),
+        Option(
+            "role",
+            choice(*ROLES),
+            NORMAL,
+            "container: brokers and routers connect here; auto-links whose `container` is their id"
+            " are attached to them.",
             live=True,
         ),
         *TLS,

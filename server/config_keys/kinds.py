@@ -271,11 +271,36 @@ def _parse_listen(value: object) -> Value:
     return value
 
 
+def split_url(value: object) -> tuple[str, str, int]:
+    """Divide "SCHEME://HOST:PORT"; port 0 for none. Raises Invalid."""
+    wanted = (
+        'SCHEME://HOST:PORT, like "amqp://east.example.org:5672", without anything behind it; login'
+        " and passcode have keys of their own"
+    )
+    found = (
+        re.fullmatch(
+            r"([a-z]+)://(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\s\[\]:/@?#]+))(?::([0-9]{1,5}))?/?", value
+        )
+        if isinstance(value, str)
+        else None
+    )
+    if found is None or int(found[4] or 1) not in range(1, 65_536):
+        raise must_be(wanted)
+    return found[1], found[2] or found[3], int(found[4] or 0)
+
+
+def _parse_url(value: object) -> Value:
+    split_url(value)
+    assert isinstance(value, str)
+    return value
+
+
 FLAG: Final = Kind("true or false", _parse_flag)
 TEXTS: Final = Kind("list of strings", _parse_texts)
 ADDRESS: Final = Kind("string", _parse_address, text=True)
 ADDRESS_OR_EMPTY: Final = Kind("string", _parse_address_or_empty, text=True)
 LISTEN: Final = Kind("string", _parse_listen, text=True)
+URL: Final = Kind("string", _parse_url, text=True)
 NAME: Final = text('a name without spaces, like "broker-1"', r"[^\s\x00-\x1f\x7f]+")
 CHARACTER: Final = text("one character", r".")
 PATH: Final = text("the path of a file or folder", r"[^\x00]+")

@@ -9,13 +9,15 @@ from daybook.server.config_keys.kinds import Kind
 
 
 class Option(msgspec.Struct, frozen=True):
-    """A row of a table. `live` means that a reload applies a new value without a restart."""
+    """A row of a table. `live` means that a reload applies a new value without a restart. Of one
+    that `is_secret` no value is shown, not even a wrong one."""
 
     name: str
     kind: Kind
     default: str | int | bool | list[str] | None
     doc: str
     live: bool = False
+    is_secret: bool = False
 
     @property
     def required(self) -> bool:

@@ -6,10 +6,13 @@ It must never know a running broker. Its keys are those of `server.config_keys`.
 Modules:
 
 - `anchor_targets`: Keeping anchors elsewhere: appended to a file, or posted to a URL.
+- `auto_link_config`: The auto-links and sharded queues of a configuration, and what follows from
+  them for addresses.
 - `config`: The configuration: parses a file and flags into frozen structs, or reports all errors.
 - `config_changes`: The changes of a new configuration: those in force at once, and those that need
   a restart.
 - `config_text`: Writing a configuration as the text of a broker.toml.
+- `connector_config`: The connectors of a configuration: each [[connector]], checked.
 - `distribution_config`: The distributions of a configuration: each [[address]] with a prefix or a
   pattern, and names that something else in the configuration needs to be stored.
 - `divert_config`: The faults of a [[divert]] of a configuration: all of them, each once.

@@ -17,6 +17,7 @@ from daybook.engine.facts.definitions import (
     DistributionEntry,
     DivertDefinition,
     QueueDefinition,
+    Waypoint,
 )
 from daybook.engine.filters.compiling import compile_filter
 from daybook.engine.limits.budget import Budget
@@ -35,7 +36,7 @@ from daybook.journal.data_directory import USERS
 from daybook.protocols.port import Value
 from daybook.protocols.registry import OFFERS
 from daybook.server.config_keys import kinds, options
-from daybook.server.config_keys.acceptor_config import BETWEEN, AcceptorConfig
+from daybook.server.config_keys.acceptor_config import BETWEEN, CONTAINER, NORMAL, AcceptorConfig
 from daybook.server.config_keys.acceptor_options import COMMON, protocol_options, table_of
 from daybook.server.config_keys.config_source import (
     Block,
@@ -46,10 +47,18 @@ from daybook.server.config_keys.config_source import (
     read_file,
     read_flags,
 )
+from daybook.server.config_keys.connector_options import DIALLED
 from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.option import Option, unknown
 from daybook.server.config_keys.setting_values import in_units
-from daybook.server.configuration import encryption, host_config
+from daybook.server.configuration import connector_config, encryption, host_config
+from daybook.server.configuration.auto_link_config import (
+    AutoLinkConfig,
+    LinkReader,
+    ShardedQueueConfig,
+    check_waypoints,
+)
+from daybook.server.configuration.connector_config import ConnectorConfig
 from daybook.server.configuration.distribution_config import (
     Listed,
     by_kind,
@@ -214,6 +223,10 @@ class Config(msgspec.Struct, frozen=True):
     virtual_hosts: tuple[VirtualHost, ...] = ()
     host_security: dict[str, SecurityRules] = {}
     distributions: tuple[DistributionEntry, ...] = ()
+    connectors: tuple[ConnectorConfig, ...] = ()
+    auto_links: tuple[AutoLinkConfig, ...] = ()
+    sharded_queues: tuple[ShardedQueueConfig, ...] = ()
+    waypoints: tuple[Waypoint, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: Foreign = Foreign()
 
@@ -243,6 +256,7 @@ def load(
         raise ConfigError(problems)
     found = (
         *map(encryption.warning, config.acceptors),
+        *map(connector_config.warning, config.connectors),
         host_config.warning(config.virtual_hosts),
     )
     warnings = (*findings.lost, *filter(None, found))
@@ -297,6 +311,12 @@ class _Builder:
             lambda block: self.right_values(block, options.DISTRIBUTION_TABLE, "address."),
             self.problem,
         )
+        connectors = connector_config.connectors_of(
+            source.arrays["connector"], self.right_values, self.absolute, self.hosts, self.problem
+        )
+        links = LinkReader(
+            connectors, self.hosts, self.right_values, self.check_name, self.problem
+        ).read(source.arrays["auto-link"], source.arrays["sharded-queue"], distributions)
         self.acceptors(source.replaced)
         rules, host_rules = rules_of(
             source.arrays["security-setting"],
@@ -311,16 +331,23 @@ class _Builder:
             acceptors=self.acceptors(source.arrays["acceptor"]),
             address_settings=self.address_settings(source.settings),
             addresses=addresses,
-            queues=self.queues(source.arrays["queue"], addresses),
+            queues=with_shards(
+                self.queues(source.arrays["queue"], addresses), links.sharded_queues
+            ),
             diverts=self.diverts(source.arrays["divert"]),
             wildcards=wildcards,
             log=LogConfig(**sections["log"]),
             security_settings=rules,
             virtual_hosts=hosts,
             host_security=host_rules,
-            distributions=distributions.entries,
+            distributions=links.distributions.entries,
+            connectors=connectors,
+            auto_links=links.auto_links,
+            sharded_queues=links.sharded_queues,
+            waypoints=links.waypoints,
         )
-        check_stored(distributions, self.listed, self.problem)
+        check_stored(links.distributions, self.listed, self.problem)
+        check_waypoints(links.waypoints, self.listed, self.problem)
         return config
 
     def right_values(
@@ -331,10 +358,10 @@ class _Builder:
         found = self.values(block, table, prefix)
         return found if len(self.problems) == before else None
 
-    def is_stored(self, block: Block, key: str, name: str) -> None:
+    def is_stored(self, block: Block, key: str, name: str, address: str = "") -> None:
         """Note that messages to an address must be stored, which a key of a block names."""
         where = block.values.get(key.partition(".")[2], block).where
-        self.listed.append(Listed(where, key, name))
+        self.listed.append(Listed(where, key, name, address))
 
     def values(self, block: Block, table: tuple[Option, ...], prefix: str) -> dict[str, Any]:
         """Return the values of all keys of a table by field name; "" for missing required ones."""
@@ -359,7 +386,8 @@ class _Builder:
         try:
             return option.kind.parse(value)
         except Invalid as wrong:
-            self.problem(given.where, f"{prefix}{option.name} is {show(value)}; {wrong}")
+            what = "" if option.is_secret else f" is {show(value)}"
+            self.problem(given.where, f"{prefix}{option.name}{what or ': wrong'}; {wrong}")
             return default_of(option)
 
     def absolute(self, path: str) -> Path:
@@ -445,6 +473,12 @@ class _Builder:
 
     def check_protocols(self, block: Block, acceptor: AcceptorConfig) -> None:
         """Ask the protocols whether the values, right one by one, also go together."""
+        if acceptor.role == CONTAINER and not {*DIALLED} & {*acceptor.speaks}:
+            self.problem(
+                block.values["role"].where,
+                f"acceptor {acceptor.name!r}: containers speak {' or '.join(DIALLED)}, which is not"
+                f" spoken here; set role to {NORMAL}, or protocol to one of these",
+            )
         for protocol, given in acceptor.speaks.items():
             try:
                 OFFERS[protocol].check(given)
@@ -498,7 +532,7 @@ class _Builder:
                 self.check_name(block, "queue.address", row["address"], may_match=True)
             row = on_host(host, row, "name", "address")
             queue = QueueConfig(row.pop("address"), QueueDefinition(**row))
-            self.is_stored(block, "queue.name", queue.name)
+            self.is_stored(block, "queue.name", queue.name, queue.address)
             if queue.address != queue.name:
                 self.is_stored(block, "queue.address", queue.address)
             self.check_filter(block, "queue.filter", queue.definition.filter)
@@ -596,6 +630,21 @@ class _Builder:
             elif isinstance(value, str | int | bool | float):
                 values[key] = value
         return values
+
+
+def with_shards(
+    queues: Sequence[QueueConfig], sharded: Sequence[ShardedQueueConfig]
+) -> tuple[QueueConfig, ...]:
+    """Return the queues, and those of sharded queues that [[queue]] does not describe."""
+    named = {queue.name for queue in queues}
+    return (
+        *queues,
+        *(
+            QueueConfig(each.name, QueueDefinition(each.name))
+            for each in sharded
+            if each.local and each.name not in named
+        ),
+    )
 
 
 def field_of(key: str) -> str:

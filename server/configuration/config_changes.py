@@ -40,6 +40,10 @@ def effective(old: Config, new: Config) -> Config:
         virtual_hosts=new.virtual_hosts,
         host_security=new.host_security,
         distributions=new.distributions,
+        connectors=new.connectors,
+        auto_links=new.auto_links,
+        sharded_queues=new.sharded_queues,
+        waypoints=new.waypoints,
     )
 
 
@@ -88,6 +92,13 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     for queue in config.queues:
         flat[f"queue {queue.name}"] = _by_key(queue.definition) | {"address": queue.address}
     flat |= {f"divert {divert.name}": _by_key(divert) for divert in config.diverts}
+    for connector in config.connectors:
+        common = _by_key(connector)
+        del common["options"]
+        flat[f"connector {connector.name}"] = common | connector.options
+    for each in config.auto_links:
+        flat[f"auto-link {each.link.name}"] = _by_key(each) | _by_key(each.link)
+    flat |= {f"sharded-queue {queue.name}": _by_key(queue) for queue in config.sharded_queues}
     for match, granted in config.security_settings.items():
         flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
     for host, rules in config.host_security.items():

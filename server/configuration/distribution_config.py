@@ -27,11 +27,13 @@ _KINDS: Final = ("a name", "a prefix or a pattern")
 
 
 class Listed(NamedTuple):
-    """Something whose address stores messages: its place, key and name."""
+    """Something whose address stores messages: its place, key and name; `address` is that of a
+    queue."""
 
     where: str
     what: str
     name: str
+    address: str = ""
 
 
 def by_kind(blocks: Sequence[Block], problem: Problem) -> tuple[list[Block], list[Block]]:

@@ -54,6 +54,8 @@ def config_check(file: Path, show_all: bool) -> None:
         "diverts": len(found.diverts),
         "address settings": len(found.address_settings),
         "distributions": len(found.distributions),
+        "connectors": len(found.connectors),
+        "auto-links": len(found.auto_links),
     }
     listed = ", ".join(f"{count} {what}" for what, count in counts.items())
     noted = f" ({len(found.warnings)} warnings)" if found.warnings else ""

@@ -154,7 +154,9 @@ def test_config_check_finds_the_contradiction_and_counts_distributions(tmp_path:
     assert f"{path}:5: queue.name is 'news', but messages to this address" in checked.output
     path.write_text(NEWS)
     checked = CliRunner().invoke(cli, ["config", "check", str(path)])
-    assert checked.output.endswith(", 1 address settings, 1 distributions\n")
+    assert checked.output.endswith(
+        ", 1 address settings, 1 distributions, 0 connectors, 0 auto-links\n"
+    )
 
 
 def test_a_match_with_wildcards_contradicts_no_distribution(tmp_path: Path) -> None:
