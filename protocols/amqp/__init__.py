@@ -11,9 +11,12 @@ Modules:
 - `arriving`: Reading an arriving message: its sections become a `Send`.
 - `attaching`: Attaching and detaching links: what sources and targets ask for becomes commands of
   the broker.
+- `auto_links`: Links that the broker attaches by itself, each on a session of its own (ADR 110).
 - `connection`: A connection of AMQP 1.0: bytes of one peer in, commands to the broker, bytes out.
 - `coordinator`: A link to the coordinator: transactions are declared and discharged by its messages
   (part 4).
+- `dialling`: A connection that the broker opens: it speaks first, and logs in as a client (ADR
+  110).
 - `faults`: What ends a session or a link alone, and how refusals of the broker are said in AMQP.
 - `incoming`: A link by which the peer sends. It alone waits when its address is full.
 - `leaving`: How a delivery leaves: the header of its transfer, and the message as it came; or, of

@@ -47,7 +47,7 @@ from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
-from daybook.protocols.amqp.outcomes import ending_of, settlement_of, transaction_of
+from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
 from daybook.protocols.amqp.outgoing import Outgoing, message_of
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
@@ -57,6 +57,7 @@ from daybook.protocols.amqp.wire.errors import (
     INVALID_FIELD,
     NOT_FOUND,
     RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
     AmqpError,
 )
 from daybook.protocols.amqp.wire.kinds import (
@@ -76,9 +77,6 @@ from daybook.protocols.amqp.wire.termini import Modified, Source, Target
 _MS_PER_S: Final = 1000
 _SELECTORS: Final = (Symbol("apache.org:selector-filter:string"), 0x0000_468C_0000_0004)
 _NO_LOCAL: Final = (Symbol("apache.org:no-local-filter:list"), 0x0000_468C_0000_0003)
-_OUTCOMES: Final = (
-    "amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list",
-)  # fmt: skip
 ANSWER_BYTES: Final = 200
 """More than the answer to an attach has besides its contents, with the head of the frame."""
 _LIFETIME: Final = "lifetime-policy"
@@ -95,6 +93,9 @@ def attach(session: AmqpSession, asked: Attach, now: int) -> None:
     if asked.handle >= session.output.options.max_links:
         raise AmqpError(FRAMING_ERROR, f"handle {asked.handle} is above handle-max")
     try:
+        if not session.output.lets_attach:
+            text = "this connection is one of the broker's own, whose connector names no user"
+            raise LinkFault(UNAUTHORIZED_ACCESS, text)
         if session.output.attached >= session.output.options.max_links:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "there are too many links: see max-links")
         if len(COMPOSITES.encoded(asked)) + ANSWER_BYTES > session.output.max_frame_size:
@@ -362,7 +363,7 @@ def _command_of(
     link.is_subscription = place.queue is None
     link.outlives_session = bool(subscription) or policy == CONNECTION_CLOSE
     granted = msgspec.structs.replace(
-        source, filter=granted_filter or None, outcomes=_OUTCOMES,
+        source, filter=granted_filter or None, outcomes=OUTCOMES,
         default_outcome=source.default_outcome or Modified(delivery_failed=True),
     )  # fmt: skip
     return command, granted
@@ -462,7 +463,7 @@ def detach(session: AmqpSession, asked: Detach, now: int) -> None:
     link = session.link(asked.handle)
     if isinstance(link, Incoming):
         link.give_up(now)
-        _end_owned(session, asked, link.number, now, owns=link.owns)
+        _end_owned(link, asked, now)
         return
     assert isinstance(link, Outgoing)
     closes = asked.closed and bool(link.subscription)
@@ -470,34 +471,37 @@ def detach(session: AmqpSession, asked: Detach, now: int) -> None:
 
     def ended(answer: int | Refusal, now: int) -> None:
         if closes:
-            _delete(session, asked, link, now)
+            _delete(link, asked, now)
         else:
-            _end_owned(session, asked, link.number, now, owns=link.owns)
+            _end_owned(link, asked, now)
 
     closes_it = link.is_subscription and (asked.closed or link.owns)
     command = DetachConsumer(link.consumer, closes=closes_it)
     session.output.ask(command, ended, now)
 
 
-def _delete(session: AmqpSession, asked: Detach, link: Outgoing, now: int) -> None:
+def _delete(link: Outgoing, asked: Detach, now: int) -> None:
     """End the subscription of a link that is closed, unless others use it."""
-    command = DeleteSubscription(link.subscription, session.output.connection)
-    session.output.ask(command, lambda answer, now: _say_detached(session, asked, answer), now)
+    output = link.session.output
+    command = DeleteSubscription(link.subscription, output.connection)
+    output.ask(command, lambda answer, now: _say_detached(link, asked, answer), now)
 
 
-def _end_owned(session: AmqpSession, asked: Detach, number: int, now: int, *, owns: bool) -> None:
-    if not owns:
-        _say_detached(session, asked, 0)
+def _end_owned(link: Incoming | Outgoing, asked: Detach, now: int) -> None:
+    if not link.owns:
+        _say_detached(link, asked, 0)
         return
-    command = EndOwner(session.output.connection, link=number)
-    session.output.ask(command, lambda answer, now: _say_detached(session, asked, answer), now)
+    output = link.session.output
+    command = EndOwner(output.connection, link=link.number)
+    output.ask(command, lambda answer, now: _say_detached(link, asked, answer), now)
 
 
-def _say_detached(session: AmqpSession, asked: Detach, answer: int | Refusal) -> None:
-    session.detach(asked.handle)
+def _say_detached(link: Incoming | Outgoing, asked: Detach, answer: int | Refusal) -> None:
+    session = link.session
+    session.detach(asked.handle, asked.error)
     problem, gate = None, 0
     if isinstance(answer, Refusal):
         problem = error_of(answer)
     else:
         gate = answer
-    session.output.say(session.channel, Detach(asked.handle, asked.closed, problem), gate)
+    session.output.say(session.channel, Detach(link.handle, asked.closed, problem), gate)

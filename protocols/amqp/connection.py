@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from daybook.engine.commands import CloseConnection, Command, EndOwner, OpenConnection, Settle
 from daybook.engine.commands import Detach as DetachConsumer
+from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.facts.reasons import (
     AUTHENTICATION,
     CLOSED,
@@ -27,6 +28,7 @@ from daybook.engine.names.host_names import host_of
 from daybook.engine.names.names import NAME_BYTES_MAX
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import attaching
+from daybook.protocols.amqp.auto_links import AutoLinks, free_channel
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
@@ -72,6 +74,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Detach,
     Disposition,
     End,
+    Error,
     Flow,
     Open,
     SaslChallenge,
@@ -129,11 +132,16 @@ class AmqpConnection(Output):
         self.error = ""
         self.next_deadline = 0
         self._server_name: Final = server_name
+        # Of a connection that the broker opens: its connector, and the name of the peer's host.
+        self.connector = ""
+        self.peer_host: str | None = None
         self._reader: Final = FrameReader(options.max_frame_size)
         self._state = HEADER
         self._mechanism = ""
         self._proof: bytes | None = None
         self._open: Open | None = None
+        self._channel_max = 0
+        self.own_links: AutoLinks | None = None
         self._is_open_said = False
         # Sessions by the channel of the peer; the same number is ours.
         self._sessions: Final[dict[int, AmqpSession]] = {}
@@ -161,7 +169,8 @@ class AmqpConnection(Output):
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """The auto-links on the connection."""
-        return ()
+        own = self.own_links
+        return [each.row() for each in own.standings] if own is not None else ()
 
     @property
     def link_counts(self) -> LinkCounts:
@@ -367,6 +376,11 @@ class AmqpConnection(Output):
         self.refusal = (reason, "AMQP 1.0", "", text)
 
     def _on_open(self, said: Open) -> None:
+        self._check_open(said)
+        self._open = said
+        self.host_request = host_of(said.hostname, self.options.virtual_hosts)
+
+    def _check_open(self, said: Open) -> None:
         if said.max_frame_size < FRAME_SIZE_MIN:
             raise AmqpError(NOT_ALLOWED, f"max-frame-size is below {FRAME_SIZE_MIN}")
         if len(said.container_id) > NAME_BYTES_MAX:
@@ -375,8 +389,6 @@ class AmqpConnection(Output):
             # Section 2.4.5: a peer that cannot support a time-out closes the connection.
             text = f"idle-time-out is {said.idle_time_out} ms, and below {IDLE_TIME_OUT_MIN_MS} ms"
             raise AmqpError(NOT_ALLOWED, text)
-        self._open = said
-        self.host_request = host_of(said.hostname, self.options.virtual_hosts)
 
     def admitted(self, text: str, now: int) -> None:
         """The virtual host was checked: the connection is opened."""
@@ -392,7 +404,7 @@ class AmqpConnection(Output):
         answer = self.broker.handle(
             OpenConnection(
                 "AMQP 1.0", self.caller.name, self.user, said.container_id, room, host=host,
-                only=_ONLY in said.desired_capabilities,
+                only=_ONLY in said.desired_capabilities, connector=self.connector,
             ),
             now,
         )  # fmt: skip
@@ -403,12 +415,21 @@ class AmqpConnection(Output):
         self.container = said.container_id
         self.host = host
         self.max_frame_size = min(said.max_frame_size, self.options.max_frame_size)
+        self._channel_max = min(said.channel_max, self.options.max_sessions - 1)
         self._peer_idle_us = (said.idle_time_out or 0) * _US_PER_MS
         self._state = OPENED
-        self._say_open(answer)
+        if not self._is_open_said:
+            self._say_open(answer)
+        links = self._wanted_links(said)
+        if links:
+            self.attach_own(links, now)
         self._heard = now
         self._set_deadline(now)
         self._go_on(now)
+
+    def _wanted_links(self, said: Open) -> Sequence[AutoLink]:
+        """Return the links that the broker attaches to this peer."""
+        return self.caller.auto_links(said.container_id)
 
     def _refuse_open(self, refusal: Refusal, now: int) -> None:
         """Close a connection that the engine refuses; clients of JMS expect these words for an id
@@ -426,7 +447,7 @@ class AmqpConnection(Output):
         self.say(
             0,
             Open(
-                self._server_name, max_frame_size=options.max_frame_size,
+                self._server_name, self.peer_host, max_frame_size=options.max_frame_size,
                 channel_max=options.max_sessions - 1,
                 idle_time_out=options.idle_time_out_ms // 2 or None,
                 offered_capabilities=_OFFERED, properties={"product": PRODUCT, **properties},
@@ -451,7 +472,7 @@ class AmqpConnection(Output):
         try:
             link.take_single(single, now)
         except LinkFault as problem:
-            self._end_link(session, link.handle, problem, now)
+            self._end_link(session, link.peer_handle, problem, now)
 
     def _session_on(self, channel: int) -> AmqpSession:
         session = self._sessions.get(channel)
@@ -490,9 +511,7 @@ class AmqpConnection(Output):
         if isinstance(said, Begin):
             self._on_begin(channel, said)
         elif isinstance(said, Close):
-            self.say(0, Close())
-            self._close(CLOSED, "", now)
-            self._end(0)
+            self._on_close(said, now)
         elif isinstance(said, Open):
             raise AmqpError(ILLEGAL_STATE, "the connection is open already")
         else:
@@ -509,18 +528,27 @@ class AmqpConnection(Output):
             try:
                 link.transfer(said, payload, now)
             except LinkFault as fault:
-                self._end_link(session, link.handle, fault, now)
+                self._end_link(session, link.peer_handle, fault, now)
         elif isinstance(said, Disposition):
             self._on_disposition(session, said, now)
         elif isinstance(said, Flow):
             self._on_flow(session, said, now)
         elif isinstance(said, Attach):
-            attaching.attach(session, said, now)
+            if session.purpose is not None:
+                session.purpose.answered(said, now)
+            else:
+                attaching.attach(session, said, now)
         elif isinstance(said, Detach):
-            attaching.detach(session, said, now)
+            if session.purpose is None or not session.purpose.detached(said):
+                attaching.detach(session, said, now)
         else:
             assert isinstance(said, End)
-            self._on_end(session, channel, now)
+            self._on_end(session, channel, said, now)
+
+    def _on_close(self, said: Close, now: int) -> None:
+        self.say(0, Close())
+        self._close(CLOSED, "", now)
+        self._end(0)
 
     def _on_begin(self, channel: int, said: Begin) -> None:
         if channel in self._sessions:
@@ -528,14 +556,50 @@ class AmqpConnection(Output):
         if channel >= self.options.max_sessions:
             raise AmqpError(NOT_ALLOWED, f"channel {channel} is above channel-max")
         self._session_count += 1
-        self._sessions[channel] = AmqpSession(self, channel, self._session_count, said)
+        number = self._session_count
+        own = self.own_links
+        if said.remote_channel is not None:
+            if own is None:
+                raise AmqpError(NOT_ALLOWED, "the broker began no session")
+            standing = own.answered(said.remote_channel)
+            session = AmqpSession(self, said.remote_channel, number, said)
+            session.purpose = standing
+            self._sessions[channel] = session
+            standing.begun(session)
+            return
+        # The same number is ours, unless a session that the broker began has it.
+        ours = channel
+        if own is not None and channel in (used := self._used_channels(own)):
+            ours = free_channel(used, self._channel_max, from_above=False)
+            if ours < 0:
+                raise AmqpError(NOT_ALLOWED, "there are more sessions than channel-max allows")
+        self._sessions[channel] = AmqpSession(self, ours, number, said)
         self.say(
-            channel,
+            ours,
             Begin(
                 remote_channel=channel, next_outgoing_id=0, incoming_window=INCOMING_WINDOW,
                 outgoing_window=OUTGOING_WINDOW, handle_max=self.options.max_links - 1,
             ),
         )  # fmt: skip
+
+    def _used_channels(self, own: AutoLinks) -> set[int]:
+        """Return the numbers of the broker's sides of sessions."""
+        return {each.channel for each in self._sessions.values()} | own.begun
+
+    def attach_own(self, links: Sequence[AutoLink], now: int) -> None:
+        """Attach links of the broker's own, now that the connection is open."""
+        own = self.own_links = AutoLinks(self, links, self._wake, self._own_channel, now)
+        own.tick(now)
+
+    def _own_channel(self) -> int:
+        """Return a number for a session that the broker begins, from above: peers begin with 0."""
+        assert self.own_links is not None
+        used = self._used_channels(self.own_links)
+        return free_channel(used, self._channel_max, from_above=True)
+
+    def _wake(self, at: int) -> None:
+        if not self.next_deadline or at < self.next_deadline:
+            self.next_deadline = at
 
     def _on_flow(self, session: AmqpSession, said: Flow, now: int) -> None:
         session.flow(said)
@@ -544,11 +608,11 @@ class AmqpConnection(Output):
             if isinstance(link, Outgoing):
                 if _TXN_ID in (said.properties or _NOTHING):
                     fault = LinkFault(NOT_IMPLEMENTED, "transactions do not acquire messages")
-                    self._end_link(session, link.handle, fault, now)
+                    self._end_link(session, link.peer_handle, fault, now)
                     return
                 link.flow(said, now)
                 if said.echo:
-                    session.say_flow(handle=said.handle, **link.state_of_flow())
+                    session.say_flow(handle=link.handle, **link.state_of_flow())
                 return
             assert isinstance(link, Incoming)
             self._on_flow_of_sender(session, link, said, now)
@@ -562,7 +626,7 @@ class AmqpConnection(Output):
         try:
             link.credit.flow_came(said)
         except AmqpError as fault:
-            self._end_link(session, link.handle, LinkFault(fault.condition, fault.text), now)
+            self._end_link(session, link.peer_handle, LinkFault(fault.condition, fault.text), now)
             return
         self.thirsty[link.number] = link
         if said.echo:
@@ -629,7 +693,7 @@ class AmqpConnection(Output):
         else:
             if txn_id is not None and txn_id not in self.transactions:
                 fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
-                self._end_link(session, link.handle, fault, now)
+                self._end_link(session, link.peer_handle, fault, now)
                 return True
             answer = self._end_delivery(link, link.unsettled[delivery], ending, txn_id, now)
         if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
@@ -662,20 +726,31 @@ class AmqpConnection(Output):
             self.transactions[txn_id].append((link.consumer, message))
         return answer
 
-    def _on_end(self, session: AmqpSession, channel: int, now: int) -> None:
+    def _on_end(self, session: AmqpSession, channel: int, said: End, now: int) -> None:
+        purpose = session.purpose
         if session.is_ended:
             del self._sessions[channel]
+            if purpose is not None:
+                purpose.session_ended(said.error)
             return
 
         def left(now: int) -> None:
             self._sessions.pop(channel, None)
             self.say(session.channel, End())
+            if purpose is not None:
+                purpose.session_ended(said.error)
 
-        self._leave(session, left, now)
+        self._leave(session, left, now, said.error)
 
-    def _leave(self, session: AmqpSession, left: Callable[[int], None], now: int) -> None:
+    def _leave(
+        self,
+        session: AmqpSession,
+        left: Callable[[int], None],
+        now: int,
+        problem: Error | None,
+    ) -> None:
         """Detach the links of a session that ends, and give up what it owned."""
-        links = session.detach_all()
+        links = session.detach_all(problem)
         session.forget()
         end = EndOwner(self.connection, session=session.number)
         self.work(chain(self._ends_of(links, now), (end,)), left, now)
@@ -698,7 +773,7 @@ class AmqpConnection(Output):
         try:
             link.push(now)
         except LinkFault as fault:
-            self._end_link(link.session, link.handle, fault, now)
+            self._end_link(link.session, link.peer_handle, fault, now)
 
     def _end_link(self, session: AmqpSession, handle: int, fault: LinkFault, now: int) -> None:
         """End a link on behalf of the broker."""
@@ -714,7 +789,7 @@ class AmqpConnection(Output):
     def _end_session(self, session: AmqpSession, fault: AmqpError, now: int) -> None:
         """End a session on behalf of the broker."""
         problem = error(fault.condition, fault.text)
-        self._leave(session, lambda now: self.say(session.channel, End(problem)), now)
+        self._leave(session, lambda now: self.say(session.channel, End(problem)), now, problem)
 
     # ---- for the hub
 
@@ -755,6 +830,8 @@ class AmqpConnection(Output):
             )  # fmt: skip
             return
         self._end_unfinished(now)
+        if self.own_links is not None:
+            self.own_links.tick(now)
         if self._peer_idle_us and now - self._spoken >= self._peer_idle_us // 2:
             if self.awaits_disk:
                 self.urgent = EMPTY_FRAME
@@ -773,7 +850,7 @@ class AmqpConnection(Output):
             elif limit and now - link.last_piece >= limit:
                 text = f"a delivery did not continue within {self.options.body_timeout_ms} ms"
                 fault = LinkFault(RESOURCE_LIMIT_EXCEEDED, text)
-                self._end_link(link.session, link.handle, fault, now)
+                self._end_link(link.session, link.peer_handle, fault, now)
 
     def _set_deadline(self, now: int) -> None:
         times = []
@@ -783,6 +860,8 @@ class AmqpConnection(Output):
             times.append(self._heard + self.options.idle_time_out_ms * _US_PER_MS)
         if self._peer_idle_us:
             times.append(self._spoken + self._peer_idle_us // 2)
+        if self.own_links is not None and self.own_links.deadline:
+            times.append(self.own_links.deadline)
         self.next_deadline = max(min(times), now + 1) if times else 0
 
     def _tick_before_open(self, now: int) -> None:
@@ -801,6 +880,8 @@ class AmqpConnection(Output):
     def clock_stepped(self, step: int, now: int) -> None:
         """Times move along with the clock."""
         self._heard = self._spoken = now
+        if self.own_links is not None:
+            self.own_links.clock_stepped(step)
         if self._open_by:
             self._open_by = now + self.options.connect_timeout_ms * _US_PER_MS
         if self.next_deadline:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from daybook.engine.names.host_names import known_of
 from daybook.protocols.amqp.connection import AmqpConnection
+from daybook.protocols.amqp.dialling import DialledConnection
 from daybook.protocols.amqp.options import ROOM_MAX, AmqpOptions
 from daybook.protocols.amqp.wire.frames import SASL, protocol_header
 from daybook.protocols.port import (
@@ -16,6 +17,7 @@ from daybook.protocols.port import (
     Count,
     Duration,
     Offer,
+    Outbound,
     ProtocolOption,
     Size,
     Texts,
@@ -122,6 +124,10 @@ class Amqp:
         """Make the session of a connection."""
         return AmqpConnection(broker, self.options, caller, server_name)
 
+    def dial(self, broker: BrokerPort, caller: Caller, outbound: Outbound) -> DialledConnection:
+        """Make the session of a connection that the broker opens."""
+        return DialledConnection(broker, self.options, caller, outbound)
+
 
 OFFER: Final = Offer(
     scheme="amqp",
@@ -131,6 +137,7 @@ OFFER: Final = Offer(
     options=OPTIONS,
     refusal=lambda why: protocol_header(SASL),
     messaging=Amqp,
+    dialling=Amqp,
     subprotocols=("amqp",),
     beginnings=(b"AMQP",),
     dialled=tuple(option for option in OPTIONS if option.name not in _OF_ACCEPTORS),

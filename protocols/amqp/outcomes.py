@@ -20,6 +20,10 @@ from daybook.protocols.amqp.wire.termini import (
     TransactionalState,
 )
 
+OUTCOMES: Final = (
+    "amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list",
+)  # fmt: skip
+"""The outcomes that sources of the broker offer, and those that it asks for."""
 _OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
 ACCEPTANCE: Final = Ending(ACCEPTED)
 _PLAIN: Final = {Accepted: ACCEPTANCE, Released: UNTRIED}

@@ -243,7 +243,7 @@ class Outgoing(Link):
         self.drop()
         # What another link took over is still there.
         closes = reason != reasons.STOLEN
-        self.session.end_link(self.handle, detached(reason, text), gate, closes=closes)
+        self.session.end_link(self.peer_handle, detached(reason, text), gate, closes=closes)
 
     # ---- from the session
 
@@ -344,7 +344,7 @@ class Outgoing(Link):
         command = Detach(self.consumer, reason=reasons.UNREADABLE)
         session.output.ask(command, lambda answer, now: None, now)
         self.drop()
-        session.end_link(self.handle, error(INTERNAL_ERROR, why))
+        session.end_link(self.peer_handle, error(INTERNAL_ERROR, why))
 
     def _pop_behind(self) -> Behind:
         each = self._behind.popleft()

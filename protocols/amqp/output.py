@@ -80,6 +80,8 @@ class Output:
         # Those of addresses, which messages of other protocols have too.
         self.prefixes: Final = options.prefixes
         self.names_users: Final = options.populate_validated_user
+        # Whether the peer may attach links.
+        self.lets_attach = True
         # Links by their numbers: those that wait for room, whose command is unfinished, and that
         # may need credit.
         self.waiting: Final[dict[int, Sending]] = {}

@@ -5,14 +5,22 @@ Must never know an address or a queue.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from daybook.engine.facts.definitions import AutoLink
 from daybook.protocols.amqp.faults import SessionFault
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.wire.errors import UNATTACHED_HANDLE, AmqpError
 from daybook.protocols.amqp.wire.hot import disposition_frame, flow_frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
-from daybook.protocols.amqp.wire.performatives import Begin, Detach, Disposition, Error, Flow
+from daybook.protocols.amqp.wire.performatives import (
+    Attach,
+    Begin,
+    Detach,
+    Disposition,
+    Error,
+    Flow,
+)
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted
 from daybook.protocols.amqp.wire.windows import SessionWindows
@@ -30,14 +38,22 @@ _ACCEPTED: Final = COMPOSITES.encoded(Accepted())
 
 
 class Link:
-    """A link of a session; the peer receives by it, or sends. `number` is what the engine knows it
-    by; `owns` says that a destination ends with it, `is_gone` that it has ended."""
+    """A link of a session; the peer receives by it, or sends.
 
-    __slots__ = ("handle", "is_gone", "name", "number", "owns", "session")
+    `handle` is that of the broker, `peer_handle` that of the peer, which differs only for links
+    that the broker attached by itself: then `auto_link` says why. `number` is what the engine knows
+    it by; `owns` says that a destination ends with it, `is_gone` that it has ended.
+    """
+
+    __slots__ = (
+        "auto_link", "handle", "is_gone", "name", "number", "owns", "peer_handle", "session",
+    )  # fmt: skip
 
     def __init__(self, session: "AmqpSession", handle: int, name: str, number: int) -> None:
         self.session: Final = session
         self.handle: Final = handle
+        self.peer_handle = handle
+        self.auto_link: AutoLink | None = None
         self.name: Final = name
         self.number: Final = number
         self.owns = False
@@ -79,17 +95,38 @@ class Waiting:
         self.bytes: Final = held
 
 
+class Purpose(Protocol):
+    """The reason for which the broker began a session: a link of its own."""
+
+    def answered(self, said: Attach, now: int) -> None:
+        """Take an attach of the peer. Raises SessionFault."""
+        ...
+
+    def detached(self, said: Detach) -> bool:
+        """Take a detach of the peer; return whether there was no link to detach."""
+        ...
+
+    def ended(self, problem: Error | None) -> None:
+        """Note that the link is gone."""
+        ...
+
+    def session_ended(self, problem: Error | None) -> None:
+        """Note that the session is gone."""
+        ...
+
+
 class AmqpSession:
     """One session of a connection.
 
     `channel` is that of its output, `number` what the engine knows it by. `links` are by the
-    handles of the peer, which the broker uses as its own ones too; `leaving` are handles that the
-    broker detached, until the peer does. `is_ended` says that the broker has ended it.
+    handles of the peer; `leaving` are handles that the broker detached, until the peer does.
+    `is_ended` says that the broker has ended it. `purpose` is set if the broker began it.
     """
 
     __slots__ = (
         "_accepted", "_accepted_to", "_next_delivery", "_unsent", "_waiting", "channel", "is_ended",
-        "leaving", "links", "number", "output", "unsettled", "unsettled_by_peer", "windows",
+        "leaving", "links", "number", "output", "purpose", "unsettled", "unsettled_by_peer",
+        "windows",
     )  # fmt: skip
 
     def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
@@ -99,6 +136,7 @@ class AmqpSession:
         self.links: Final[dict[int, Link]] = {}
         self.leaving: Final[set[int]] = set()
         self.is_ended = False
+        self.purpose: Purpose | None = None
         # Deliveries to the peer that it has not settled: the link by their number. And deliveries
         # of the peer whose outcome it knows and has to settle itself (settle mode second).
         self.unsettled: Final[dict[int, Link]] = {}
@@ -211,26 +249,30 @@ class AmqpSession:
 
     def attach(self, link: Link) -> None:
         """Add a link, and charge its memory to the connection."""
-        self.links[link.handle] = link
+        self.links[link.peer_handle] = link
         self._charge(link, 1)
 
-    def detach(self, handle: int) -> None:
+    def detach(self, handle: int, problem: Error | None = None) -> None:
         """Remove a link, if it is there."""
         link = self.links.pop(handle, None)
         if link is not None:
             self._charge(link, -1)
+            if self.purpose is not None:
+                self.purpose.ended(problem)
 
     def end_link(self, handle: int, problem: Error, gate: int = 0, *, closes: bool = True) -> None:
         """Detach a link on behalf of the broker; its handle is in use until the peer does too."""
-        self.detach(handle)
+        link = self.links.get(handle)
+        own = link.handle if link is not None else handle
+        self.detach(handle, problem)
         self.leaving.add(handle)
-        self.output.say(self.channel, Detach(handle, closes, problem), gate)
+        self.output.say(self.channel, Detach(own, closes, problem), gate)
 
-    def detach_all(self) -> list[Link]:
+    def detach_all(self, problem: Error | None = None) -> list[Link]:
         """Remove all links; return them."""
         links = list(self.links.values())
         for link in links:
-            self.detach(link.handle)
+            self.detach(link.peer_handle, problem)
         return links
 
     def _charge(self, link: Link, times: int) -> None:

@@ -52,6 +52,27 @@ def message(
     return head + section
 
 
+def follow(world: World, connection: AmqpConnection) -> None:
+    """Do what follows in a broker: deliveries, and turns that are left."""
+    broker = world.broker
+    for _ in range(10_000):
+        broker.budget.allow(1 << 40)
+        if connection.has_more or connection.has_unfinished:
+            connection.proceed(world.now)
+        broker.dispatch(world.now)
+        effects, broker.effects[:] = list(broker.effects), []
+        for effect in effects:
+            if isinstance(effect, tuple):
+                consumer, *delivery = effect
+                consumer.receiver.deliver(*delivery)
+            else:
+                effect.hand_to(effect.consumer.receiver, world.now)
+        connection.conclude(world.now)
+        if not (effects or connection.has_more or connection.has_unfinished):
+            break
+    world.dispatch()
+
+
 class Peer:
     """The peer, and the connection that it speaks to. `said` are frames of the broker that no test
     has looked at yet."""
@@ -77,22 +98,7 @@ class Peer:
 
     def settle(self) -> None:
         """Do what follows: deliveries, pieces of bodies, turns that are left."""
-        connection, broker = self.connection, self.world.broker
-        for _ in range(10_000):
-            broker.budget.allow(1 << 40)
-            if connection.has_more or connection.has_unfinished:
-                connection.proceed(self.world.now)
-            broker.dispatch(self.world.now)
-            effects, broker.effects[:] = list(broker.effects), []
-            for effect in effects:
-                if isinstance(effect, tuple):
-                    consumer, *delivery = effect
-                    consumer.receiver.deliver(*delivery)
-                else:
-                    effect.hand_to(effect.consumer.receiver, self.world.now)
-            if not (effects or connection.has_more or connection.has_unfinished):
-                break
-        self.world.dispatch()
+        follow(self.world, self.connection)
         self._read()
 
     def _read(self) -> None:

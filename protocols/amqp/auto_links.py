@@ -1,0 +1,274 @@
+"""Links that the broker attaches by itself, each on a session of its own (ADR 110).
+
+A session that ends, or a link that is refused or detached, leaves the others alone, and is begun
+again after some time. Data flow: begin, and the peer's begin; attach, and the peer's attach; the
+command by which the engine knows the link; from then on it is a link like those that peers attach.
+Must never know why a link is wanted.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Final
+
+from daybook.engine.commands import Attach as AttachConsumer
+from daybook.engine.commands import AttachSender, Command
+from daybook.engine.facts.definitions import AutoLink
+from daybook.engine.facts.settlements import BY_GRANT
+from daybook.engine.names.names import plain
+from daybook.engine.refusals import Refusal
+from daybook.protocols.amqp.addressing import Place
+from daybook.protocols.amqp.faults import SessionFault, error_of
+from daybook.protocols.amqp.incoming import Incoming
+from daybook.protocols.amqp.outcomes import OUTCOMES
+from daybook.protocols.amqp.outgoing import Outgoing
+from daybook.protocols.amqp.output import Output
+from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession
+from daybook.protocols.amqp.wire.errors import NOT_ALLOWED, AmqpError
+from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER, UNSETTLED
+from daybook.protocols.amqp.wire.performatives import Attach, Begin, Detach, Error
+from daybook.protocols.amqp.wire.termini import Modified, Source, Target
+from daybook.protocols.port import ACTIVE, ATTACHING, FAILED, INACTIVE, AutoLinkRow
+
+OWN_HANDLE: Final = 0
+"""The handle of the broker: there is one link on the session."""
+FIRST_RETRY_US: Final = 2_000_000
+RETRY_US: Final = 5_000_000
+"""How long after a failure a link is attached again, and after each one that follows (6.6)."""
+_ENDED: Final = "the peer ended it and did not say why"
+
+
+class Standing:
+    """An auto-link on a connection: its session, once that has begun, and its link, while it is
+    attached. At the time `due` the next attempt begins, 0 for none."""
+
+    __slots__ = (
+        "_links", "_refused", "_total", "attempts", "auto_link", "channel", "due", "link",
+        "session", "state", "why",
+    )  # fmt: skip
+
+    def __init__(self, links: "AutoLinks", auto_link: AutoLink, due: int) -> None:
+        self._links: Final = links
+        self.auto_link: Final = auto_link
+        self.state = INACTIVE
+        self.why = ""
+        self.due = due
+        self.attempts = 0
+        # The number of the session that was begun, until the peer answers.
+        self.channel = -1
+        self.session: AmqpSession | None = None
+        self.link: Incoming | Outgoing | None = None
+        # The peer's handle of a link that it refuses.
+        self._refused = -1
+        self._total = 0
+
+    def row(self) -> AutoLinkRow:
+        """Return it for administrators."""
+        total = self._total + (self.link.row().total if self.link is not None else 0)
+        return AutoLinkRow(self.auto_link, self.state, self.why, total)
+
+    def begun(self, session: AmqpSession) -> None:
+        """Attach the link to its session, which the peer has begun too."""
+        self.channel = -1
+        self.session = session
+        self.attach(session)
+
+    def attach(self, session: AmqpSession) -> None:
+        """Ask the peer for the link."""
+        auto_link = self.auto_link
+        here = plain(auto_link.address)
+        if auto_link.is_out:
+            said = Attach(
+                auto_link.name, OWN_HANDLE, SENDER, snd_settle_mode=UNSETTLED,
+                source=Source(here), target=Target(auto_link.external), initial_delivery_count=0,
+            )  # fmt: skip
+        else:
+            said = Attach(
+                auto_link.name, OWN_HANDLE, RECEIVER,
+                source=Source(
+                    auto_link.external, outcomes=OUTCOMES,
+                    default_outcome=Modified(delivery_failed=True),
+                ),
+                target=Target(here),
+                max_message_size=session.output.options.max_message_size,
+            )  # fmt: skip
+        session.output.say(session.channel, said)
+
+    def answered(self, said: Attach, now: int) -> None:
+        """Take the answer of the peer. Raises SessionFault."""
+        session, auto_link = self.session, self.auto_link
+        is_ours = said.name == auto_link.name and said.role == (
+            RECEIVER if auto_link.is_out else SENDER
+        )
+        if session is None or self.state != ATTACHING or self._refused >= 0 or not is_ours:
+            raise SessionFault(NOT_ALLOWED, "the broker began this session for a link of its own")
+        if (said.target if auto_link.is_out else said.source) is None:
+            # The peer refuses it: a detach with the reason follows (2.6.3).
+            self._refused = said.handle
+            return
+        link, command = self._made(session, said)
+        link.peer_handle = said.handle
+        link.auto_link = auto_link
+
+        def attached(answer: int | Refusal, now: int) -> None:
+            if session.is_ended:
+                return
+            if isinstance(answer, Refusal):
+                self._failed(answer.text)
+                session.leaving.add(said.handle)
+                problem = error_of(answer)
+                session.output.say(session.channel, Detach(OWN_HANDLE, True, problem))
+                return
+            self._begin(session, link, answer)
+
+        session.output.ask(command, attached, now)
+
+    def _made(self, session: AmqpSession, said: Attach) -> tuple[Incoming | Outgoing, Command]:
+        """Return the link, and the command that tells the engine of it."""
+        output, auto_link = session.output, self.auto_link
+        name, number, address = auto_link.name, output.number_link(), auto_link.address
+        if auto_link.is_out:
+            link = Outgoing(session, OWN_HANDLE, name, number, is_settled=False)
+            link.address = address
+            return link, AttachConsumer(
+                output.connection, address, subscription=name, credit_policy=BY_GRANT,
+                credit_messages=0, credit_bytes=0, receiver=link, session=session.number,
+                auto_link=auto_link,
+            )  # fmt: skip
+        first = said.initial_delivery_count or 0
+        sending = Incoming(session, OWN_HANDLE, name, number, Place(address, None, None), first)
+        return sending, AttachSender(
+            output.connection, address, link=number, name=name, receiver=sending,
+            auto_link=auto_link,
+        )  # fmt: skip
+
+    def _begin(self, session: AmqpSession, link: Incoming | Outgoing, answer: int) -> None:
+        self.link = link
+        self.state, self.why, self.attempts = ACTIVE, "", 0
+        if isinstance(link, Outgoing):
+            link.consumer = answer
+            session.attach(link)
+        else:
+            link.attached(answer)
+            session.attach(link)
+            link.refill()
+
+    def detached(self, said: Detach) -> bool:
+        """Take a detach of the peer; return whether there was no link to detach."""
+        session = self.session
+        if session is None or said.handle != self._refused:
+            return False
+        self._refused = -1
+        self._failed(_text_of(said.error) or "the peer refused it and did not say why")
+        session.output.say(session.channel, Detach(OWN_HANDLE, True))
+        return True
+
+    def ended(self, problem: Error | None) -> None:
+        """Note that the link is gone."""
+        if self.link is not None:
+            self._total += self.link.row().total
+            self.link = None
+            self._failed(_text_of(problem) or _ENDED)
+
+    def session_ended(self, problem: Error | None) -> None:
+        """Note that the session is gone, and with it the link."""
+        self.session = None
+        self._refused = -1
+        if self.state == ATTACHING:
+            self._failed(_text_of(problem) or _ENDED)
+
+    def _failed(self, why: str) -> None:
+        self.state, self.why = FAILED, why
+        self.due = self._links.output.now + (RETRY_US if self.attempts else FIRST_RETRY_US)
+        self.attempts += 1
+        self._links.wake(self.due)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nothing of an earlier attempt is left that the peer has to answer."""
+        session = self.session
+        return session is None or not (session.is_ended or session.leaving)
+
+
+def _text_of(problem: Error | None) -> str:
+    if problem is None:
+        return ""
+    return ": ".join(each for each in (problem.condition, problem.description or "") if each)
+
+
+class AutoLinks:
+    """All auto-links of a connection. `wake` asks for a call of `tick` at a time, `channel` for a
+    number of a session that neither side uses, -1 if there is none."""
+
+    def __init__(
+        self,
+        output: Output,
+        links: Sequence[AutoLink],
+        wake: Callable[[int], None],
+        channel: Callable[[], int],
+        now: int,
+    ) -> None:
+        self.output: Final = output
+        self.wake: Final = wake
+        self._channel: Final = channel
+        self.standings: Final = [Standing(self, each, now) for each in links]
+
+    @property
+    def deadline(self) -> int:
+        """When the next attempt is due; 0 for none."""
+        return min((each.due for each in self.standings if each.due), default=0)
+
+    @property
+    def begun(self) -> set[int]:
+        """The numbers of sessions that the peer has not begun yet."""
+        return {each.channel for each in self.standings if each.channel >= 0}
+
+    def tick(self, now: int) -> None:
+        """Attach what is due."""
+        for each in self.standings:
+            if each.due and each.due <= now:
+                each.due = 0
+                self._try(each, now)
+
+    def _try(self, standing: Standing, now: int) -> None:
+        if not standing.is_clear:
+            standing.due = now + RETRY_US
+            return
+        session = standing.session
+        if session is not None:
+            standing.state = ATTACHING
+            standing.attach(session)
+            return
+        channel = self._channel()
+        if channel < 0:
+            standing.state, standing.due = FAILED, now + RETRY_US
+            standing.why = "the peer allows no more sessions"
+            return
+        standing.state, standing.channel = ATTACHING, channel
+        self.output.say(
+            channel,
+            Begin(
+                next_outgoing_id=0, incoming_window=INCOMING_WINDOW,
+                outgoing_window=OUTGOING_WINDOW, handle_max=self.output.options.max_links - 1,
+            ),
+        )  # fmt: skip
+
+    def answered(self, channel: int) -> Standing:
+        """Return the one that began a session. Raises AmqpError."""
+        found = next((each for each in self.standings if each.channel == channel), None)
+        if found is None:
+            raise AmqpError(NOT_ALLOWED, f"the broker began no session on channel {channel}")
+        return found
+
+    def clock_stepped(self, step: int) -> None:
+        """Times move along with the clock."""
+        for each in self.standings:
+            if each.due:
+                each.due += step
+
+
+def free_channel(used: set[int], channel_max: int, *, from_above: bool) -> int:
+    """Return a number that is not used; -1 if there is none."""
+    if not from_above:
+        first = next(each for each in count() if each not in used)
+        return first if first <= channel_max else -1
+    return next((each for each in range(channel_max, -1, -1) if each not in used), -1)

@@ -1,0 +1,195 @@
+"""Connections that the broker opens, and the links that it attaches by itself (ADR 110)."""
+
+from daybook.engine import commands as c
+from daybook.engine.facts.definitions import ANYCAST, AutoLink, QueueDefinition
+from daybook.protocols.amqp.faults import SessionFault
+from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
+from daybook.protocols.amqp.wire.frames import frame
+from daybook.protocols.amqp.wire.kinds import RECEIVER
+from daybook.protocols.amqp.wire.performatives import Attach, Begin
+from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.port import ACTIVE, FAILED
+from tests.support.amqp.line import Anonymous, Line
+from tests.support.amqp.peer import follow
+from tests.support.world import World
+
+OUT = AutoLink("to-east", "orders", "orders", is_out=True)
+IN = AutoLink("from-east", "orders", "orders", is_out=False)
+
+
+def _with_queue(*names: str) -> World:
+    world = World()
+    for name in names:
+        world.ok(c.CreateQueue(name, QueueDefinition(name, ANYCAST)))
+    return world
+
+
+def test_a_connection_is_opened_and_both_know_who_is_there() -> None:
+    line = Line().settle()
+    assert line.dialled.connection
+    assert line.accepted.connection
+    (there,) = (
+        each for each in line.there.broker.state.connections.values() if each.client_id == "here"
+    )
+    assert there.user == "guest"
+    assert line.dialled.container == "there"
+    assert not line.dialled.error
+
+
+def test_a_login_with_a_passcode_is_accepted_or_refused_with_the_reason() -> None:
+    login = Anonymous("guest")
+    assert Line(login=login).settle().dialled.connection
+    wrong = Line(login=Anonymous("wrong")).settle()
+    assert wrong.dialled.closing
+    assert wrong.dialled.error == "the passcode is wrong"
+    none = Line(mechanisms=("EXTERNAL",)).settle()
+    assert none.dialled.closing
+    assert none.dialled.error == "ANONYMOUS is not offered"
+
+
+def test_messages_go_over_a_link_that_goes_out() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    assert line.rows()["to-east"].state == ACTIVE
+    for number in range(3):
+        line.send(here, "orders", b"%d" % number)
+    line.settle()
+    assert here.bodies("orders") == []
+    assert there.bodies("orders") == [b"0", b"1", b"2"]
+    assert line.rows()["to-east"].total == 3
+
+
+def test_messages_come_over_a_link_that_comes_in() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(IN, here=here, there=there).settle()
+    assert line.rows()["from-east"].state == ACTIVE
+    line.send(there, "orders", b"x")
+    line.settle()
+    assert there.bodies("orders") == []
+    assert here.bodies("orders") == [b"x"]
+    assert line.rows()["from-east"].total == 1
+
+
+def test_a_link_to_a_container_is_attached_when_it_has_connected() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(container_links=(OUT,), here=here, there=there).settle()
+    (row,) = line.accepted.auto_links
+    assert row.state == FAILED
+    assert "names no user" in row.why
+
+
+def test_a_peer_may_attach_by_the_right_of_the_user_that_a_connector_names() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(container_links=(OUT,), user="guest", here=here, there=there).settle()
+    (row,) = line.accepted.auto_links
+    assert row.state == ACTIVE
+    line.send(there, "orders", b"x")
+    line.settle()
+    assert here.bodies("orders") == [b"x"]
+
+
+def test_a_link_that_is_refused_is_attached_again_later() -> None:
+    here, there = _with_queue("orders"), World()
+    there.ok(c.SetSettings("#", {"auto-create-addresses": False, "auto-create-queues": False}))
+    line = Line(IN, here=here, there=there).settle()
+    row = line.rows()["from-east"]
+    assert row.state == FAILED
+    assert "amqp:not-found" in row.why
+    there.ok(c.CreateQueue("orders", QueueDefinition("orders", ANYCAST)))
+    line.later(1.9)
+    assert line.rows()["from-east"].state == FAILED
+    line.later(0.2)
+    assert line.rows()["from-east"].state == ACTIVE
+    assert line.rows()["from-east"].why == ""
+
+
+def test_a_link_whose_queue_is_deleted_fails_alone() -> None:
+    here, there = _with_queue("orders", "bills"), _with_queue("orders", "bills")
+    bills = AutoLink("bills", "bills", "bills", is_out=False)
+    line = Line(IN, bills, here=here, there=there).settle()
+    there.settings(**{"#": {"config-delete-addresses": "FORCE"}})
+    there.ok(c.CreateAddress("orders", (ANYCAST,), adopts=True, configured=True))
+    there.handle(c.DropUnlisted(frozenset(), frozenset(), frozenset()))
+    line.settle()
+    assert line.rows()["from-east"].state == FAILED
+    assert line.rows()["bills"].state == ACTIVE
+
+
+def test_messages_whose_outcome_is_not_known_return_when_the_connection_is_lost() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    line.send(here, "orders", b"x")
+    follow(here, line.dialled)
+    assert here.in_flight("orders") == [b"x"]
+    line.dialled.connection_lost(here.now)
+    assert here.ready("orders") == [b"x"]
+    assert not here.queue("orders").consumers
+    assert not here.state.connections
+
+
+def test_a_session_that_the_peer_ends_is_begun_again() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    (session,) = line.accepted._sessions.values()
+    line.accepted._end_session(session, SessionFault(NOT_ALLOWED, "go away"), there.now)
+    line.settle()
+    assert line.rows()["to-east"].state == FAILED
+    assert line.rows()["to-east"].why == "amqp:not-allowed: go away"
+    line.later(2.1)
+    assert line.rows()["to-east"].state == ACTIVE
+
+
+def test_a_large_message_goes_in_pieces() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    body = bytes(range(256)) * 1000
+    line.send(here, "orders", body)
+    line.settle()
+    assert here.bodies("orders") == []
+    (entry,) = there.entries("orders")
+    assert there.large_body(entry.message) == body
+
+
+def test_sessions_that_the_peer_does_not_allow_are_said() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(IN, OUT, here=here, there=there, max_sessions=1).settle()
+    rows = line.rows().values()
+    assert {each.state for each in rows} == {ACTIVE, FAILED}
+    assert {each.why for each in rows} == {"", "the peer allows no more sessions"}
+
+
+def test_an_answer_to_a_session_that_was_not_begun_closes_the_connection() -> None:
+    line = Line().settle()
+    begin = Begin(remote_channel=7, next_outgoing_id=0, incoming_window=1, outgoing_window=1)
+    line.dialled.receive(frame(0, begin), line.here.now)
+    assert line.dialled.closing
+    assert "began no session" in line.dialled.error
+
+
+def test_a_peer_cannot_attach_to_a_session_of_the_broker() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there, user="guest").settle()
+    (session,) = line.accepted._sessions.values()
+    asked = Attach("mine", 5, RECEIVER, source=Source("orders"), target=Target("t"))
+    line.dialled.receive(frame(session.channel, asked), here.now)
+    assert line.rows()["to-east"].state == FAILED
+    line.settle().later(2.1).later(5.1)
+    assert line.rows()["to-east"].state == ACTIVE
+
+
+def test_a_peer_that_speaks_something_else_is_left() -> None:
+    line = Line()
+    line.dialled.receive(b"HTTP/1.1 400 Bad Request\r\n", line.here.now)
+    assert line.dialled.closing
+    assert "does not speak AMQP 1.0" in line.dialled.error
+    assert not line.here.state.connections
+
+
+def test_the_reason_of_a_close_is_kept() -> None:
+    line = Line().settle()
+    line.accepted.dismiss("the broker moves", "", line.there.now)
+    line.settle()
+    assert line.dialled.closing
+    assert line.dialled.error == (
+        "the peer closed the connection: amqp:connection:forced: the broker moves"
+    )
