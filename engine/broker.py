@@ -93,14 +93,14 @@ def _check_values(core: Core, command: commands.Send) -> Refusal | None:
 
 
 def _attach_sender(core: Core, command: commands.AttachSender) -> int | Refusal:
-    answer = attaching.attach_sender(core, command)
+    refused = permission_checks.check_owner(core, command)
+    answer = refused or attaching.attach_sender(core, command)
     if answer or not command.address:
         return answer
     send = commands.Send(
         command.connection, command.address, b"", b"",
         queue=command.queue, routing_type=command.routing_type,
     )  # fmt: skip
-    refused = None
     if core.rights.permissions is not None:
         refused = permission_checks.check_send(core, send)
     refused = refused or send_plan.check_place(core, send)
@@ -151,10 +151,11 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
 
 
 def _attach(core: Core, command: commands.Attach) -> int | Refusal:
-    if core.direct.is_used:
+    answer: int | Refusal | None = permission_checks.check_owner(core, command)
+    if answer is None and core.direct.is_used:
         answer = attaching.attach_receiver(core, command)
-        if answer is not None:
-            return answer
+    if answer is not None:
+        return answer
     return subscriptions.attach(core, command)
 
 

@@ -83,7 +83,7 @@ def _forbidden(broker: Broker, permissions: Permissions, ids: list[int]) -> Mapp
         consumer = broker.state.consumers.get(each)
         why = None
         if link is not None:
-            why = refused_receiver(broker.state, permissions, link.user, link.address.name)
+            why = refused_receiver(broker.state, permissions, link)
         elif consumer is not None and not consumer.is_found:
             why = refused_consumer(broker.state, permissions, consumer)
         if why is not None:

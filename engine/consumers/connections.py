@@ -53,6 +53,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
         user=command.user,
         client_id=command.client_id,
         host=command.host,
+        connector=command.connector,
     )
     lsn = core.next_lsn
     core.emit(
@@ -61,6 +62,7 @@ def open_connection(core: Core, command: OpenConnection) -> int | Refusal:
     )
     connection = core.state.connections[lsn]
     connection.room = command.room
+    connection.is_trusted = bool(command.connector) and not command.user
     connection.unacked_max = core.unacked_max
     core.client_ids[_client_of(connection)] += 1
     return lsn

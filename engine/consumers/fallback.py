@@ -114,13 +114,11 @@ def _begin(core: Core, address: DirectAddress) -> None:
     queue = core.state.queue_by_name.get(name)
     if queue is None or queue.deleting:
         return
-    was_forwarding, core.rights.is_forwarding = core.rights.is_forwarding, True
     connection = _connection(core)
     emptying = Emptying(core, name)
     sender = attaching.attach_sender(
         core, AttachSender(connection, name, name=PROTOCOL, receiver=emptying)
     )
-    core.rights.is_forwarding = was_forwarding
     if isinstance(sender, Refusal):
         return
     emptying.sender = sender
@@ -139,6 +137,7 @@ def _connection(core: Core) -> int:
             core, OpenConnection(PROTOCOL, "the broker itself", "", room=UNLIMITED)
         )
         assert not isinstance(opened, Refusal), opened.text
+        core.state.connections[opened].is_trusted = True
         core.direct.connection = opened
     return core.direct.connection
 

@@ -1,9 +1,10 @@
 """Checking that the user of a connection may do what its command asks for
 (`engine.settings.permissions`).
 
-Commands without a connection are those of the broker, of the configuration and of administrators.
-They are not checked here, and neither is what follows from a message that was accepted: copies of
-diverts, dead letters, expired messages. Where an administrator moves messages is checked by
+Commands without a connection are those of the broker, of the configuration and of administrators,
+and on some connections the configuration acts (`Connection.is_trusted`). They are not checked here,
+and neither is what follows from a message that was accepted: copies of diverts, dead letters,
+expired messages. Where an administrator moves messages is checked by
 `engine.administration.move_targets`, which asks here; what else it asks for is checked by the
 server. Whatever is refused is added to `Core.denials`, so that the caller can record it within
 limits. Must never know the rules.
@@ -11,9 +12,10 @@ limits. Must never know the rules.
 
 from typing import Final
 
-from daybook.engine.commands import Attach, RecordDenial, Send
+from daybook.engine.commands import Attach, AttachSender, RecordDenial, Send
 from daybook.engine.core.core import Core
 from daybook.engine.facts import details, events
+from daybook.engine.links.links import ReceivingLink
 from daybook.engine.names.names import DURABLE, INTERNAL, beside, host_and_name, plain
 from daybook.engine.queues.consumer import Consumer, browsers_of, consumers_of
 from daybook.engine.queues.queue import Queue
@@ -74,7 +76,7 @@ def check(
     """Return why the user of a connection may not do something, None if it may."""
     permissions = core.rights.permissions
     peer = core.state.connections.get(connection)
-    if permissions is None or peer is None or core.rights.is_forwarding:
+    if permissions is None or peer is None or peer.is_trusted or core.rights.is_forwarding:
         return None
     place = rules_place(core.state, permissions, address)
     if permissions.syntax.is_pattern(place):
@@ -153,20 +155,37 @@ def refused_consumer(
     queue = consumer.queue
     name = address or queue.address.name
     user = consumer.connection.user
+    if consumer.connection.is_trusted:
+        return None
     permission = BROWSE if consumer.browses else CONSUME
     if permissions.allows(user, permission, rules_place(state, permissions, name), queue.name):
         return None
     return refusal(user, permission, name, queue.name)
 
 
-def refused_receiver(
-    state: State, permissions: Permissions, user: str, address: str
-) -> Refusal | None:
+def refused_receiver(state: State, permissions: Permissions, link: ReceivingLink) -> Refusal | None:
     """Return why a user may not receive from a direct address, for rules that are new; None if it
     may."""
-    if permissions.allows(user, CONSUME, rules_place(state, permissions, address)):
+    address = link.address.name
+    is_trusted = link.connection.is_trusted
+    if is_trusted or permissions.allows(
+        link.user, CONSUME, rules_place(state, permissions, address)
+    ):
         return None
-    return refusal(user, CONSUME, address)
+    return refusal(link.user, CONSUME, address)
+
+
+def check_owner(core: Core, command: Attach | AttachSender) -> Refusal | None:
+    """Refuse a link that the peer of a connector attaches, unless that has the rights of a user:
+    the right of the configuration is for its own links."""
+    peer = core.state.connections.get(command.connection)
+    if peer is None or not peer.is_trusted or command.auto_link is not None:
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        "a peer may attach no links on a connection that this broker opened; give the connector a"
+        " user, whose rights they have",
+    )
 
 
 def may_consume(core: Core, user: str, queue: Queue, *, browses: bool) -> bool:
@@ -302,7 +321,7 @@ def _refuse_durable(
 ) -> Refusal | None:
     """Refuse the name of a durable subscription for another queue of a client."""
     peer = core.state.connections.get(connection)
-    if peer is None or core.rights.is_forwarding:
+    if peer is None or peer.is_trusted or core.rights.is_forwarding:
         return None
     return Refusal(
         Code.NOT_ALLOWED,
@@ -327,7 +346,9 @@ def named_alone(
     peer = state.connections.get(connection)
     found = [*([first] if first is not None else []), *others.values()]
     core.budget.spent += len(others)
-    if core.rights.permissions is not None and peer is not None and not core.rights.is_forwarding:
+    is_free = peer is None or peer.is_trusted or core.rights.is_forwarding
+    if core.rights.permissions is not None and not is_free:
+        assert peer is not None
         found = [each for each in found if _has(core, peer.user, permission, each)]
     if len(found) < 2:
         return found[0] if found else None

@@ -34,11 +34,12 @@ ATTACH_UNITS = 5
 def change_distributions(core: Core, command: ChangeDistributions) -> int:
     """Put another table in force, for addresses that come into use from now on."""
     known = core.direct.distributions
-    if (tuple(known.entries), known.default) == (command.entries, command.default):
+    asked = command.entries, command.default, command.waypoints
+    if (known.entries, known.default, known.waypoints) == asked:
         return 0
-    core.direct.distributions = Distributions(command.entries, command.default)
+    core.direct.distributions = Distributions(*asked)
     core.direct.routes.clear()
-    detail = details.DistributionsDetail(command.entries, command.default)
+    detail = details.DistributionsDetail(*asked)
     return core.emit(
         events.row(
             events.DISTRIBUTIONS_CHANGED, reason=reasons.CONFIGURATION, time=core.now

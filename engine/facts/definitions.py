@@ -339,7 +339,7 @@ class AutoLink(msgspec.Struct, frozen=True):
     configuration. `address` is the one here, a full name, `external` the one there. An address has
     phases: peers send at phase 0, and receive at phase 0, or behind a waypoint at phase 1. One with
     `is_fallback` stores what no receiver can get. `cost` is that of its connector: how far away the
-    other container is.
+    other container is. `shard` is the name of the shard of a sharded queue that it leads to.
     """
 
     name: str
@@ -349,11 +349,14 @@ class AutoLink(msgspec.Struct, frozen=True):
     phase: int = 0
     is_fallback: bool = False
     cost: int = 1
+    shard: str = ""
 
 
 BY_LOAD: Final = "load"
 BY_GROUP: Final = "group"
 SHARDINGS: Final = (BY_LOAD, BY_GROUP)
+LOCAL: Final = "local"
+"""The name of the shard that is the queue of this broker, if nothing else is said."""
 
 
 class Waypoint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -361,12 +364,17 @@ class Waypoint(msgspec.Struct, frozen=True, omit_defaults=True):
     senders and consumers: there are auto-links for it.
 
     With `has_queue` the queue of this broker that has its name stores messages, too. `shard_by`
-    says how the queue of a message is chosen: by load, or by the group of the message.
+    says how the queue of a message is chosen: by load, or by the group of the message. For that,
+    `shards` are the names of all queues of others, as auto-links out have them, and `local` is that
+    of the queue of this broker. An address that only falls back to auto-links has one of these,
+    too.
     """
 
     name: str
     has_queue: bool = False
     shard_by: str = BY_LOAD
+    shards: tuple[str, ...] = ()
+    local: str = LOCAL
 
 
 class Attribute(msgspec.Struct, frozen=True):

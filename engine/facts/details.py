@@ -12,6 +12,7 @@ from daybook.engine.facts.definitions import (
     DistributionEntry,
     DivertDefinition,
     QueueDefinition,
+    Waypoint,
 )
 
 
@@ -154,7 +155,8 @@ class KeyChangeDetail(Detail, frozen=True):
 class ConnectionDetail(Detail, frozen=True):
     """The peer that connected or tried to: protocol with version, peer address, user, client id.
 
-    `count` is how many refusals the event stands for. `host` is the virtual host of a connection.
+    `count` is how many refusals the event stands for. `host` is the virtual host of a connection,
+    `connector` the one of the configuration that opened it, "" for a peer that connected.
     """
 
     protocol: str = ""
@@ -164,6 +166,7 @@ class ConnectionDetail(Detail, frozen=True):
     text: str = ""
     count: int = 1
     host: str = "default"
+    connector: str = ""
 
 
 class PermissionRefusedDetail(Detail, frozen=True):
@@ -210,10 +213,12 @@ class ForwardSettledDetail(Detail, frozen=True):
 
 
 class DistributionsDetail(Detail, frozen=True):
-    """All entries, in the order of the configuration, and the distribution of other names."""
+    """All entries, in the order of the configuration, the distribution of other names, and the
+    addresses that have auto-links."""
 
     entries: tuple[DistributionEntry, ...] = ()
     default: str = "stored"
+    waypoints: tuple[Waypoint, ...] = ()
 
 
 class ConnectionClosedDetail(Detail, frozen=True):

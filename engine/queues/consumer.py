@@ -93,13 +93,14 @@ class Connection:
 
     `unacked_bytes` is derived: the size of its deliveries in flight. Once it reaches `unacked_max`
     the connection is `sated` and gets nothing more until much of it was settled. `holders` are its
-    consumers by the id of the messages they have in flight, None if none of them needs that.
+    consumers by the id of the messages they have in flight, None if none of them needs that. On one
+    that `is_trusted` the broker itself acts, by the right of its configuration.
     """
 
     __slots__ = (
-        "bundles", "client_id", "consumers", "forwarded_bytes", "holders", "host", "id", "peer",
-        "protocol", "room", "sated", "shown_bytes", "transactions", "unacked_bytes", "unacked_max",
-        "user",
+        "bundles", "client_id", "consumers", "forwarded_bytes", "holders", "host", "id",
+        "is_trusted", "peer", "protocol", "room", "sated", "shown_bytes", "transactions",
+        "unacked_bytes", "unacked_max", "user",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +117,7 @@ class Connection:
         # Volatile. `shown_bytes` is the part of `unacked_bytes` for what non-destructive queues
         # showed its consumers, and for the orders of its bundles; `forwarded_bytes` is that for
         # its receivers of direct addresses.
+        self.is_trusted = False
         self.shown_bytes = 0
         self.forwarded_bytes = 0
         self.room = 0

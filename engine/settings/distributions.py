@@ -18,9 +18,11 @@ from daybook.engine.facts.definitions import (
     CLOSEST,
     DISTRIBUTIONS,
     MULTICAST,
+    SHARDINGS,
     STORED,
     UNAVAILABLE,
     DistributionEntry,
+    Waypoint,
 )
 from daybook.engine.names import names
 
@@ -34,6 +36,7 @@ __all__ = [
     "DistributionError",
     "Distributions",
     "faults_of",
+    "faults_of_waypoints",
     "normal_form",
     "same_pattern",
     "shown_pattern",
@@ -146,6 +149,21 @@ def _contradictions(entry: DistributionEntry) -> Iterator[tuple[str, str]]:
         )
 
 
+def faults_of_waypoints(waypoints: Sequence[Waypoint]) -> Iterator[str]:
+    """Yield each fault of addresses with auto-links, and its remedy."""
+    seen: set[str] = set()
+    for each in waypoints:
+        if not each.name or each.name in seen:
+            yield f"'{each.name}' is there twice; say once what its auto-links are together"
+        seen.add(each.name)
+        if each.shard_by not in SHARDINGS:
+            listed = ", ".join(SHARDINGS)
+            yield f"shard-by of '{each.name}' is {each.shard_by!r}; it must be one of {listed}"
+        names_of_all = (*each.shards, each.local)
+        if len(set(names_of_all)) < len(names_of_all) or "" in names_of_all:
+            yield f"the shards of '{each.name}' have names twice, or none; give each one its own"
+
+
 class _Node:
     """A place in the tree of patterns: the places that follow, and the entry that ends here."""
 
@@ -172,17 +190,27 @@ class _Node:
 class Distributions:
     """All distributions in force. Immutable: a new configuration is a new object."""
 
-    def __init__(self, entries: Sequence[DistributionEntry] = (), default: str = STORED) -> None:
-        """Accept entries, and the distribution of all names that none of them matches. Raises
-        DistributionError for the first that is wrong, or the same pattern as one before it."""
+    def __init__(
+        self,
+        entries: Sequence[DistributionEntry] = (),
+        default: str = STORED,
+        waypoints: Sequence[Waypoint] = (),
+    ) -> None:
+        """Accept entries, the distribution of all names that none of them matches, and the
+        addresses that have auto-links. Raises DistributionError for the first that is wrong, or the
+        same pattern or name as one before it."""
         self.entries: Final = tuple(entries)
         self.default: Final = default
+        self.waypoints: Final = tuple(waypoints)
+        self._waypoints: Final = {each.name: each for each in self.waypoints}
         self._default: Final = DistributionEntry(pattern=ANY, distribution=default)
         self._root: Final = _Node()
         for field, text in faults_of(self._default):
             raise DistributionError(-1, field, text)
         for index, entry in enumerate(self.entries):
             self._add(index, entry)
+        for fault in faults_of_waypoints(self.waypoints):
+            raise DistributionError(-1, "waypoints", fault)
         self.is_used: Final = any(not each.is_stored for each in (*self.entries, self._default))
 
     def _add(self, index: int, entry: DistributionEntry) -> None:

@@ -207,6 +207,10 @@ FEATURES: Final = (
             "LinkAttached", "LinkDetached", "Forwarded", "ForwardSettled", "DistributionsChanged",
         ),
     ),
+    Feature(
+        13, "0.2.0", "connectors and auto-links",
+        fields=("ConnectionDetail.connector", "DistributionsDetail.waypoints"),
+    ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest
 before it and 1."""

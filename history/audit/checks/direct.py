@@ -74,7 +74,8 @@ def distributions_changed(context: AuditContext, row: Row) -> Wrong | None:
     except DistributionError as error:
         return rules.DIRECT, f"no configuration can say this: {error}", ()
     known = context.core.direct.distributions
-    is_known = (table.entries, table.default) == (known.entries, known.default)
+    said = table.entries, table.default, table.waypoints
+    is_known = said == (known.entries, known.default, known.waypoints)
     if is_known and context.direct.knows_table:
         return rules.CHANGED, "these distributions were in force", ()
     return None
@@ -83,7 +84,7 @@ def distributions_changed(context: AuditContext, row: Row) -> Wrong | None:
 def _table(context: AuditContext) -> Distributions:
     found = events.decode_detail(events.DISTRIBUTIONS_CHANGED, context.detail)
     decoded = cast(details.DistributionsDetail, found)
-    return Distributions(decoded.entries, decoded.default)
+    return Distributions(decoded.entries, decoded.default, decoded.waypoints)
 
 
 @after(events.DISTRIBUTIONS_CHANGED)

@@ -22,6 +22,7 @@ from daybook.engine.facts.definitions import (
     MULTICAST,
     DistributionEntry,
     DivertDefinition,
+    Waypoint,
 )
 from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, BY_GRANT, FAILED, REJECTED, RELEASED
@@ -58,6 +59,8 @@ DISTRIBUTIONS = (
     DistributionEntry(pattern="x/all", distribution=MULTICAST),
     DistributionEntry(prefix="x/first", priority=7),
 )
+WAYPOINTS = (Waypoint("x.first"), Waypoint("x.shards", has_queue=True, shards=("a", "b")))
+"""Addresses that have auto-links."""
 
 Values = dict[str, tuple[bool | int | str | float, ...]]
 
@@ -176,7 +179,7 @@ class Player:
         self.begin_life()
 
     def begin_life(self) -> None:
-        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS))
+        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS, waypoints=WAYPOINTS))
         self.connections = [self.world.connect(), self.world.connect()]
         for number, name in enumerate(QUEUES):
             place = self.connections[number % 2]
@@ -466,8 +469,9 @@ class Player:
             self.world.handle(c.DetachSender(number) if is_sender else c.Detach(number))
 
     def distribute(self, x: int, y: int, z: int) -> None:
-        """Another table is in force, with one entry less or one more."""
-        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS[: 1 + x % 4]))
+        """Another table is in force, with one entry less or one more, and other auto-links."""
+        entries = DISTRIBUTIONS[: 1 + x % 4]
+        self.world.ok(c.ChangeDistributions(entries, waypoints=WAYPOINTS[y % 2 :]))
 
     # ---- administration
 

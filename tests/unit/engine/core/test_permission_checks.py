@@ -6,7 +6,7 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.core.permission_checks import DENIALS_MAX, SENDERS_MAX, refused_consumer
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, AutoLink, DivertDefinition
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
@@ -431,3 +431,49 @@ def test_what_a_divert_may_take_is_not_refused_before_it_comes() -> None:
     place.world.ok(c.CreateDivert(divert))
     assert place.world.ok(ask) == 0
     place.world.check()
+
+
+# ---- connections that the broker opened
+
+OUT = AutoLink("out", "a", "there", is_out=True)
+IN = AutoLink("in", "a", "there", is_out=False)
+
+
+def test_links_of_the_configuration_need_no_permission() -> None:
+    place = Place(a=rule("send"))
+    world = place.world
+    own = world.ok(c.OpenConnection("amqp", "east:5672", "", room=MANY, connector="east"))
+    (opened,) = [each for each in world.journal if each.name == "ConnectionOpened"]
+    assert opened.decoded.connector == "east"
+    world.ok(c.AttachSender(own, "a", auto_link=IN))
+    world.ok(c.Send(own, "a", b"", b"x"))
+    consumer = world.attach(own, "a", auto_link=OUT)
+    assert world.bodies("a") == [b"x"]
+    state, permissions = world.state, world.broker.rights.permissions
+    assert permissions is not None
+    assert refused_consumer(state, permissions, state.consumers[consumer]) is None
+    assert not world.broker.rights.denials
+
+
+def test_the_peer_of_a_connector_attaches_nothing_by_itself() -> None:
+    world = Place(a=ALL).world
+    own = world.ok(c.OpenConnection("amqp", "east:5672", "", room=MANY, connector="east"))
+    for command in (c.AttachSender(own, "a"), c.Attach(own, "a")):
+        assert "give the connector a user" in world.refused(command).text
+    assert world.broker.lsn == own
+
+
+def test_a_connector_with_a_user_has_the_rights_of_that_user() -> None:
+    place = Place(a=rule("send"))
+    own = place.world.ok(
+        c.OpenConnection("amqp", "east:5672", "alice", room=MANY, connector="east")
+    )
+    place.refused(c.Attach(own, "a", auto_link=OUT), "consume")
+    place.refused(c.Attach(own, "a"), "consume")
+
+
+def test_no_client_gets_the_right_of_the_configuration() -> None:
+    place = Place(a=rule("send"))
+    nobody = place.connect("")
+    place.refused(c.Attach(nobody, "a", auto_link=OUT), "consume")
+    place.refused(c.AttachSender(nobody, "a", auto_link=IN), "send")
