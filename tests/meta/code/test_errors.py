@@ -23,7 +23,6 @@ INTERNAL: Final = {
     "Failure": "an exit code of the command line, with the text of an error",
     "Fatal": "the end of a task, with the error that people see",
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
-    "NotLoggedIn": "at another broker; becomes the reason why a connector is down",
     "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
     "NotLoggedIn": "of a peer that the broker logs in at; becomes the reason of a connector",
