@@ -289,10 +289,18 @@ HANDLERS: Final[dict[type, Handler]] = {
 
 
 class Broker(Core):
-    """State machine over a `State`; the next event gets `next_lsn`."""
+    """State machine over a `State`; the next event gets `next_lsn`. `identity` is what others know
+    it by, 32 hexadecimal digits."""
 
-    def __init__(self, state: State, next_lsn: int = 1, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        next_lsn: int = 1,
+        options: Options | None = None,
+        identity: str = "0" * 32,
+    ) -> None:
         super().__init__(state, next_lsn, options if options is not None else Options())
+        self.identity = identity
         self.room.sizes.count_all(state, self.options.hosts)
         self._relief: Final = Relief()
         # The roles of users, also where there are no rules.

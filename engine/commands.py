@@ -285,7 +285,7 @@ class Send(Command):
     a message with the routing type MULTICAST, or 0 (`engine.entries.retained_messages`). A copy
     that diverts made has `copied_from`, the id of the message; `diverts` are names of those that
     take this one, `origin` is where a copy was before, and `annotations` are those of the original,
-    packed. Clients set none of these. `link` is the
+    packed. Clients set none of these. `came_from` is as in `details.RoutedDetail`. `link` is the
     sender, among those of the connection, that waits if there is no room; 0 is the only one of a
     protocol without links. To a direct address it is `sender`, as `AttachSender` was answered, and
     0 for one that hears of no outcomes; `token` is what that knows the message by, None if it is
@@ -317,6 +317,7 @@ class Send(Command):
     link: int = 0
     sender: int = 0
     token: Any = None
+    came_from: str = ""
 
 
 class SendToAll(Command, gc=True):

@@ -29,11 +29,13 @@ class BrokerPort(Protocol):
     """Executes commands; the result is a Refusal or the LSN to wait for, 0 for none.
 
     `budget` limits the work of one turn. `now` is the time of the last command, and of the
-    deliveries that are handed over, in microseconds.
+    deliveries that are handed over, in microseconds. `identity` is what other brokers know this one
+    by, in hexadecimal digits: its messages carry it there.
     """
 
     budget: Budget
     now: int
+    identity: str
 
     def handle(self, command: Command, now: int) -> int | Refusal:
         """Carry out a command at this time in microseconds."""

@@ -177,7 +177,8 @@ class Service:
     def _build(self) -> None:
         """Create broker and hub on the recovered state."""
         recovered = self._directory.recovered
-        self.broker = Broker(recovered.state, recovered.events + 1, self._options())
+        identity = recovered.journal.data_id.hex()
+        self.broker = Broker(recovered.state, recovered.events + 1, self._options(), identity)
         self.hub = Hub(
             self.broker,
             self._writer,

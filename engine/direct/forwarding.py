@@ -166,17 +166,18 @@ def _record(
         flags |= events.BODY_OMITTED
     settled = command.token is None
     detail = b""
-    if address is not None and not command.chunks:
+    is_alike = address is not None and not (command.chunks or command.came_from)
+    if address is not None and is_alike:
         detail = address.details.get(settled, b"")
     if not detail:
         detail = events.encode_detail(
             details.ForwardedDetail(
                 command.address, tuple(link.id for link in chosen) if len(chosen) > 1 else (),
                 settled, events.chunk_steps(command.chunks),
-                command.body_bytes if command.chunks else 0,
+                command.body_bytes if command.chunks else 0, command.came_from,
             )
         )  # fmt: skip
-        if address is not None and not command.chunks:
+        if address is not None and is_alike:
             address.details[settled] = detail
     core.emit(
         (

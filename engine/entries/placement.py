@@ -87,13 +87,14 @@ def route(
     unrouted_at: int = 0,
     is_named: bool = False,
     in_slices: bool = False,
+    came_from: str = "",
 ) -> int:
     """Put a message into the queues chosen, if there are any; return the LSN of Routed.
 
     `due` is the time to come before which it is not delivered: it is set aside there until then.
     `unrouted_at` is the id of the address that it was sent to, if no queue there took it.
-    `is_named` is as in RoutedDetail. If there are many queues, it enters them `in_slices` where its
-    sender can wait for that.
+    `is_named` and `came_from` are as in RoutedDetail. If there are many queues, it enters them
+    `in_slices` where its sender can wait for that.
     """
     if not queues:
         return 0
@@ -107,8 +108,9 @@ def route(
     if (
         several or message.expires or transaction is not None or message.chunks or keys
         or unrouted_at or message.origin is not None or due or is_named or message.annotations
+        or came_from
     ):  # fmt: skip
-        detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named)
+        detail = _detail(message, several, transaction, keys, unrouted_at, due, is_named, came_from)
     is_wide = in_slices and len(queues) > core.options.entered_at_once
     is_wide = is_wide and not (keys or message.chunks)
     if state.arrivals:
@@ -141,6 +143,7 @@ def _detail(
     unrouted_at: int,
     due: int,
     is_named: bool,
+    came_from: str,
 ) -> bytes:
     chunks = message.chunks
     return events.encode_detail(
@@ -156,5 +159,6 @@ def _detail(
             due=due,
             named=is_named,
             annotations=message.annotations,
+            came_from=came_from,
         )
     )

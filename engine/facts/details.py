@@ -194,13 +194,15 @@ class LinkAttachedDetail(Detail, frozen=True):
 
 class ForwardedDetail(Detail, frozen=True):
     """Where a message was sent, the receivers if there are several, and the place of a large body
-    as in RoutedDetail. `settled` says that its sender does not want to hear of its end."""
+    and `came_from` as in RoutedDetail. `settled` says that its sender does not want to hear of its
+    end."""
 
     address: str = ""
     receivers: tuple[int, ...] = ()
     settled: bool = False
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
+    came_from: str = ""
 
 
 class ForwardSettledDetail(Detail, frozen=True):
@@ -320,6 +322,9 @@ class RoutedDetail(Detail, frozen=True):
     time, in milliseconds since 1970, before which its sender does not want it delivered: it is set
     aside in its queues until then. `named` says that its sender named the queue, where that decides
     whether others get it. `annotations` are those that the original of a copy had, packed.
+    `came_from` is what it was on the broker that sent it here by an auto-link: the id of the data
+    directory there, its id, and a number for the place that it left (ADR 111), with slashes between
+    them.
     """
 
     queues: tuple[int, ...] = ()
@@ -333,31 +338,34 @@ class RoutedDetail(Detail, frozen=True):
     due: int = 0
     named: bool = False
     annotations: bytes = b""
+    came_from: str = ""
 
 
 class DroppedDetail(Detail, frozen=True):
     """Transaction that the send was part of, and the id that its sender gave it, if any.
 
     `destination` is the name of an address that does not exist; the event then has no address.
-    Brokers before level 6 say no `basis`.
+    Brokers before level 6 say no `basis`. `came_from` is as in Routed.
     """
 
     transaction: str = ""
     duplicate_id: str = ""
     destination: str = ""
     basis: Basis | None = None
+    came_from: str = ""
 
 
 class DivertedDetail(Detail, frozen=True):
     """The diverts that took the message, and the transaction that it came in, if any.
 
-    `unrouted_at` is as in Routed, and `basis` as in Dropped.
+    `unrouted_at` and `came_from` are as in Routed, and `basis` as in Dropped.
     """
 
     diverts: tuple[str, ...] = ()
     transaction: str = ""
     unrouted_at: int = 0
     basis: Basis | None = None
+    came_from: str = ""
 
 
 class DuplicateIdDetail(Detail, frozen=True):

@@ -196,7 +196,7 @@ def emit_diverted(
     """
     detail = details.DivertedDetail(
         diverts=command.diverts, transaction=command.transaction or "", unrouted_at=unrouted_at,
-        basis=basis,
+        basis=basis, came_from=command.came_from,
     )  # fmt: skip
     headers = command.headers if not flags & events.BODY_OMITTED else b""
     flags &= ~events.BODY_OMITTED

@@ -117,6 +117,7 @@ def emit_dropped(
         duplicate_id=command.duplicate_id,
         destination="" if address is not None else command.address,
         basis=basis,
+        came_from=command.came_from,
     )
     return core.emit(
         events.row(

@@ -277,7 +277,9 @@ def _send_to(
 
 def _send_to_one(core: Core, command: Send, queue: Queue, flags: int) -> int:
     """Route to one queue; return the LSN that a persistent message waits for."""
-    is_plain = not (command.expires or command.chunks or command.due or command.copied_from)
+    is_plain = not (
+        command.expires or command.chunks or command.due or command.copied_from or command.came_from
+    )
     if queue.definition.keyed_by or not is_plain:
         return _send_with_detail(core, command, queue, flags)
     if core.state.arrivals:
@@ -304,6 +306,7 @@ def _send_with_detail(
         related=command.copied_from,
         due=command.due if is_later(core, command.due) else 0,
         is_named=is_named,
+        came_from=command.came_from,
     )  # fmt: skip
     if command.duplicate_id:
         lsn = duplicates.remember(core, queue.address, command.duplicate_id, lsn)
@@ -358,6 +361,7 @@ def _send_to_each(
         related=command.copied_from,
         due=command.due if is_later(core, command.due) else 0,
         in_slices=True,
+        came_from=command.came_from,
     )  # fmt: skip
     if not queues and command.diverts and not histories:
         return _divert(core, command, address, full)
@@ -409,7 +413,7 @@ def _send_to_dead_end(
     lsn = route(
         core, message, [*queues, *histories] if queues else queues,
         reason=reasons.NO_ROUTE, connection=command.connection, transaction=command.transaction,
-        related=command.copied_from, unrouted_at=unrouted_at,
+        related=command.copied_from, unrouted_at=unrouted_at, came_from=command.came_from,
     )  # fmt: skip
     if takers:
         dead.diverts = tuple(divert.name for divert in takers)

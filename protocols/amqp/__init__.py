@@ -32,5 +32,7 @@ Modules:
   broker.
 - `sessions`: A session: windows, links by their handles, deliveries by their numbers (part 2,
   section 2.5).
+- `tracing`: Where a message has been: the brokers that it passed, as an annotation of the message
+  (ADR 111).
 - `wire`: What AMQP's bytes mean, without any connection.
 """

@@ -29,6 +29,7 @@ from daybook.engine.messages.amqp.sections import (
 )
 from daybook.engine.messages.message import DEFAULT_PRIORITY
 from daybook.protocols.amqp.addressing import Place
+from daybook.protocols.amqp.tracing import TRACE, trace_of
 
 _US_PER_MS: Final = 1000
 _PRIORITY_MAX: Final = 9
@@ -42,11 +43,13 @@ _NO_PROPERTIES: Final = Properties()
 class Said:
     """The wishes of a message for the broker: `to` and `group` are empty for none, `expires` and
     `due` are milliseconds since 1970, 0 for none. `has_names` says that there are annotations or
-    application properties, which only have names that the sender chose.
+    application properties, which only have names that the sender chose. `trace` are the brokers
+    that it passed (`protocols.amqp.tracing`).
     """
 
     __slots__ = (
         "due", "duplicate_id", "expires", "group", "has_names", "persistent", "priority", "to",
+        "trace",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +64,7 @@ class Said:
         self.group = ""
         self.duplicate_id = ""
         self.has_names = False
+        self.trace: tuple[str, ...] = ()
         ttl: int | None = None
         for place in places:
             if place.code == HEADER:
@@ -93,6 +97,8 @@ class Said:
             self.due = max(0, time)
         elif isinstance(delay, int) and delay > 0:
             self.due = now // _US_PER_MS + delay
+        if TRACE in found:
+            self.trace = trace_of(found[TRACE])
 
     def _take_properties(self, found: Properties) -> None:
         self.to = found.to or ""

@@ -43,6 +43,7 @@ from daybook.engine.names.names import (
 )
 from daybook.engine.refusals import Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
+from daybook.protocols.amqp import tracing
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
@@ -159,7 +160,9 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
 
 def _incoming(session: AmqpSession, asked: Attach, place: Place | None, number: int) -> Incoming:
     first = asked.initial_delivery_count or 0
-    return Incoming(session, asked.handle, asked.name, number, place, first)
+    link = Incoming(session, asked.handle, asked.name, number, place, first)
+    link.is_traced = tracing.TRACED in asked.offered_capabilities
+    return link
 
 
 def _begin_receiving(
@@ -279,6 +282,8 @@ def _consume(
     is_settled = asked.snd_settle_mode == SETTLED
     link = Outgoing(session, asked.handle, asked.name, number, is_settled=is_settled)
     link.owns = owns
+    if tracing.TRACED in asked.desired_capabilities:
+        link.mark = tracing.mark_of(place.queue or place.address)
     command, granted = _command_of(session, asked, source, place, link)
     link.default = granted.default_outcome
     link.address = place.address
@@ -325,6 +330,7 @@ def _begin_sending(
             rcv_settle_mode=asked.rcv_settle_mode,
             source=granted, target=asked.target, initial_delivery_count=0,
             max_message_size=session.output.options.max_message_size,
+            offered_capabilities=(tracing.TRACED,) if link.mark else (),
         ),
         gate,
     )  # fmt: skip

@@ -23,6 +23,7 @@ from daybook.protocols.amqp.outcomes import OUTCOMES
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession
+from daybook.protocols.amqp.tracing import TRACED, mark_of
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED, AmqpError
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER, UNSETTLED
 from daybook.protocols.amqp.wire.performatives import Attach, Begin, Detach, Error
@@ -80,6 +81,7 @@ class Standing:
             said = Attach(
                 auto_link.name, OWN_HANDLE, SENDER, snd_settle_mode=UNSETTLED,
                 source=Source(here), target=Target(auto_link.external), initial_delivery_count=0,
+                offered_capabilities=(TRACED,),
             )  # fmt: skip
         else:
             said = Attach(
@@ -90,6 +92,7 @@ class Standing:
                 ),
                 target=Target(here),
                 max_message_size=session.output.options.max_message_size,
+                desired_capabilities=(TRACED,),
             )  # fmt: skip
         session.output.say(session.channel, said)
 
@@ -129,6 +132,7 @@ class Standing:
         if auto_link.is_out:
             link = Outgoing(session, OWN_HANDLE, name, number, is_settled=False)
             link.address = address
+            link.mark = mark_of(address, auto_link.phase, is_fallback=auto_link.is_fallback)
             return link, AttachConsumer(
                 output.connection, address, subscription=name, credit_policy=BY_GRANT,
                 credit_messages=0, credit_bytes=0, receiver=link, session=session.number,
@@ -136,6 +140,8 @@ class Standing:
             )  # fmt: skip
         first = said.initial_delivery_count or 0
         sending = Incoming(session, OWN_HANDLE, name, number, Place(address, None, None), first)
+        sending.is_traced = TRACED in said.offered_capabilities
+        sending.phase = auto_link.phase
         return sending, AttachSender(
             output.connection, address, link=number, name=name, receiver=sending,
             auto_link=auto_link,

@@ -132,8 +132,7 @@ class AmqpConnection(Output):
         self.error = ""
         self.next_deadline = 0
         self._server_name: Final = server_name
-        # Of a connection that the broker opens: its connector, and the name of the peer's host.
-        self.connector = ""
+        # The name of the peer's host, on a connection that the broker opens.
         self.peer_host: str | None = None
         self._reader: Final = FrameReader(options.max_frame_size)
         self._state = HEADER

@@ -11,7 +11,7 @@ from daybook.engine.links.links import Ending
 from daybook.engine.messages.amqp.content_codec import with_own, without
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.amqp import arriving
+from daybook.protocols.amqp import arriving, tracing
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.faults import LinkFault, error, error_of
 from daybook.protocols.amqp.outcomes import state_of, transaction_of
@@ -109,11 +109,15 @@ class Incoming(Link):
 
     `sender` is the id of a link that leads to a direct address, or may, else 0: it `is_open` while
     somebody receives there. `forwarded` are its deliveries that have not ended, with their settle
-    modes: they use up credit too."""
+    modes: they use up credit too.
+
+    `is_traced` says that its peer adds a stop to the trace of each message, `phase` is that of the
+    address (`protocols.amqp.tracing`)."""
 
     __slots__ = (
         "_arrivals", "_average", "_messages", "_target", "credit", "forwarded", "is_open",
-        "is_waiting", "last_piece", "mode", "place", "sender", "single_max", "unsettled",
+        "is_traced", "is_waiting", "last_piece", "mode", "phase", "place", "sender", "single_max",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +137,8 @@ class Incoming(Link):
         self.unsettled: Final[set[int]] = set()
         self.sender = 0
         self.is_open = True
+        self.is_traced = False
+        self.phase = 0
         self.forwarded: Final[dict[int, int]] = {}
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
@@ -418,10 +424,26 @@ class Incoming(Link):
             headers = without(headers, OWN_HEADERS)
         if output.names_users and output.user:
             headers = with_own(headers, {VALIDATED_USER: output.user})
-        return arriving.send_of(
+        send = arriving.send_of(
             said, place, headers, body,
             connection=output.connection, link=self.number, transaction=self._transaction(txn_id),
         )  # fmt: skip
+        if said.trace:
+            self._trace(send, said.trace)
+        return send
+
+    def _trace(self, send: Send, trace: tuple[str, ...]) -> None:
+        """Say where a message came from, and let it come once. Raises Unsendable."""
+        output = self.session.output
+        mark = tracing.mark_of(send.queue or send.address, self.phase)
+        why = tracing.why_refused(trace, output.broker.identity, mark)
+        if why:
+            raise Unsendable(error(NOT_ALLOWED, why))
+        send.came_from = newest = trace[-1]
+        is_once = self.is_traced and tracing.is_sent_once(newest)
+        if is_once and send.transaction is None and not send.duplicate_id:
+            # Nobody else can send what is taken for it.
+            send.duplicate_id = f"{newest} {output.connector}/{output.user}"
 
     def _transaction(self, txn_id: bytes | None) -> str | None:
         if txn_id is None:

@@ -38,6 +38,7 @@ _JMS_KINDS: Final = {ANYCAST: of_type("byte", 0), MULTICAST: of_type("byte", 1)}
 _TEXT: Final = of_type("byte", 5)
 _BYTES: Final = of_type("byte", 3)
 _FRONTS_MAX: Final = 256
+_NONE: Final[Annotations] = {}
 
 _fronts: Final[dict[int, bytes]] = {}
 """Headers of transfers without a time to live, encoded: by what they say."""
@@ -68,15 +69,18 @@ def is_as_it_came(message: DeliveredMessage) -> bool:
     return message.flags & FORMAT == AMQP and not (message.chunks or message.annotations)
 
 
-def parts_of(message: DeliveredMessage, front: bytes, prefixes: Prefixes) -> list[bytes]:
+def parts_of(
+    message: DeliveredMessage, front: bytes, prefixes: Prefixes, added: Annotations = _NONE
+) -> list[bytes]:
     """Return a message behind the header of its transfer; of a large one what is in front of its
-    body. In messages of other formats addresses may have these prefixes. Raises Malformed."""
-    if message.flags & FORMAT == AMQP:
-        if message.annotations:
-            headers = annotated(message.headers, unpacked(message.annotations))
-            return leaving(headers, message.body, front)
+    body. In messages of other formats addresses may have these prefixes. Annotations are `added` to
+    those that it has. Raises Malformed."""
+    if message.flags & FORMAT == AMQP and not (message.annotations or added):
         return leaving(message.headers, message.body, front)
-    view, noted = view_of(message), unpacked(message.annotations)
+    noted = {**unpacked(message.annotations), **added}
+    if message.flags & FORMAT == AMQP:
+        return leaving(annotated(message.headers, noted), message.body, front)
+    view = view_of(message)
     if message.chunks:
         return [front, data_head(view, message.body_bytes, noted, prefixes=prefixes)]
     return [front, *expressed(view, noted, prefixes=prefixes)]

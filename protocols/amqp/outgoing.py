@@ -13,6 +13,7 @@ from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
 from daybook.protocols.amqp.leaving import front_of, is_as_it_came, parts_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
+from daybook.protocols.amqp.tracing import onward
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.hot import SHORT_NUMBERS, TransferHeads, transfer_frames
@@ -62,11 +63,12 @@ class Outgoing(Link):
     """The link. `consumer` is the id of its consumer once it is attached. `is_settled` says that
     deliveries are settled when they are sent. `subscription` is the name of the durable
     subscription that closing the link ends, or empty. `is_subscription` says that closing it
-    ends any other, and so does the end of its session, unless it `outlives_session`."""
+    ends any other, and so does the end of its session, unless it `outlives_session`. `mark` is the
+    place from which messages leave, if they are traced (`protocols.amqp.tracing`), else empty."""
 
     __slots__ = (
         "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
-        "_middle", "address", "consumer", "default", "is_settled", "is_subscription",
+        "_middle", "address", "consumer", "default", "is_settled", "is_subscription", "mark",
         "outlives_session", "subscription", "unsettled",
     )  # fmt: skip
 
@@ -81,6 +83,7 @@ class Outgoing(Link):
         self.subscription = ""
         self.is_subscription = False
         self.outlives_session = False
+        self.mark = ""
         # Bytes of memory for deliveries behind a large one.
         self._held_bytes = 0
         # The ids of messages by their delivery numbers.
@@ -173,8 +176,12 @@ class Outgoing(Link):
         if self._is_alike(message, front) and self._send_alike(message, delivery, gate):
             return
         try:
-            parts = parts_of(message, front, session.output.prefixes)
-            self._remember(message, front, parts)
+            if self.mark:
+                stop = onward(message, session.output.broker.identity, self.mark)
+                parts = parts_of(message, front, session.output.prefixes, stop)
+            else:
+                parts = parts_of(message, front, session.output.prefixes)
+                self._remember(message, front, parts)
         except Malformed:
             parts = [front, message.headers, message.body]
         tag = message.id.to_bytes(_TAG_BYTES, "big")

@@ -52,7 +52,7 @@ class Output:
     """Frames to send once the LSN `gate` is durable, and commands that take several turns.
 
     `max_frame_size` is that of the peer; `container` is its id, `host` its virtual host, and `user`
-    its login.
+    its login. `connector` is the one that opened the connection, empty if the peer did.
     """
 
     def __init__(self, broker: BrokerPort, options: AmqpOptions, caller: Caller) -> None:
@@ -62,6 +62,7 @@ class Output:
         self.connection = 0
         self.container = ""
         self.user = ""
+        self.connector = ""
         self.host = ""
         self.out: list[bytes] = []
         self.bodies: list[Body] = []

@@ -227,9 +227,17 @@ def annotated(headers: bytes, noted: Mapping[Any, Value]) -> bytes:
     """Return headers whose message annotations are merged with others, which replace those of the
     same keys. Raises Malformed."""
     at, bare = bare_at(headers)
-    found = Reader(headers, begin_of(headers, at, bare)[1], bare).value() if at < bare else {}
-    section = section_of(MESSAGE_ANNOTATIONS, encoded({**found, **noted}))
+    section = section_of(MESSAGE_ANNOTATIONS, encoded({**annotations_of(headers), **noted}))
     return headers[:at] + section + headers[bare:]
+
+
+def annotations_of(headers: bytes) -> dict[Any, Any]:
+    """Return the message annotations. Raises Malformed."""
+    at, bare = bare_at(headers)
+    if at == bare:
+        return {}
+    found: dict[Any, Any] = Reader(headers, begin_of(headers, at, bare)[1], bare).value()
+    return found
 
 
 def _tail_bytes(headers: bytes) -> int:

@@ -25,7 +25,6 @@ INTERNAL: Final = {
     "Invalid": "a value of the configuration; becomes a line of ConfigError",
     "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
-    "NotLoggedIn": "of a peer that the broker logs in at; becomes the reason of a connector",
     "NotCatalogued": "flow within a question: segments without a catalog are read",
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",

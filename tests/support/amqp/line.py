@@ -13,6 +13,9 @@ from daybook.protocols.port import AutoLinkRow, Caller, NotLoggedIn, Outbound
 from tests.support.amqp.peer import follow
 from tests.support.world import World
 
+THERE: Final = "f" * 32
+"""The id of the broker there."""
+
 
 class Anonymous:
     """A login as nobody; or with a passcode, one as guest, which is asked for a second word."""
@@ -59,6 +62,7 @@ class Line:
         """`links` are attached by the broker here, `container_links` by the one there."""
         self.here: Final = here or World()
         self.there: Final = there or World()
+        self.there.broker.identity = THERE
         outbound = Outbound("east", "here", "east.example", login or Anonymous(), user, links=links)
         self.dialled: Final = DialledConnection(
             self.here.broker, AmqpOptions(), Caller("east:5672"), outbound

@@ -178,6 +178,7 @@ class Peer:
         *,
         name: str = "",
         mode: int = FIRST,
+        offered: tuple[str, ...] = (),
         **values: Any,
     ) -> None:
         """Attach a link to send by."""
@@ -191,6 +192,7 @@ class Peer:
                 source=Source(),
                 target=target,
                 initial_delivery_count=0,
+                offered_capabilities=offered,
             )
         )
 
@@ -205,6 +207,7 @@ class Peer:
         mode: int = FIRST,
         unsettled: dict[Any, Any] | None = None,
         of_link: dict[str, Any] | None = None,
+        desired: tuple[str, ...] = (),
         **values: Any,
     ) -> None:
         """Attach a link to receive by, and give it credit."""
@@ -220,6 +223,7 @@ class Peer:
                 target=Target(),
                 unsettled=unsettled,
                 properties=of_link,
+                desired_capabilities=desired,
             )
         )
         if credit:

@@ -718,3 +718,14 @@ def test_the_end_of_all_receivers_ends_what_is_handed_out() -> None:
         hand_out(direct)
     assert not direct.world.broker.direct.copying
     direct.world.check()
+
+
+def test_the_event_says_where_a_message_came_from() -> None:
+    """Those in front of it and behind it, that came from no broker, are as they were."""
+    direct = Direct()
+    direct.attach(10)
+    came_from = f"{'ab' * 16}/7/0123abcd"
+    for each in ("", came_from, ""):
+        direct.send(came_from=each)
+    found = direct.world.events_named("Forwarded")
+    assert [each.decoded.came_from for each in found] == ["", came_from, ""]

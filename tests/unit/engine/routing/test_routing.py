@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from daybook.engine.commands import CreateAddress, Send
+from daybook.engine.commands import CreateAddress, CreateDivert, Send
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, DivertDefinition
 from daybook.engine.refusals import Code
 from daybook.engine.routing.send_plan import EXPIRES_MAX
 from tests.support.topology import create_queue
@@ -228,3 +228,28 @@ def test_full_means_full_with_an_expiry_too(world: World) -> None:
     world.send("a", b"body", persistent=False, expires=1 << 50, headers={"k": "v"})
     (routed,) = world.events_named("Routed")
     assert (routed.headers, routed.body) == (b"k:v\n", b"body")
+
+
+CAME_FROM = f"{'ab' * 16}/7/0123abcd"
+
+
+def test_the_event_says_where_a_message_came_from(world: World) -> None:
+    """Whether one queue gets it, several, or none; its copies only say what they are copies of."""
+    add_queue(world, "m1", "m", MULTICAST)
+    add_queue(world, "m2", "m", MULTICAST)
+    world.ok(CreateDivert(DivertDefinition("d", "q", ("copies",))))
+    world.ok(CreateAddress("nowhere", (MULTICAST,)))
+    for address in ("q", "m", "nowhere"):
+        world.send(address, b"x", came_from=CAME_FROM)
+    world.send("q", b"x")
+    assert [each.decoded.came_from for each in world.events_named("Routed")] == [
+        CAME_FROM, "", CAME_FROM, "", "",
+    ]  # fmt: skip
+    assert [each.decoded.came_from for each in world.events_named("Dropped")] == [CAME_FROM]
+
+
+def test_what_only_diverts_take_says_where_it_came_from(world: World) -> None:
+    world.ok(CreateDivert(DivertDefinition("d", "q", ("copies",), exclusive=True)))
+    world.send("q", b"x", came_from=CAME_FROM)
+    assert [each.decoded.came_from for each in world.events_named("Diverted")] == [CAME_FROM]
+    assert [each.decoded.came_from for each in world.events_named("Routed")] == [""]
