@@ -69,6 +69,7 @@ UNSEEN: Final[tuple[tuple[str, str, str], ...]] = (
     ("BrokerStopped Checkpoint", "detail.digest,detail.hurried,related", DIGEST),
     ("Forked Lost SegmentsRemoved", "*", OUTSIDE),
     ("BrokerStarted", "detail.*", OUTSIDE),
+    ("Routed Forwarded Dropped Diverted", "detail.came_from", OUTSIDE),
     ("ConnectionRefused PermissionRefused", "*", REFUSED),
     ("ConnectionOpened", "detail.*", WISH),
     ("*", "detail.text", WORDS),
