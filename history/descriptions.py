@@ -44,7 +44,7 @@ from daybook.history.scan import Event
 from daybook.recovery.signing.redaction import NOTHING, Redaction
 from daybook.texts import body_fields, counted, moment, printable, without_redacted
 
-TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes"})
+TOLD_APART: Final = frozenset({"queues", "chunks", "body_bytes", "omitted_bytes", "link"})
 """Fields of details that are described separately."""
 
 NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "subscription"})
@@ -139,7 +139,10 @@ def _places(row: Row, detail: dict[str, Any], names: Names) -> list[str]:
     if who(row, names):
         parts.append(who(row, names))
     known = events.BY_NUMBER.get(row[KIND])
-    if row[RELATED] and known is not None and known.related:
+    if row[KIND] == events.FORWARDED and detail.get("link"):
+        parts.append(f"by the link of event {detail['link']}")
+        parts.append(f"which took message {row[RELATED]} from the queue")
+    elif row[RELATED] and known is not None and known.related:
         parts.append(f"{known.related} {row[RELATED]}")
     elif row[RELATED]:
         origin = row[RELATED] < row[MESSAGE]
@@ -177,6 +180,8 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
 
 def _size(event: Event, detail: dict[str, Any], redacted: Redaction) -> str:
     """Describe the size of headers and body, or what is known of it."""
+    if "omitted_bytes" in detail:
+        return f"{counted(detail['omitted_bytes'], 'byte')}, not journaled"
     body_bytes = detail.get("body_bytes", event.body_bytes)
     left_out = _left_out(event, redacted)
     if not left_out:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from daybook.engine.facts import details, events
-from daybook.engine.facts.events import CONSUMER, KIND, MESSAGE, REASON, Row
+from daybook.engine.facts.events import CONSUMER, KIND, MESSAGE, REASON, RELATED, Row
 from daybook.engine.facts.kinds import NAMING_DIRECT
 from daybook.engine.facts.reasons import REASONS
 from daybook.history.catalogs import NotCatalogued
@@ -24,8 +24,21 @@ def receivers_of(row: Row, detail: bytes) -> tuple[int, ...]:
     """Return who got a message, from its Forwarded."""
     if row[CONSUMER]:
         return (row[CONSUMER],)
-    decoded = cast(details.ForwardedDetail, events.decode_detail(events.FORWARDED, detail))
-    return decoded.receivers
+    return _decoded(detail).receivers
+
+
+def stored_of(row: Row, detail: bytes) -> int:
+    """Return the message of a queue that a Forwarded is of; 0 if none had it."""
+    return row[RELATED] if _decoded(detail).link else 0
+
+
+def link_of(row: Row, detail: bytes) -> int:
+    """Return the link that a message came by, 0 for none, from its Forwarded."""
+    return _decoded(detail).link or row[RELATED]
+
+
+def _decoded(detail: bytes) -> details.ForwardedDetail:
+    return cast(details.ForwardedDetail, events.decode_detail(events.FORWARDED, detail))
 
 
 def address_of(event: Event) -> str:

@@ -17,11 +17,11 @@ from daybook.engine.facts.events import (
     REASON,
     RELATED,
 )
-from daybook.engine.facts.kinds import LEAVING, TOPOLOGY
+from daybook.engine.facts.kinds import LEAVING, TOPOLOGY, WITH_CHUNKS
 from daybook.errors import DaybookError
 from daybook.history.descriptions import as_object, kind_name, reason_name, replay_of, sentence
 from daybook.history.event_finder import EventFinder
-from daybook.history.forwards import link_words, receivers_of
+from daybook.history.forwards import link_of, link_words, receivers_of, stored_of
 from daybook.history.places import Consequence, Places
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search, Thing
@@ -42,6 +42,11 @@ TRANSACTION_ENDS: Final = frozenset({events.TRANSACTION_COMMITTED})
 
 class NoSuchMessageError(DaybookError):
     """There is no message with this id; the text says which event has it instead."""
+
+
+def _is_new(event: Event) -> bool:
+    """Whether the number of an event is the id of a message."""
+    return event.row[KIND] in WITH_CHUNKS and event.row[MESSAGE] == event.lsn
 
 
 class Lane(NamedTuple):
@@ -143,9 +148,9 @@ def _root(finder: EventFinder, message: int, missing_here: Callable[[], str]) ->
     if event is None:
         raise NoSuchMessageError(f"the journal has no event {message}, so no message has that id")
     row = event.row
-    if row[KIND] == events.FORWARDED:
+    if row[KIND] == events.FORWARDED and not stored_of(row, event.detail):
         return message, ""
-    if row[KIND] != events.ROUTED:
+    if not _is_new(event):
         hint = f"; it is about message {row[MESSAGE]}" if row[MESSAGE] else ""
         raise NoSuchMessageError(
             f"there is no message {message}: the id of a message is the LSN of its Routed event "
@@ -198,9 +203,11 @@ class _Teller(Places):
         # The block with a copy has an event of its original, and a transaction is in one block with
         # its commit.
         beside = Clause({events.ROUTED}, related=family), Clause(TRANSACTION_ENDS)
+        forwarded = Clause({events.FORWARDED}, related=family)
         self.search = Search(
-            Clause(messages=family), self.topology(), from_lsn=self.first_lsn, aside=beside
-        )
+            Clause(messages=family), forwarded, self.topology(),
+            from_lsn=self.first_lsn, aside=beside,
+        )  # fmt: skip
         for block in finder.blocks(self.search):
             count = len(self.steps)
             for event in self.search.events_in(block):
@@ -229,7 +236,7 @@ class _Teller(Places):
     def look_at(self, event: Event) -> None:
         """Take an event; a copy joins the family with its Routed event."""
         message = event.row[MESSAGE]
-        if event.row[KIND] == events.ROUTED and message not in self.family:
+        if _is_new(event) and message not in self.family:
             self.family[message] = None
             self.search.version += 1
         self._take(event)
@@ -258,7 +265,7 @@ class _Teller(Places):
     def _of(self, event: Event) -> Iterator[str]:
         """Yield who the links are by which a message to a direct address came and went."""
         if event.row[KIND] == events.FORWARDED and self._finder is not None:
-            links = (event.row[RELATED], *receivers_of(event.row, event.detail))
+            links = link_of(event.row, event.detail), *receivers_of(event.row, event.detail)
             for link in filter(None, links[:LINKS_MOST]):
                 begun = self._finder.at(link)
                 if begun is not None and begun.row[KIND] == events.LINK_ATTACHED:

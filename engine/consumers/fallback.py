@@ -54,7 +54,7 @@ class Emptying:
         answer: int | Refusal | None = None
         if sender is not None and entry is not None:
             send = self._sent(message, sender.connection_id)
-            answer = forward(core, send, entry, count, marks)
+            answer = forward(core, send, entry, count, marks, message.id)
         if answer != FORWARDED:
             self.ended(message.id, Ending(RELEASED), core.now)
 

@@ -30,6 +30,8 @@ from daybook.engine.settings.distributions import CLOSEST, MULTICAST, STORED, UN
 
 ROUTES_MAX: Final = 10_000
 """How many names are remembered with their distributions."""
+DETAILS_MAX: Final = 64
+"""How many encoded details an address remembers, for messages of as many sizes."""
 FIRST_UNJOURNALED: Final = 1 << 47
 """The first id of messages that no event has."""
 
@@ -77,10 +79,16 @@ def unavailable(name: str) -> Refusal:
 
 
 def forward(
-    core: Core, command: Send, entry: DistributionEntry, attempt: int = 1, marks: int = 0
+    core: Core,
+    command: Send,
+    entry: DistributionEntry,
+    attempt: int = 1,
+    marks: int = 0,
+    stored: int = 0,
 ) -> int | Refusal | None:
     """Give a message to receivers of a direct address; return None if nobody receives, and the
-    address has a queue to fall back to. One from a queue has its `attempt` and `marks`."""
+    address has a queue to fall back to. One that a queue has is `stored` there, with `attempt` and
+    `marks`."""
     name = command.address
     if entry.distribution == UNAVAILABLE:
         return unavailable(name)
@@ -98,7 +106,7 @@ def forward(
     priority = entry.priority if entry.priority is not None else command.priority
     message = _message(core, command, priority)
     chosen = _choose(address)
-    _record(core, command, message, chosen, address)
+    _record(core, command, message, chosen, address, stored)
     hears = sender if command.token is not None else None
     forwarding = Forwarding(message, hears, command.token, len(chosen), attempt, marks)
     if len(chosen) > core.options.entered_at_once or address.copies:
@@ -156,34 +164,40 @@ def _record(
     message: Message,
     chosen: tuple[ReceivingLink, ...],
     address: DirectAddress | None,
+    stored: int = 0,
 ) -> None:
     """Record who got a message; without an address in use nobody did."""
     mode = core.options.journal_direct
     if mode == OFF:
         return
-    flags = message.flags
-    if mode != CONTENT and (message.headers or message.body):
-        flags |= events.BODY_OMITTED
+    flags, omitted = message.flags, 0
+    if mode != CONTENT:
+        omitted = len(message.headers) + len(message.body)
+        if omitted:
+            flags |= events.BODY_OMITTED
     settled = command.token is None
-    detail = b""
-    is_alike = address is not None and not (command.chunks or command.came_from)
-    if address is not None and is_alike:
-        detail = address.details.get(settled, b"")
+    is_alike = not (command.chunks or command.came_from or stored)
+    known = address.details if address is not None and is_alike else None
+    key = omitted << 1 | settled
+    detail = known.get(key, b"") if known is not None else b""
     if not detail:
         detail = events.encode_detail(
             details.ForwardedDetail(
                 command.address, tuple(link.id for link in chosen) if len(chosen) > 1 else (),
                 settled, events.chunk_steps(command.chunks),
-                command.body_bytes if command.chunks else 0, command.came_from,
+                command.body_bytes if command.chunks else 0, command.came_from, omitted,
+                command.sender if stored else 0,
             )
         )  # fmt: skip
-        if address is not None and is_alike:
-            address.details[settled] = detail
+        if known is not None:
+            if len(known) == DETAILS_MAX:
+                known.clear()
+            known[key] = detail
     core.emit(
         (
             events.FORWARDED, 0 if chosen else reasons.NO_RECEIVERS, 0, 0, 0, message.priority,
             flags, message.id, chosen[0].id if len(chosen) == 1 else 0, command.connection,
-            command.sender, core.now,
+            stored or command.sender, core.now,
         ),
         detail, message.headers, message.body,
     )  # fmt: skip

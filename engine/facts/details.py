@@ -195,7 +195,8 @@ class LinkAttachedDetail(Detail, frozen=True):
 class ForwardedDetail(Detail, frozen=True):
     """Where a message was sent, the receivers if there are several, and the place of a large body
     and `came_from` as in RoutedDetail. `settled` says that its sender does not want to hear of its
-    end."""
+    end. `omitted_bytes` is the length of headers and body that are not journaled. A message that a
+    queue had names that in its row, and here the `link` that it came by."""
 
     address: str = ""
     receivers: tuple[int, ...] = ()
@@ -203,6 +204,8 @@ class ForwardedDetail(Detail, frozen=True):
     chunks: tuple[int, ...] = ()
     body_bytes: int = 0
     came_from: str = ""
+    omitted_bytes: int = 0
+    link: int = 0
 
 
 class ForwardSettledDetail(Detail, frozen=True):

@@ -538,7 +538,7 @@ EVENT_TYPES: Final = (
               ForwardedDetail,
               "A message to a direct address was given to this receiver, or to those in the detail;"
               " or to nobody, if the reason is `no-receivers`. It is stored nowhere. `related` is"
-              " the link that it came by.",
+              " the link that it came by; or, if a queue had it, the message there.",
               related="by the link of event",
               reasons=(why.NO_REASON, why.NO_RECEIVERS),
               says=(life.CONTENT, life.LINK)),

@@ -241,8 +241,8 @@ class DirectAddress:
     """A direct address that is in use, with its links.
 
     `entry` is that of the table when it came into use. `receivers` are in the order of their turns.
-    `details` are those of its Forwarded with these receivers, encoded, by whether the message was
-    settled; `copies` are messages that not all receivers have got.
+    `details` are those of its Forwarded with these receivers, encoded, by what differs between
+    messages; `copies` are messages that not all receivers have got.
     """
 
     __slots__ = (
@@ -254,7 +254,7 @@ class DirectAddress:
         self.name: Final = name
         self.entry: Final = entry
         self.distribution: Final = entry.distribution
-        self.details: Final[dict[bool, bytes]] = {}
+        self.details: Final[dict[int, bytes]] = {}
         self.copies: Final[deque[Copies]] = deque()
         self._everybody: tuple[ReceivingLink, ...] = ()
         self.senders: Final[dict[int, SendingLink]] = {}

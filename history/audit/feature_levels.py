@@ -46,7 +46,13 @@ ENTERS_ASIDE: Final = Change(
 RETAINED: Final = Change(
     11, "history", "no event said which of the messages of before had been retained for a queue"
 )
-CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE, RETAINED)
+STORED: Final = Change(
+    13,
+    "forwarded",
+    "no message to a direct address said which one of a queue it was, or how long what is not "
+    "journaled of it",
+)
+CHANGES: Final = (RETURNED_FLAG, ORIGINS, BASIS, ENTERS_ASIDE, RETAINED, STORED)
 
 
 def level_of_start(detail: bytes) -> int:

@@ -208,8 +208,11 @@ FEATURES: Final = (
         ),
     ),
     Feature(
-        13, "0.2.0", "connectors and auto-links",
-        fields=("ConnectionDetail.connector", "DistributionsDetail.waypoints"),
+        13, "0.2.0", "connectors and auto-links, and messages of queues that direct addresses take",
+        fields=(
+            "ConnectionDetail.connector", "DistributionsDetail.waypoints",
+            "ForwardedDetail.omitted_bytes", "ForwardedDetail.link",
+        ),
     ),
 )  # fmt: skip
 """All features, by their levels. From level 3 on each feature has a level of its own: the highest

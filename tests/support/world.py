@@ -27,6 +27,7 @@ from daybook.engine.commands import (
     Settle,
     Start,
 )
+from daybook.engine.consumers.fallback import Emptying
 from daybook.engine.core.core import Options
 from daybook.engine.effects import REDELIVERED, RETAINED, Browsed, Effect
 from daybook.engine.entries import arrivals
@@ -198,6 +199,7 @@ class World:
     def dispatch(self) -> None:
         """Dispatch, and take what was decided and handed out."""
         self.broker.dispatch(self.now)
+        own: list[tuple[Emptying, Message, int, int, int]] = []
         for effect in self.broker.effects:
             if isinstance(effect, Browsed):
                 self.deliveries.append(end_of_browse(effect.consumer.id))
@@ -206,6 +208,8 @@ class World:
                 self.effects.append(effect)
                 continue
             consumer, message, count, marks, gate = effect
+            if isinstance(consumer.receiver, Emptying):
+                own.append((consumer.receiver, message, count, marks, gate))
             self.deliveries.append(
                 Delivery(
                     consumer.id, message.id, count, gate, message.body, message.headers,
@@ -218,6 +222,11 @@ class World:
             assert batch.first_lsn == len(self.journal) + 1
             self.journal.extend(unpack(batch))
         assert len(self.journal) == self.broker.lsn
+        for emptying, message, count, marks, gate in own:
+            # The broker itself is the consumer.
+            emptying.deliver(message, count, marks, gate)
+        if own:
+            self.dispatch()
 
     def ok(self, command: Command) -> int:
         """Execute a command, with dispatch; it must not be refused."""

@@ -8,6 +8,7 @@ Must never know a queue.
 from collections.abc import Sequence
 from typing import Final, cast
 
+from daybook.engine.consumers.fallback import PROTOCOL as FALLBACK
 from daybook.engine.direct.forwarding import entry_for
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import BALANCED, CLOSEST, MULTICAST, DistributionEntry
@@ -27,6 +28,7 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.settlements import OUTCOMES
 from daybook.engine.links.links import DirectAddress, ReceivingLink
 from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.queues.consumer import consumer_of
 from daybook.engine.settings.distributions import (
     UNAVAILABLE,
     DistributionError,
@@ -43,6 +45,7 @@ from daybook.history.audit.checks.ends import (
 from daybook.history.audit.checks.related_events import wrong_chunks
 from daybook.history.audit.context import AuditContext
 from daybook.history.audit.direct_ledger import RECEIVER, ROLES, DirectLedger
+from daybook.history.audit.feature_levels import STORED
 from daybook.history.audit.registry import after, checks
 from daybook.history.audit.rules import Wrong
 
@@ -219,6 +222,8 @@ def _wrong_message(
         return rules.COLUMNS, "it is new, and is said to be redelivered", ()
     if flags & BODY_OMITTED and (context.headers or context.body):
         return rules.COLUMNS, "its content is there, and was not journaled", ()
+    if bool(flags & BODY_OMITTED) != bool(decoded.omitted_bytes) and context.has(STORED):
+        return rules.FORWARDED, "it is without content of no length, or with content of one", ()
     if len({flags & LARGE > 0, len(decoded.chunks) > 0, decoded.body_bytes > 0}) > 1:
         return rules.CHUNKS, "a large message has chunks, and no other one", ()
     return wrong_chunks(context, decoded)
@@ -227,9 +232,16 @@ def _wrong_message(
 def _wrong_sender(
     context: AuditContext, row: Row, decoded: details.ForwardedDetail
 ) -> Wrong | None:
-    number, connection, ledger = row[RELATED], row[CONNECTION], context.direct
-    if connection not in context.state.connections:
+    number, connection, ledger = decoded.link or row[RELATED], row[CONNECTION], context.direct
+    sender = context.state.connections.get(connection)
+    if sender is None:
         return rules.SENDER, f"connection {connection} is not open", ()
+    if sender.protocol == FALLBACK and context.has(STORED):
+        wrong = _wrong_stored(context, row, decoded)
+        if wrong is not None:
+            return wrong
+    elif decoded.link:
+        return rules.FORWARDED, "only the broker itself takes messages from a queue", ()
     if not number:
         is_heard = not decoded.settled or row[REASON] == reasons.NO_RECEIVERS
         return (rules.FORWARDED, "no link can hear of its end", ()) if is_heard else None
@@ -241,6 +253,19 @@ def _wrong_sender(
         return rules.TAKER, f"connection {link.connection_id} attached link {number}", (number,)
     if link.address is not None and link.address.name != decoded.address:
         return rules.FORWARDED, f"link {number} sends to '{link.address.name}'", (number,)
+    return None
+
+
+def _wrong_stored(
+    context: AuditContext, row: Row, decoded: details.ForwardedDetail
+) -> Wrong | None:
+    """Check that the broker itself has a message from the queue of the address."""
+    queue = context.state.queue_by_name.get(decoded.address)
+    entry = queue.entries.get(row[RELATED]) if queue is not None else None
+    taker = consumer_of(entry) if entry is not None else None
+    if not decoded.link or taker is None or taker.connection_id != row[CONNECTION]:
+        where = f"the queue '{decoded.address}'"
+        return rules.FORWARDED, f"the broker has not taken message {row[RELATED]} from {where}", ()
     return None
 
 

@@ -22,6 +22,7 @@ TABLE = (
     DistributionEntry(prefix="all", distribution=MULTICAST),
     DistributionEntry(prefix="near", distribution=CLOSEST),
     DistributionEntry(prefix="first", priority=7),
+    DistributionEntry(prefix="safe", enable_fallback=True),
 )
 
 
@@ -257,6 +258,44 @@ def content_that_was_not_journaled() -> Planted:
     return direct.with_row(event, "facts", flags=flags)
 
 
+def content_of_no_length() -> Planted:
+    """Content of a message was not journaled, nor how long it is."""
+    direct = Direct("one")
+    direct.send("one")
+    return direct.saying(direct.named("Forwarded"), "forwarded", omitted_bytes=0)
+
+
+def stored() -> tuple[Direct, Event]:
+    """A message that a queue had, and that a receiver got."""
+    direct = Direct()
+    sender = direct.senders["safe"] = direct.sender("safe")
+    direct.world.ok(c.Send(direct.sending, "safe", b"", b"a", sender=sender, token="t"))
+    direct.receivers.append(direct.receiver("safe"))
+    direct.world.turn()
+    return direct, direct.named("Forwarded")
+
+
+def forwarded_from_no_queue() -> Planted:
+    """The broker itself sent a message, and took none from a queue."""
+    direct, event = stored()
+    return direct.with_row(event, "forwarded", related=event.decoded.link)
+
+
+def forwarded_as_if_it_were_new() -> Planted:
+    """A message that a queue had does not say so."""
+    direct, event = stored()
+    told = direct.saying(event, "forwarded", link=0)
+    history = replaced(told.history, event, changed(event.row, related=event.decoded.link))
+    return told._replace(history=history)
+
+
+def taken_from_a_queue_by_a_peer() -> Planted:
+    """A message of a peer is said to have been in a queue."""
+    direct = Direct("one")
+    direct.send("one")
+    return direct.saying(direct.named("Forwarded"), "forwarded", link=direct.senders["one"])
+
+
 # ---- how a delivery ends
 
 
@@ -332,7 +371,8 @@ OF_LINKS: tuple[Planter, ...] = (
     forwarded_to_the_busier_one, forwarded_to_one_of_all, forwarded_to_two, forwarded_to_a_sender,
     released_although_somebody_receives, forwarded_with_its_own_priority,
     forwarded_for_another_connection, forwarded_with_an_old_id, end_that_nobody_hears,
-    content_that_was_not_journaled, settled_twice, settled_by_another,
+    content_that_was_not_journaled, content_of_no_length, forwarded_from_no_queue,
+    forwarded_as_if_it_were_new, taken_from_a_queue_by_a_peer, settled_twice, settled_by_another,
     settled_by_another_connection, never_settled, settled_in_two_manners,
     end_with_words_of_nobody, forwarded_to_one_that_leaves,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from daybook.history.selection import Question, begun
 from daybook.history.trail import NoSuchMessageError, Trail, follow
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
-from tests.support.forging.direct import Direct
+from tests.support.forging.direct import Direct, stored
 from tests.support.histories import write_history
 from tests.support.world import Event
 
@@ -127,6 +127,22 @@ def test_filters_of_a_direct_address_hold_together(tmp_path: Path) -> None:
     found = _inspected(tmp_path / "3", journal, address="one", connection=direct.sending)
     assert [event.name for event in found] == ["LinkAttached", "Forwarded", "Forwarded"]
     assert _inspected(tmp_path / "4", journal, address="two") == []
+
+
+def test_the_story_of_a_message_goes_on_from_its_queue_to_receivers(tmp_path: Path) -> None:
+    direct, forwarded = stored()
+    link, message = direct.receivers[0], forwarded.row[events.RELATED]
+    direct.world.ok(c.Settle(link, forwarded.lsn))
+    journal = direct.world.journal
+    # With a catalog of all but the last segment, and without.
+    for number, asked in enumerate((message, forwarded.lsn)):
+        told = _trail(tmp_path / str(number), journal, asked)
+        assert told.messages == (message, forwarded.lsn)
+        kinds = [each.told["kind"] for each in told.steps]
+        assert kinds == ["Routed", "Delivered", "Forwarded", "ForwardSettled", "Acknowledged"]
+        text = told.steps[2].text
+        assert f"which took message {message} from the queue, 1 byte, not journaled" in text
+        assert told.now[1][1].startswith(f"ended at link {link} with event")
 
 
 def test_a_link_is_no_message(tmp_path: Path) -> None:

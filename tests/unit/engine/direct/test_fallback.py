@@ -3,7 +3,7 @@
 from typing import Any
 
 from daybook.engine import commands as c
-from daybook.engine.facts import reasons
+from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
 from daybook.engine.facts.values import Symbol
@@ -60,6 +60,19 @@ def test_what_is_stored_comes_in_its_order_and_leaves_the_queue_when_it_is_accep
     assert direct.world.queue("safe.a").message_count == 0
     assert direct.world.queue("safe.a").acknowledged == 5
     direct.world.check()
+
+
+def test_the_journal_says_which_message_of_the_queue_was_forwarded() -> None:
+    direct = falling()
+    store(direct, 1)
+    (stored,) = direct.world.queue("safe.a").entries
+    direct.attach()
+    run(direct)
+    direct.send()
+    (taken, sent) = direct.world.events_named("Forwarded")
+    (emptying,) = direct.world.broker.direct.emptied.values()
+    assert (taken.row[events.RELATED], taken.decoded.link) == (stored, emptying.sender)
+    assert (sent.row[events.RELATED], sent.decoded.link) == (direct.sender, 0)
 
 
 def test_a_message_that_is_released_stays_in_the_queue_and_comes_again() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from daybook.engine import commands as c
 from daybook.engine.commands import FORWARDED
+from daybook.engine.direct.forwarding import DETAILS_MAX
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import DistributionEntry, QueueDefinition
 from daybook.engine.facts.events import CONSUMER
@@ -68,7 +69,6 @@ class Direct:
         self.heard = Heard()
         self.peer = self.world.connect()
         self.count = 0
-        self.seen = 0
         self.sender = self.attach_sender(address)
 
     def attach_sender(self, address: str, heard: Heard | None = None) -> int:
@@ -90,8 +90,11 @@ class Direct:
     def send(self, **values: Any) -> int:
         self.count += 1
         send = c.Send(
-            self.peer, self.address, b"", b"%d" % self.count,
-            **{"sender": self.sender, "token": self.count, **values},
+            self.peer, self.address,
+            **{
+                "headers": b"", "body": b"%d" % self.count, "sender": self.sender,
+                "token": self.count, **values,
+            },
         )  # fmt: skip
         answer = self.world.ok(send)
         self.hear()
@@ -99,13 +102,6 @@ class Direct:
 
     def hear(self) -> None:
         self.world.dispatch()
-        for each in self.world.deliveries[self.seen :]:
-            self.seen += 1
-            consumer = self.world.state.consumers.get(each.consumer)
-            if consumer is not None and consumer.receiver is not None:
-                # A consumer of the broker itself.
-                message = consumer.unacked[each.message].message
-                consumer.receiver.deliver(message, each.attempt, int(each.redelivered), each.gate)
         for effect in self.world.effects:
             effect.hand_to(effect.consumer.receiver, self.world.now)
         self.world.effects.clear()
@@ -649,6 +645,26 @@ def test_the_journal_names_the_receivers_of_each_copy_as_they_come_and_go() -> N
         for each in direct.world.events_named("Forwarded")
     ]
     assert found == [(first, ()), *[(0, (first, second))] * 2, (second, ())]
+
+
+def test_the_journal_says_how_long_content_is_that_it_omits() -> None:
+    direct = Direct()
+    direct.attach()
+    for body in (b"", b"a", b"bcd", b"e"):
+        direct.send(headers=b"x:1\n", body=body)
+    assert [each.decoded.omitted_bytes for each in direct.world.events_named("Forwarded")] == [
+        4, 5, 7, 5,
+    ]  # fmt: skip
+
+
+def test_an_address_remembers_few_details_of_messages() -> None:
+    direct = Direct()
+    direct.attach()
+    for size in range(2 * DETAILS_MAX):
+        direct.send(body=bytes(size))
+    assert len(direct.world.broker.direct.addresses["work.a"].details) <= DETAILS_MAX
+    found = [each.decoded.omitted_bytes for each in direct.world.events_named("Forwarded")]
+    assert found == list(range(2 * DETAILS_MAX))
 
 
 # ---- very many receivers

@@ -17,6 +17,7 @@ from daybook.history.audit.feature_levels import (
     ORIGINS,
     RETAINED,
     RETURNED_FLAG,
+    STORED,
     UNKNOWN,
     Change,
     levels_at,
@@ -26,7 +27,8 @@ from daybook.history.audit.rules import RULES
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from daybook.levels import LEVEL
-from tests.support.forging.faults import changed, decided_by, of_kind, retold
+from tests.support.forging.direct import Direct, stored
+from tests.support.forging.faults import changed, decided_by, of_kind, replaced, retold
 from tests.support.histories import write_history
 from tests.support.topology import create_queue
 from tests.support.world import Event
@@ -91,12 +93,41 @@ def without_mark(journal: list[Event]) -> list[Event]:
     return retold(journal, event, events.encode_detail(detail))
 
 
+def sent() -> DoorWorld:
+    """A world in which a message went to a direct address."""
+    direct = Direct("one")
+    direct.send("one")
+    return direct.world
+
+
+def forwarded() -> DoorWorld:
+    """A world in which a message that a queue had went to a direct address."""
+    return stored()[0].world
+
+
+def without_lengths(journal: list[Event]) -> list[Event]:
+    """Messages to direct addresses as releases before level 13 wrote them."""
+    (event,) = of_kind(journal, events.FORWARDED)
+    detail = msgspec.structs.replace(event.decoded, omitted_bytes=0)
+    return retold(journal, event, events.encode_detail(detail))
+
+
+def without_stored(journal: list[Event]) -> list[Event]:
+    """Messages from a queue as those releases wrote them, with the length of their content."""
+    (event,) = of_kind(journal, events.FORWARDED)
+    detail = msgspec.structs.replace(event.decoded, link=0)
+    told = retold(journal, event, events.encode_detail(detail))
+    return replaced(told, event, changed(event.row, related=event.decoded.link))
+
+
 @pytest.mark.parametrize(
     ("change", "decided", "older"),
     [
         (ORIGINS, dead_letter, without_origin),
         (RETURNED_FLAG, dead_letter, without_flag),
         (RETAINED, retained, without_mark),
+        (STORED, sent, without_lengths),
+        (STORED, forwarded, without_stored),
     ],
 )
 def test_what_an_older_broker_decided_stays_allowed(
