@@ -52,8 +52,8 @@ def cli() -> None:
 @cli.command()
 @click.option(
     "--config", "config_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Configuration file, or a broker.xml of Artemis; without one the defaults of"
-    " etc/broker.toml are in force.",
+    help="Configuration file, a broker.xml of Artemis, or a qdrouterd.conf; without one the"
+    " defaults of etc/broker.toml are in force.",
 )  # fmt: skip
 @click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",

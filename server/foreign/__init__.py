@@ -17,6 +17,8 @@ Modules:
 - `rabbitmq_arguments`: Translates arguments of queues and keys of policies of RabbitMQ.
 - `rabbitmq_rules`: Permissions of RabbitMQ as rules of ours.
 - `reading`: Reading the configuration of another broker, whichever it is. Must never act on it.
+- `router`: The configuration of a router, Apache Qpid Dispatch or skupper-router, read as if it
+  were ours. It must never act on the configuration.
 - `taking_over`: The first start with a configuration of another broker: its users become ours.
 - `xml_source`: An XML file as a tree of elements with the line of each, read by a hardened parser.
 """

@@ -6,11 +6,14 @@ from daybook.server.config_keys.config_source import Source
 from daybook.server.foreign.broker_xml import read_broker_xml
 from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.rabbitmq import is_definitions, read_definitions
+from daybook.server.foreign.router.grammar import is_router_file
+from daybook.server.foreign.router.router_conf import read_router_conf
 from daybook.server.foreign.xml_source import is_xml
 
 
 def read_foreign(path: Path, problems: list[str], findings: Findings) -> Source | None:
-    """Read a broker.xml, an apollo.xml or definitions of RabbitMQ; None for any other file.
+    """Read a broker.xml, an apollo.xml, a qdrouterd.conf or definitions of RabbitMQ; None for any
+    other file.
 
     Faults are added to `problems`, settings that are not taken over to `findings`.
     """
@@ -18,4 +21,6 @@ def read_foreign(path: Path, problems: list[str], findings: Findings) -> Source 
         source = read_broker_xml(path, problems, findings)
         source.is_artemis = True
         return source
+    if is_router_file(path):
+        return read_router_conf(path, problems, findings)
     return read_definitions(path, problems, findings) if is_definitions(path) else None

@@ -18,17 +18,17 @@ file_argument = click.argument(
 
 @click.group(cls=Commands)
 def config() -> None:
-    """Check configuration files, and convert those of Artemis, Apollo and RabbitMQ."""
+    """Check configuration files, and convert those of Artemis, Apollo, RabbitMQ and routers."""
 
 
 @config.command("check")
 @file_argument
 @all_option
 def config_check(file: Path, show_all: bool) -> None:
-    """Check a broker.toml, or a broker.xml of Artemis, without starting a broker.
+    """Check a broker.toml, or the configuration of another broker, without starting a broker.
 
     Everything that is wrong is printed with its line, and the exit code is 2. Certificates and keys
-    are read too. Settings of a broker.xml that are lost are listed on standard error; those that
+    are read too. Settings of another broker that are lost are listed on standard error; those that
     Daybook does not need are counted.
     """
     from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
@@ -67,8 +67,9 @@ def config_check(file: Path, show_all: bool) -> None:
 def config_convert(file: Path) -> None:
     """Print a broker.toml equivalent to the configuration of another broker.
 
-    FILE is a broker.xml of Artemis, an apollo.xml, or the definitions that RabbitMQ exports. Lost
-    settings are listed on standard error, and with unneeded ones in comments at the top.
+    FILE is a broker.xml of Artemis, an apollo.xml, the definitions that RabbitMQ exports, or the
+    qdrouterd.conf of a router. Lost settings are listed on standard error, and with unneeded ones
+    in comments at the top.
     """
     from daybook.server.configuration.config import ConfigError, load  # noqa: PLC0415 (slow to import)
     from daybook.server.configuration.config_text import as_toml  # noqa: PLC0415 (slow to import)
@@ -80,7 +81,9 @@ def config_convert(file: Path) -> None:
     findings = Findings()
     source = read_foreign(file, problems, findings)
     if source is None:
-        problems.append(f"{file}: is neither a broker.xml, nor an apollo.xml, nor definitions.json")
+        problems.append(
+            f"{file}: is none of broker.xml, apollo.xml, definitions.json and qdrouterd.conf"
+        )
     if problems or source is None:
         raise ConfigError(problems)
     _show_findings(findings.lost, findings.needless, show_all=False)

@@ -26,6 +26,7 @@ INTERNAL: Final = {
     "Unsendable": "of a message that is rejected; becomes the outcome of its delivery",
     "Malformed": "of bytes of a peer; becomes AmqpError, or nothing is found in a stored message",
     "NotCatalogued": "flow within a question: segments without a catalog are read",
+    "NotLoggedIn": "at another broker; becomes the reason why a connector is down",
     "StompError": "of a peer; becomes an ERROR frame",
     "TlsFailure": "of a peer; becomes a line of the log and the end of its connection",
     "Unfinished": "flow within a session: not an error",

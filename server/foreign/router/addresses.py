@@ -1,0 +1,165 @@
+"""Sections `address`, `autoLink` and `linkRoute` as entries of ours.
+
+Must never know how a file is read, nor check what the checks of a configuration find at its line.
+"""
+
+from typing import Final
+
+from daybook.engine.facts.definitions import BALANCED, PHASE_MAX, DistributionEntry
+from daybook.engine.settings.distributions import DistributionError, Distributions
+from daybook.server.config_keys.config_source import Block
+from daybook.server.foreign.router.grammar import Section
+from daybook.server.foreign.router.notes import Notes, Reading
+from daybook.server.foreign.router.peers import Peers
+
+_PHASES: Final = ("ingressPhase", "egressPhase")
+_WAYPOINT: Final = (0, 1)
+_NO_PHASES: Final = (0, 0)
+
+
+def read_address(section: Section, notes: Notes) -> None:
+    """Translate an address: prefix or pattern, distribution, priority, waypoint, fallback."""
+    reading = Reading(section, notes)
+    for key in ("prefix", "pattern"):
+        if key in reading:
+            reading.put(key, reading.text(key), key)
+    priority = reading.number("priority")
+    if priority is not None and priority >= 0:
+        # The router takes a priority below 0 for none.
+        reading.put("priority", priority, "priority")
+    if reading.flag("enableFallback"):
+        reading.put("enable-fallback", True, "enableFallback")
+    is_waypoint = _is_waypoint(reading)
+    distribution = reading.text("distribution", BALANCED)
+    reading.end()
+    if is_waypoint is None:
+        return
+    if is_waypoint:
+        reading.put("waypoint", True, "waypoint")
+        if distribution != BALANCED:
+            text = f"distribution {distribution}: a waypoint is balanced between its queues"
+            reading.lose("distribution", text)
+    else:
+        reading.put("distribution", distribution, "distribution")
+    notes.source.arrays["address"].append(reading.block)
+
+
+def _is_waypoint(reading: Reading) -> bool | None:
+    """Return whether an address is a waypoint, None if its phases have no equivalent."""
+    assumed = _WAYPOINT if reading.flag("waypoint") else _NO_PHASES
+    phases = []
+    is_right = True
+    for key, default in zip(_PHASES, assumed, strict=True):
+        phase = reading.number(key)
+        phases.append(default if phase is None else phase)
+        is_right &= _check_phase(reading, key, phases[-1])
+    if not is_right:
+        return None
+    if tuple(phases) in (_WAYPOINT, _NO_PHASES):
+        return tuple(phases) == _WAYPOINT
+    reading.lose(
+        next(key for key in _PHASES if key in reading),
+        f"the address is not taken over: senders would send at phase {phases[0]} and receivers"
+        f" receive at phase {phases[1]}; here they are 0 and 0, or 0 and 1 with waypoint",
+    )
+    return None
+
+
+def _check_phase(reading: Reading, key: str, phase: int) -> bool:
+    """Return whether there is such a phase; refuse it else."""
+    is_right = 0 <= phase <= PHASE_MAX
+    if not is_right:
+        reading.refuse(key, f"{key} is {phase}; it must be from 0 to {PHASE_MAX}")
+    return is_right
+
+
+def read_auto_link(section: Section, peers: Peers, notes: Notes) -> None:
+    """Translate an auto-link, whose connector must be there."""
+    reading = Reading(section, notes)
+    has_peer = _has_peer(reading, peers)
+    reading.put("address", reading.text("address"), "address")
+    reading.put("direction", reading.text("direction"), "direction")
+    if external := reading.text("externalAddress"):
+        reading.put("external-address", external, "externalAddress")
+    phase = reading.number("phase")
+    if phase is not None and _check_phase(reading, "phase", phase):
+        reading.put("phase", phase, "phase")
+    if reading.flag("fallback"):
+        reading.put("fallback", True, "fallback")
+    if reading.name:
+        reading.put("name", reading.name, "name")
+    reading.end()
+    if has_peer:
+        notes.source.arrays["auto-link"].append(reading.block)
+
+
+def _has_peer(reading: Reading, peers: Peers) -> bool:
+    """Say on whose connections a link is; return whether there may be any."""
+    connection, container = reading.text("connection"), reading.text("containerId")
+    if connection and container:
+        reading.refuse("containerId", "it has connection and containerId; remove one of them")
+    elif container:
+        reading.put("container", container, "containerId")
+        return True
+    elif not connection:
+        text = "it has neither connection nor containerId, so nothing would use it; give one"
+        reading.refuse("connection", text)
+    elif connection in peers.connectors:
+        reading.put("connector", peers.connectors[connection], "connection")
+        return True
+    elif connection in peers.without_connector:
+        why = peers.without_connector[connection]
+        reading.lose("connection", f"it is not taken over: {why}")
+    else:
+        text = f"connection is {connection!r}, and no connector or listener has this name"
+        reading.refuse("connection", text)
+    return False
+
+
+def read_link_route(section: Section, notes: Notes) -> None:
+    """Name a link route, which there is none of yet."""
+    reading = Reading(section, notes)
+    if ("prefix" in reading) == ("pattern" in reading):
+        what = "prefix and pattern; remove one of them" if "prefix" in reading else None
+        reading.refuse("pattern", f"it has {what or 'neither prefix nor pattern; give one'}")
+        return
+    if "connection" in reading and "containerId" in reading:
+        reading.refuse("containerId", "it has connection and containerId; remove one of them")
+        return
+    shown = reading.text("prefix") or reading.text("pattern")
+    text = f"{shown!r} is not taken over: link routes are not there yet; see autoLink"
+    notes.lose(section.line, f"linkRoute: {text}")
+
+
+def find_stored_here(notes: Notes) -> None:
+    """Note the addresses with a waypoint or a fallback to which no auto-link leads: the router
+    would store nothing, and here a queue of this broker does."""
+    links = notes.source.arrays["auto-link"]
+    for block in notes.source.arrays["address"]:
+        table = _table_of(block)
+        for key, is_fallback in (("waypoint", False), ("enable-fallback", True)):
+            given = block.values.get(key)
+            if given is None or table is None:
+                continue
+            names = [
+                each.values["address"].value for each in links
+                if not is_fallback or "fallback" in each.values
+            ]  # fmt: skip
+            if not any(table.find(str(name)) is table.entries[0] for name in names):
+                line = int(given.where.rpartition(":")[2])
+                notes.lose(
+                    line,
+                    "address: no autoLink leads to a store for it; here a queue of this broker"
+                    " stores its messages",
+                )
+
+
+def _table_of(block: Block) -> Distributions | None:
+    """Return a table with nothing but one entry, None if the entry is wrong."""
+    prefix, pattern = (
+        str(block.values[key].value) if key in block.values else "" for key in ("prefix", "pattern")
+    )
+    try:
+        return Distributions([DistributionEntry(prefix, pattern)])
+    except DistributionError:
+        return None
