@@ -369,8 +369,8 @@ class Resume(Command):
     """Put a message in flight to a consumer again without sending it: the client had it from the
     link that this consumer continues, and is about to settle it.
 
-    Refused unless the message is ready, was delivered before, and could be delivered to the
-    consumer; it is then delivered as any other.
+    The protocol makes sure of that. Refused unless the message is ready, was delivered before, and
+    could be delivered to the consumer; it is then delivered as any other.
     """
 
     consumer: int

@@ -98,12 +98,14 @@ class Caller:
     connection (RFC 5929), by type. `auto_links` returns those that are to be attached to a peer
     with a container id; there are none where the acceptor is not for containers. `offers` returns
     the mechanisms of SASL that a caller may use. `log_in_by` is the time, in microseconds, by which
-    its session has to be logged in; 0 for one whose time begins with the session.
+    its session has to be logged in; 0 for one whose time begins with the session. `secret` belongs
+    to the data of the broker, and outlives restarts: with it a session recognises what it gave to
+    an earlier connection.
     """
 
     __slots__ = (
         "auto_links", "bindings", "certificate", "is_encrypted", "is_loopback", "log_in_by", "name",
-        "offers",
+        "offers", "secret",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +122,7 @@ class Caller:
         self.certificate: Certificate | None = None
         self.bindings: dict[str, bytes] = {}
         self.log_in_by = 0
+        self.secret = b""
         self.auto_links: Callable[[str], tuple[AutoLink, ...]] = lambda _: ()
 
     @property

@@ -18,4 +18,6 @@ Modules:
 - `signing`: Signatures over history: keys, statements, and what a statement covers (ADR 66).
 - `starting`: The first command of a broker, which depends on how the broker before it ended.
 - `strangers`: Foreign files: a folder that has any cannot become a data directory.
+- `tag_key`: The file `tag-key`: the secret by which the broker recognises tags that it gave to
+  deliveries.
 """

@@ -34,6 +34,7 @@ from daybook.protocols.registry import OFFERS
 from daybook.recovery.directory import RecoveryError
 from daybook.recovery.last_words import distrust
 from daybook.recovery.starting import start_after
+from daybook.recovery.tag_key import tag_key
 from daybook.server.administration.control import ControlServer
 from daybook.server.config_keys.options import STOP
 from daybook.server.configuration import filter_parser
@@ -190,6 +191,7 @@ class Service:
             mechanisms=Mechanisms(self.users),
         )
         self.hub.chunks = ContentReader(self._journal, LAYOUT, cache_bytes=CHUNK_CACHE_BYTES)
+        self.hub.secret = tag_key(self._directory.path)
         self.hub.on_notice = log.warning
         self.hub.refusals.is_known = self.users.has
         self.rights = Rights(self.hub, self.users)

@@ -2,9 +2,10 @@
 
 A link that is resumed says what its client has done with deliveries whose end the broker did not
 hear (AMQP 1.0, part 2, 2.6.13). By then they are back in their queue, perhaps after a restart.
-Without this they would be delivered once more, although they were accepted. The message is known by
-its id alone, which the client gives: so it must be one that this consumer might get anyway, and
-that was delivered before. Must never know a link.
+Without this they would be delivered once more, although they were accepted. The protocol checks
+that the link had the delivery. Rights, filters and owners may have changed since: so the message
+must be one that this consumer might get anyway, and that was delivered before. Must never know a
+link.
 """
 
 from typing import Final

@@ -32,6 +32,8 @@ Modules:
   broker.
 - `sessions`: A session: windows, links by their handles, deliveries by their numbers (part 2,
   section 2.5).
+- `tags`: The tags of deliveries: the id of the message, and a proof that the broker gave it to this
+  link.
 - `tracing`: Where a message has been: the brokers that it passed, as an annotation of the message
   (ADR 111).
 - `wire`: What AMQP's bytes mean, without any connection.

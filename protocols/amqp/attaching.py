@@ -49,7 +49,7 @@ from daybook.protocols.amqp.coordinator import Coordinator
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
-from daybook.protocols.amqp.outgoing import Outgoing, message_of
+from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.sessions import AmqpSession
 from daybook.protocols.amqp.wire.errors import (
     FRAME_SIZE_TOO_SMALL,
@@ -280,13 +280,12 @@ def _consume(
     owns: bool = False,
 ) -> None:
     is_settled = asked.snd_settle_mode == SETTLED
-    link = Outgoing(session, asked.handle, asked.name, number, is_settled=is_settled)
+    link = Outgoing(session, asked.handle, asked.name, number, place.address, is_settled=is_settled)
     link.owns = owns
     if tracing.TRACED in asked.desired_capabilities:
         link.mark = tracing.mark_of(place.queue or place.address)
     command, granted = _command_of(session, asked, source, place, link)
     link.default = granted.default_outcome
-    link.address = place.address
 
     def attached(answer: int | Refusal, now: int) -> None:
         if isinstance(answer, Refusal):
@@ -312,7 +311,7 @@ def _resumed(link: Outgoing, unsettled: dict[Any, Any]) -> Iterator[Command]:
         ending = ending_of(said)
         if ending is None or transaction_of(said) is not None or link.is_settled:
             continue
-        message = message_of(tag)
+        message = link.tags.message(tag)
         if message:
             yield Resume(link.consumer, message)
             yield settlement_of(link.consumer, message, ending)

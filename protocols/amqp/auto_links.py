@@ -130,8 +130,7 @@ class Standing:
         output, auto_link = session.output, self.auto_link
         name, number, address = auto_link.name, output.number_link(), auto_link.address
         if auto_link.is_out:
-            link = Outgoing(session, OWN_HANDLE, name, number, is_settled=False)
-            link.address = address
+            link = Outgoing(session, OWN_HANDLE, name, number, address, is_settled=False)
             link.mark = mark_of(address, auto_link.phase, is_fallback=auto_link.is_fallback)
             return link, AttachConsumer(
                 output.connection, address, subscription=name, credit_policy=BY_GRANT,

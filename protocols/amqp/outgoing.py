@@ -13,6 +13,7 @@ from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.protocols.amqp.faults import detached, error
 from daybook.protocols.amqp.leaving import front_of, is_as_it_came, parts_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
+from daybook.protocols.amqp.tags import Tags
 from daybook.protocols.amqp.tracing import onward
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.frames import frame
@@ -22,8 +23,6 @@ from daybook.protocols.amqp.wire.serial import distance
 from daybook.protocols.port import RECEIVES, DeliveredMessage, LinkRow, Pull
 
 _MASK: Final = 0xFFFF_FFFF
-_TAG_BYTES: Final = 8
-"""The tag of a delivery is the id of its message, so that it means the same after a restart."""
 _HEAD_ROOM: Final = 64
 """More than the head of a transfer behind the first one of a delivery takes."""
 _ALIKE_BYTES: Final = 512
@@ -35,11 +34,6 @@ _WAITING_BYTES: Final = 256
 def _size_of(message: DeliveredMessage) -> int:
     """Return how many bytes of memory a delivery takes while it waits."""
     return _WAITING_BYTES + len(message.headers) + len(message.body)
-
-
-def message_of(tag: Any) -> int:
-    """Return the id of the message that the broker gave a tag; 0 if it did not."""
-    return int.from_bytes(tag) if isinstance(tag, bytes) and len(tag) == _TAG_BYTES else 0
 
 
 Behind: TypeAlias = tuple[DeliveredMessage, int, int, int] | tuple[int, int]
@@ -69,16 +63,23 @@ class Outgoing(Link):
     __slots__ = (
         "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
         "_middle", "address", "consumer", "default", "is_settled", "is_subscription", "mark",
-        "outlives_session", "subscription", "unsettled",
+        "outlives_session", "subscription", "tags", "unsettled",
     )  # fmt: skip
 
     def __init__(
-        self, session: AmqpSession, handle: int, name: str, number: int, *, is_settled: bool
+        self,
+        session: AmqpSession,
+        handle: int,
+        name: str,
+        number: int,
+        address: str | None = None,
+        *,
+        is_settled: bool,
     ) -> None:
         super().__init__(session, handle, name, number)
         self.is_settled: Final = is_settled
         self.consumer = 0
-        self.address: str | None = None
+        self.address: Final = address
         self.default: Any = None
         self.subscription = ""
         self.is_subscription = False
@@ -88,6 +89,10 @@ class Outgoing(Link):
         self._held_bytes = 0
         # The ids of messages by their delivery numbers.
         self.unsettled: Final[dict[int, int]] = {}
+        output = session.output
+        self.tags: Final = Tags(
+            output.caller.secret, output.user, output.container, name, address or ""
+        )
         self._heads: Final = TransferHeads(session.channel, handle, is_settled)
         # Of the last delivery: the header of the transfer, the headers of the message, and the
         # bytes that became of them.
@@ -184,7 +189,7 @@ class Outgoing(Link):
                 self._remember(message, front, parts)
         except Malformed:
             parts = [front, message.headers, message.body]
-        tag = message.id.to_bytes(_TAG_BYTES, "big")
+        tag = self.tags.tag(message.id)
         if message.chunks:
             self._begin_large(delivery, tag, message, parts, gate)
             return
@@ -214,7 +219,8 @@ class Outgoing(Link):
         output = self.session.output
         if delivery < SHORT_NUMBERS or self._heads.size + size > output.max_frame_size:
             return False
-        output.out.append(self._heads.head(delivery, message.id, size))
+        proof = self.tags.proof(message.id)
+        output.out.append(self._heads.head(delivery, message.id, proof, size))
         output.out.append(self._middle)
         output.out.append(message.body)
         self.session.windows.transfer_left()

@@ -67,6 +67,7 @@ class Hub:
         self.stalled_bodies = 0
         self.extra_status: Callable[[], dict[str, Any]] = dict
         self.chunks: Chunks = NoChunks()
+        self.secret = b""  # What `Caller.secret` is.
         self.unindexed: Final = Unindexed(broker)
         self._paging_from = 0
         self._clock: Final = clock

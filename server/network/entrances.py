@@ -123,6 +123,7 @@ class MessagingEntrance:
     def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
         caller = Caller(name, self._hub.mechanisms.offered, is_loopback=is_loopback)
+        caller.secret = self._hub.secret
         session = self._first.session(self._hub.broker, caller, self._server_name)
         peer = Peer(session, transport, caller, self._acceptor, self.room)
         peer.is_tuned = self._first.tunes_room

@@ -272,31 +272,33 @@ def transfer_frames(
 
 class TransferHeads:
     """Writes the bytes in front of the message in most frames of a link by which the peer receives:
-    they differ in their size, and in the number and the tag, of 8 bytes, of the delivery."""
+    they differ in their size, and in the number and the tag of the delivery. The tag has 16 bytes:
+    a number of 8, and 8 others."""
 
     __slots__ = ("_between", "_pack", "_rest", "size")
 
     def __init__(self, channel: int, handle: int, settled: bool) -> None:
         first = _uint(handle)
-        number_and_rest = 5 + 10 + 2
+        number_and_rest = 5 + 18 + 2
         fields = len(first) + number_and_rest
         middle = _MIDDLE | channel << 32 | TRANSFER << 8
         self._between: Final = b"".join(
             (middle.to_bytes(8, "big"), bytes((fields + 1, 5)), first, b"\x70")
         )
         self._rest: Final = int.from_bytes(_SETTLED if settled else _UNSETTLED, "big")
-        self._pack: Final = struct.Struct(f">I{len(self._between)}sIHQH").pack
+        self._pack: Final = struct.Struct(f">I{len(self._between)}sIHQ8sH").pack
         self.size: Final = _HEAD_BYTES + fields
 
-    def head(self, delivery: int, tag: int, message_bytes: int) -> bytes:
+    def head(self, delivery: int, tag: int, more_of_tag: bytes, message_bytes: int) -> bytes:
         """Return the head of a delivery whose number needs more than a byte."""
         return self._pack(
-            self.size + message_bytes, self._between, delivery, _TAG_OF_8, tag, self._rest
-        )
+            self.size + message_bytes, self._between, delivery, _TAG_OF_16, tag, more_of_tag,
+            self._rest,
+        )  # fmt: skip
 
 
-_TAG_OF_8: Final = 0xA008
-"""Two bytes that announce a tag of 8."""
+_TAG_OF_16: Final = 0xA010
+"""Two bytes that announce a tag of 16."""
 SHORT_NUMBERS: Final = 256
 """So many numbers are shorter than the others."""
 

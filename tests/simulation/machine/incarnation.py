@@ -127,6 +127,7 @@ class Incarnation:
         session: MessagingSession
         if link.is_amqp:
             caller = Caller(str(link.serial), lambda _: (PLAIN,))
+            caller.secret = b"secret"
             session = AmqpConnection(self.broker, self.amqp, caller, "sim")
         else:
             session = Session(self.broker, self.stomp, caller, "sim")

@@ -419,12 +419,13 @@ class AmqpClient(SwarmClient):
         self.subscriptions[name] = subscription
         source = self._source(destination, wanted, durable=durable)
         resumes = memory.decided if memory is not None else {}
+        tags = memory.tags if memory is not None else {}
 
         def said(handle: int, session: Session) -> Attach:
             settled = 1 if mode == "auto" else self.chance.choice((0, 2))
             return Attach(
                 name, handle, RECEIVER, settled, source=source, target=Target(),
-                unsettled=unsettled_map(resumes), incomplete_unsettled=bool(resumes),
+                unsettled=unsettled_map(resumes, tags), incomplete_unsettled=bool(resumes),
             )  # fmt: skip
 
         if resumes or self.chance.random() < 0.5:
@@ -433,6 +434,7 @@ class AmqpClient(SwarmClient):
         session, handle = self._attach(said)
         receiver = Receiver(session, handle, subscription, mode == "auto")
         receiver.resumes = resumes
+        receiver.durable |= tags
         receiver.tells = wanted.get("dynamic", "")
         self._receivers.append(receiver)
         receiver.grant(self.chance.randint(1, 8), drain=False)
@@ -491,7 +493,7 @@ class AmqpClient(SwarmClient):
         memories.append(
             LinkMemory(
                 record.name, record.destination, record.queue, record.steals,
-                dict(list(decided.items())[:most]),
+                dict(list(decided.items())[:most]), dict(receiver.durable),
             )
         )  # fmt: skip
         del memories[:-MEMORIES_MAX]

@@ -123,9 +123,9 @@ class Receiver:
         self.count = 0
         self.limit = 0
         self.tells = ""
-        # Messages that are durable; outcomes of which the broker has not said that it knows them,
-        # with their message, by number; and deliveries that it resumes, until it is attached.
-        self.durable: set[int] = set()
+        # The tags of durable messages; outcomes of which the broker has not said that it knows
+        # them, with their message, by number; and deliveries that it resumes, until it is attached.
+        self.durable: dict[int, bytes] = {}
         self.waiting: dict[int, tuple[int, Outcome]] = {}
         self.resumes: Decided = {}
         self._arriving: tuple[int, int] | None = None
@@ -162,7 +162,7 @@ class Receiver:
             message = message_of_tag(said.delivery_tag)
             self._arriving = said.delivery_id, message
             if head_of(payload).durable:
-                self.durable.add(message)
+                self.durable[message] = said.delivery_tag or b""
             self.count += 1
             if self.count > self.limit:
                 raise Violation("protocol", f"{self.name} got {self.count} of {self.limit}: {said}")

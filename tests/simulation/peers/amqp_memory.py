@@ -13,23 +13,24 @@ Outcome = tuple[str, Any]
 """An outcome by what the ledger calls it, and its state."""
 Decided = dict[int, Outcome | None]
 """The outcomes that a client has chosen, by message; None for those without one."""
-TAG_BYTES = 8
 
 
 class LinkMemory(NamedTuple):
-    """A link of a receiver that was lost: its subscription, its place, and its deliveries."""
+    """A link of a receiver that was lost: its subscription, its place, and its deliveries with
+    their tags."""
 
     name: str
     destination: str
     queue: str
     is_durable: bool
     decided: Decided
+    tags: dict[int, bytes]
 
 
-def unsettled_map(decided: Decided) -> dict[Any, Any] | None:
+def unsettled_map(decided: Decided, tags: dict[int, bytes]) -> dict[Any, Any] | None:
     """Return what an attach says of these deliveries: their tags, with outcomes."""
     return {
-        message.to_bytes(TAG_BYTES, "big"): None if outcome is None else _value_of(outcome[1])
+        tags[message]: None if outcome is None else _value_of(outcome[1])
         for message, outcome in decided.items()
     } or None
 

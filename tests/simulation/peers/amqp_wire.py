@@ -83,7 +83,7 @@ def tail_of(body: bytes) -> bytes:
 
 def message_of_tag(tag: bytes | None) -> int:
     """Return the message that a delivery of the broker is of."""
-    return int.from_bytes(tag or b"", "big")
+    return int.from_bytes((tag or b"")[:8], "big")
 
 
 def bare_of(data: bytes) -> bytes:

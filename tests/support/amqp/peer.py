@@ -82,6 +82,7 @@ class Peer:
     ) -> None:
         self.world: Final = world
         caller = Caller("peer", lambda _: mechanisms)
+        caller.secret = b"secret"
         self.connection: Final = AmqpConnection(
             world.broker, AmqpOptions(**options), caller, "broker"
         )
@@ -154,9 +155,9 @@ class Peer:
         self.feed(protocol_header(AMQP))
         return self
 
-    def open(self, container: str = "c", **values: Any) -> "Peer":
+    def open(self, container: str = "c", *, user: str = "guest", **values: Any) -> "Peer":
         """Log in, open the connection, and begin a session on channel 0."""
-        self.log_in()
+        self.log_in(user)
         self.say(Open(container, max_frame_size=FRAME_SIZE, **values))
         assert self.connection.host_request is not None
         self.connection.admitted("", self.world.now)

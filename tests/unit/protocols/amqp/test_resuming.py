@@ -23,6 +23,7 @@ def said(state: Any) -> Any:
     return Reader(data, 0, len(data)).value()
 
 
+LINK = "r"
 ONLY = "sole-connection-for-container"
 
 
@@ -32,7 +33,7 @@ def _with_deliveries(world: World, count: int = 1) -> list[bytes]:
     peer.sender(0, "q")
     for each in range(count):
         peer.send(0, each, message(b"%d" % each, durable=True))
-    peer.receiver(1, "q", credit=count)
+    peer.receiver(1, "q", credit=count, name=LINK)
     tags = [transfer.delivery_tag or b"" for transfer, _ in peer.deliveries()]
     assert len(tags) == count
     peer.connection.connection_lost(world.now)
@@ -48,7 +49,7 @@ def test_what_a_receiver_had_accepted_does_not_come_again(restarts: bool) -> Non
         world.restart()
     peer = Peer(world).open()
     unsettled: dict[bytes, Any] = {tags[0]: said(Accepted()), tags[1]: None}
-    peer.receiver(0, "q", credit=9, unsettled=unsettled)
+    peer.receiver(0, "q", credit=9, name=LINK, unsettled=unsettled)
     assert not peer.hear(Attach).unsettled
     again = [transfer.delivery_tag for transfer, _ in peer.deliveries()]
     assert again == tags[1:]
@@ -64,7 +65,7 @@ def test_other_outcomes_hold_as_well(state: Any, left: int) -> None:
     (tag,) = _with_deliveries(world)
     before = world.broker.lsn
     peer = Peer(world).open()
-    peer.receiver(0, "q", unsettled={tag: said(state)})
+    peer.receiver(0, "q", name=LINK, unsettled={tag: said(state)})
     assert (len(world.entries("q")), len(world.entries("dead"))) == (left, 1 - left)
     ended = "Returned" if left else "DeadLettered"
     assert {"Delivered", ended} <= set(world.names_since(before))
@@ -75,6 +76,7 @@ def test_other_outcomes_hold_as_well(state: Any, left: int) -> None:
     [
         {b"": said(Accepted())},
         {b"x" * 8: said(Accepted())},
+        {b"x" * 16: said(Accepted())},
         {b"x" * 32: said(Accepted())},
         {bytes(8): said(Accepted())},
         {"text": said(Accepted())},
@@ -85,17 +87,47 @@ def test_tags_that_the_broker_did_not_give_mean_nothing(unsettled: dict[bytes, A
     world = World()
     _with_deliveries(world)
     peer = Peer(world).open()
-    peer.receiver(0, "q", unsettled=unsettled)
+    peer.receiver(0, "q", name=LINK, unsettled=unsettled)
     assert peer.hear(Attach).source is not None
     assert len(world.entries("q")) == 1
+
+
+def _settled_by(world: World, tag: bytes, **who: Any) -> bool:
+    """Whether a receiver settles a delivery by its tag."""
+    peer = Peer(world).open(who.get("container", "c"), user=who.get("user", "guest"))
+    peer.receiver(0, "q", unsettled={tag: said(Accepted())}, name=who.get("name", LINK))
+    assert peer.hear(Attach).source is not None
+    assert not peer.heard(Detach)
+    return not world.entries("q")
+
+
+@pytest.mark.parametrize(
+    "who", [{"user": "mallory"}, {"container": "other"}, {"name": "other"}]
+)  # fmt: skip
+def test_nobody_settles_what_another_link_had(who: dict[str, str]) -> None:
+    world = World()
+    (tag,) = _with_deliveries(world)
+    assert not _settled_by(world, tag, **who)
+    assert _settled_by(world, tag)
+
+
+def test_nobody_settles_by_a_tag_that_is_invented() -> None:
+    world = World()
+    (tag,) = _with_deliveries(world)
+    message, proof = tag[:8], tag[8:]
+    beside = (int.from_bytes(message) + 1).to_bytes(8)
+    for invented in (message, message + bytes(8), message + proof[::-1], beside + proof):
+        assert not _settled_by(world, invented)
+    assert _settled_by(world, tag)
 
 
 def test_states_that_end_nothing_mean_nothing() -> None:
     world = World()
     (tag,) = _with_deliveries(world)
     peer = Peer(world).open()
-    peer.receiver(0, "q", unsettled={tag: said(Received(0, 0))})
-    peer.receiver(1, "q", unsettled={tag: said(Accepted())}, settled=SETTLED)
+    peer.receiver(0, "q", name=LINK, unsettled={tag: said(Received(0, 0))})
+    accepted = {tag: said(Accepted())}
+    peer.receiver(1, "q", name=LINK, unsettled=accepted, settled=SETTLED)
     assert len(world.entries("q")) == 1
 
 

@@ -22,6 +22,7 @@ class Hub:
         self.broker = Broker(State())
         self.mechanisms = SimpleNamespace(offered=lambda _: ())
         self.now = SECOND
+        self.secret = b"secret"
 
     def opened(self, peer: Any) -> None:
         peer.session.tick(self.now)
@@ -36,6 +37,7 @@ def test_the_time_to_log_in_begins_with_the_connection(first: str, second: str) 
     }
     entrance = MessagingEntrance(cast(Any, hub), protocols, "both", "server")
     peer = cast(Any, entrance.peer(cast(Transport, Pipe()), "p:1", is_loopback=True))
+    assert peer.caller.secret == hub.secret
     hub.opened(peer)
     hub.now += SECOND
     entrance.speak(peer, OFFERS[second])

@@ -38,6 +38,7 @@ class RememberingHub:
         self.mechanisms = Mechanisms(Users(""))
         self.events: list[tuple[str, Any]] = []
         self.peers: list[Peer] = []
+        self.secret = b""
 
     def opened(self, peer: Peer) -> None:
         self.peers.append(peer)

@@ -165,14 +165,15 @@ def test_single_messages_come_in_their_order_however_they_are_cut(
 
 @given(
     st.integers(0, 0xFFFF), numbers, st.integers(hot.SHORT_NUMBERS, (1 << 32) - 1),
-    st.integers(0, (1 << 64) - 1), st.booleans(), st.binary(max_size=300),
+    st.integers(0, (1 << 64) - 1), st.binary(min_size=8, max_size=8), st.booleans(),
+    st.binary(max_size=300),
 )  # fmt: skip
 def test_the_head_of_a_transfer_is_written_as_by_the_table(
-    channel: int, handle: int, number: int, tag: int, settled: bool, payload: bytes
+    channel: int, handle: int, number: int, tag: int, more: bytes, settled: bool, payload: bytes
 ) -> None:
     heads = hot.TransferHeads(channel, handle, settled)
-    said = Transfer(handle, number, tag.to_bytes(8, "big"), 0, settled)
-    head = heads.head(number, tag, len(payload))
+    said = Transfer(handle, number, tag.to_bytes(8, "big") + more, 0, settled)
+    head = heads.head(number, tag, more, len(payload))
     assert len(head) == heads.size
     assert head + payload == frame(channel, said, payload)
 
