@@ -75,14 +75,16 @@ class Work:
     still to look at: queues, and addresses with a minus. `held_changed` says that an address may
     accept held messages by now, `held_walk` and `held_place` are the queues that a walk over those
     has still to visit, and its place in the last of them, `held_again` is when held messages that
-    could not be read are tried again, 0 if there are none. `histories_to_review` have still to be
-    compared with the settings. `stolen` are consumers whose subscription another one took over, by
-    their ids, with the reason for their clients.
+    could not be read are tried again, 0 if there are none, and `unread_due` when those that are due
+    are, by their ids. `histories_to_review` have still to be compared with the settings. `stolen`
+    are consumers whose subscription another one took over, by their ids, with the reason for their
+    clients.
     """
 
     __slots__ = (
         "closing", "emptying", "ending", "held_again", "held_changed", "held_place", "held_walk",
         "histories_to_review", "more_due", "more_scheduled", "names_to_scan", "purging", "stolen",
+        "unread_due",
     )  # fmt: skip
 
     def __init__(self, *, is_holding: bool) -> None:
@@ -96,6 +98,7 @@ class Work:
         self.held_walk: list[int] = []
         self.held_place = NOTHING_PASSED
         self.held_again = 0
+        self.unread_due: dict[int, int] = {}
         self.histories_to_review: list[int] = []
         self.stolen: dict[int, str] = {}
 

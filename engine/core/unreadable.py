@@ -13,6 +13,8 @@ from daybook.engine.queues.queue import ContentError, Queue
 
 REST_US: Final = 5_000_000
 """How long a queue is left alone: reading damaged content costs as much as reading good content."""
+UNREAD_MAX: Final = 1_000
+"""How many messages that are due and cannot be read are remembered."""
 
 
 def rests(core: Core, queue: Queue) -> bool:
@@ -36,6 +38,25 @@ def try_later(core: Core, error: ContentError) -> str:
     """Retry a held message later, whose content cannot be read; return the reason."""
     core.work.held_again = core.now + REST_US
     return f"its content cannot be read: {error}"
+
+
+def wait_to_be_due(core: Core, queue: Queue, message: int, error: ContentError) -> None:
+    """Leave a message that is due where it is for a while, and report why, unless it waits
+    already."""
+    waiting = core.work.unread_due
+    if message not in waiting:
+        core.notices.append(
+            f"message {message} of queue '{queue.name}' is due and stays scheduled, for it cannot"
+            f" be read: {error}"
+        )
+        if len(waiting) >= UNREAD_MAX:
+            del waiting[next(iter(waiting))]
+    waiting[message] = core.now + REST_US
+
+
+def waits_to_be_due(core: Core, message: int) -> bool:
+    """Whether a message that is due is left where it is for now."""
+    return core.now < core.work.unread_due.get(message, 0)
 
 
 def read_again(core: Core, queue: Queue) -> None:

@@ -82,24 +82,24 @@ def still_there(queue: Queue, entry: Entry) -> Entry | None:
 
 
 def _key(core: Core, queue: Queue, entry: Entry) -> str | None:
-    """Return the last value key of an entry, None if it has none or cannot be read."""
+    """Return the last value key of an entry, None if it has none. Raises ContentError."""
     message = entry.message
     if not message.resident:
-        try:
-            core.fill(message)
-        except ContentError:
-            return None
+        core.fill(message)
     return keys_of(message, [queue]).get(queue.id)
 
 
 def remove_if_replaced(core: Core, queue: Queue, entry: Entry) -> int:
     """Remove an entry that just returned if a newer one replaced it meanwhile.
 
-    Return the LSN of that, 0 if it stays.
+    Return the LSN of that, 0 if it stays, also because it cannot be read.
     """
     if not queue.definition.keyed_by:
         return 0
-    text = _key(core, queue, entry)
+    try:
+        text = _key(core, queue, entry)
+    except ContentError:
+        return 0
     newest = queue.latest_with(key_of(text)) if text is not None else 0
     if newest in (0, entry.message.id):
         return 0
@@ -109,7 +109,7 @@ def remove_if_replaced(core: Core, queue: Queue, entry: Entry) -> int:
 def become_value(core: Core, queue: Queue, entry: Entry, reason: int) -> int:
     """Make a scheduled entry ready; if it is a value only now, it replaces the one before it.
 
-    Return the LSN.
+    Return the LSN. Raises ContentError before anything is decided.
     """
     text = _key(core, queue, entry) if queue.definition.keyed_by else None
     older = older_ones(core, {queue.id: text}) if text is not None else []

@@ -39,9 +39,9 @@ from tests.support.worlds.auditing import LATER
 
 FIRST_OF_GROUP = b"\xa1\x05first"
 """A property that queues of the simulation add to the first message of a group."""
-UNREAD = ("it has not the value that it says", "it is not the first one of the ring")
-"""Breaches that the audit finds where a broker could not read a message for a while: it becomes due
-without its value, or the next one leaves its ring, and no event says why."""
+UNREAD = "it is not the first one of the ring"
+"""The breach that the audit finds where a broker could not read a message for a while: the next one
+leaves its ring, and no event says why."""
 Doubt = tuple[tuple[str, int], Said, Said]
 """Queue and message of two attempts with the same number."""
 

@@ -2,13 +2,22 @@
 
 import pytest
 
-from daybook.engine.commands import DeleteQueue, ExpireDue, RetryHeld
+from daybook.engine.commands import (
+    CreateQueue,
+    DeleteQueue,
+    DeliverDue,
+    DeliverScheduled,
+    ExpireDue,
+    RetryHeld,
+)
 from daybook.engine.core import unreadable
 from daybook.engine.core.residency import page_out
 from daybook.engine.core.unreadable import REST_US
+from daybook.engine.facts.definitions import QueueDefinition
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import ContentError, Loaded, Queue
 from daybook.engine.queues.window import Window
+from daybook.engine.refusals import Code
 from tests.support.models.memory_store import MemoryStore
 from tests.support.world import World
 
@@ -20,6 +29,8 @@ class DamagedStore(MemoryStore):
 
     bad: str = ""
     tried = 0
+    unread: frozenset[int] | set[int] = frozenset()
+    filled = 0
 
     def load(self, queue: Queue, priority: int, after: int, window: Window) -> Loaded:
         self.tried += 1
@@ -29,7 +40,8 @@ class DamagedStore(MemoryStore):
 
     def fill(self, messages: list[Message]) -> None:
         held = self.state.queue_by_name[self.bad].entries if self.bad else {}
-        if any(message.id in held for message in messages):
+        self.filled += 1
+        if any(message.id in held or message.id in self.unread for message in messages):
             raise ContentError("segment 7 is damaged")
         super().fill(messages)
 
@@ -167,3 +179,39 @@ def test_a_last_attempt_that_fails_is_held_until_it_can_be_moved(world: World) -
     world.broker.look_again(world.now)
     world.ok(RetryHeld())
     assert world.bodies("dead") == [b"0", b"1", b"2"]
+
+
+def _schedule(world: World) -> int:
+    """Put a scheduled message with a value into `values`; its content is in the store only."""
+    world.ok(CreateQueue("values", QueueDefinition(name="values", last_value_key="k")))
+    due = world.now // 1000 + 1000
+    message = world.send("values", b"0", due=due, headers={"k": "v"})
+    store = store_of(world)
+    store.advance(len(world.journal))
+    page_out(world.queue("values"), store.indexed_lsn, 0, 0)
+    return message
+
+
+def test_a_value_that_is_due_and_cannot_be_read_stays_scheduled(world: World) -> None:
+    message = _schedule(world)
+    store = store_of(world)
+    store.unread = {message}
+    world.sleep(2)
+    world.ok(DeliverDue())
+    assert world.queue("values").scheduled_count == 1
+    notice = f"message {message} of queue 'values' is due and stays scheduled"
+    assert notice in world.broker.notices[-1]
+    notices, tried = len(world.broker.notices), store.filled
+    for _ in range(3):
+        world.ok(DeliverDue())
+    assert (len(world.broker.notices), store.filled) == (notices, tried)
+    assert world.refused(DeliverScheduled("values")).code is Code.NOT_FOUND
+    # A newer one comes meanwhile, and is replaced when the older one is due at last.
+    world.send("values", b"newer", headers={"k": "v"})
+    world.sleep(REST_US / 1_000_000)
+    assert world.broker.wakes(world.now)
+    store.unread = set()
+    world.ok(DeliverDue())
+    assert world.bodies("values") == [b"0"]
+    assert not world.broker.work.unread_due
+    world.check()
