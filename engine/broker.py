@@ -396,6 +396,10 @@ class Broker(Core):
         ]
         return found or list(self.direct.holders.get(connection, _NOTHING).get(message, ()))
 
+    def is_direct(self, consumer: int) -> bool:
+        """Whether a consumer receives from a direct address."""
+        return consumer in self.direct.receivers
+
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""
         bundle = self.bundles.get(number)

@@ -126,7 +126,8 @@ class Attach(Command, gc=True):
     ends when it has read all, unless it `listens` for more. `receiver` is handed back in effects
     and means nothing to the engine. A queue that this creates gets, from the history of the
     address, only what came after the event `after` and since the time `since`, in milliseconds
-    since 1970; `NO_HISTORY` as `after` is for none.
+    since 1970; `NO_HISTORY` as `after` is for none. `needs_queue` is what the client asks for, in
+    its words, that there is no queue for at a direct address, "" for nothing.
 
     `session` is the one of the connection that the consumer is on, in the protocol's own numbers,
     0 for none. One that `steals` takes over the subscription of its name from the consumers that it
@@ -169,6 +170,7 @@ class Attach(Command, gc=True):
     expiry_ms: int = 0
     durable: bool = True
     steals: bool = False
+    needs_queue: str = ""
     auto_link: AutoLink | None = None
 
 
@@ -351,7 +353,8 @@ class Settle(Command):
     `annotations` are noted on the message, if it returns, by key (`engine.messages.annotations`):
     its next deliveries show them. Those that a message cannot keep are refused, and so are any in a
     settlement that is `cumulative`. `modified` tells the sender to a direct address that the
-    outcome was that one, even if nothing else says what was modified."""
+    outcome was that one, even if nothing else says what was modified, and `info` is what else it
+    hears of the error: that is for protocols, and nobody keeps it."""
 
     consumer: int
     message: int
@@ -363,6 +366,7 @@ class Settle(Command):
     not_here: bool = False
     annotations: dict[Symbol | int, Value] | None = None
     modified: bool = False
+    info: dict[Any, Any] | None = None
 
 
 class Resume(Command):

@@ -48,6 +48,10 @@ class BrokerPort(Protocol):
         """
         ...
 
+    def is_direct(self, consumer: int) -> bool:
+        """Whether a consumer receives from a direct address."""
+        ...
+
     def roles_of(self, user: str) -> Collection[str]:
         """Return the roles that a user has now."""
         ...

@@ -170,6 +170,7 @@ def _check_wishes(command: Attach) -> Refusal | None:
         "an exclusive consumer": command.exclusive,
         "a sequence number": command.from_sequence is not None,
         "history": command.after > 0 or command.since > 0,
+        command.needs_queue: bool(command.needs_queue),
     }
     wished = next((wish for wish, is_wished in wishes.items() if is_wished), None)
     if wished is None:

@@ -12,6 +12,7 @@ from daybook.engine.effects import Drained, Ended
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import CAPACITY, UNTRIED, Ending, Forwarding, ReceivingLink
+from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 
 DECISIONS: Final = "decisions"
 CONTENT: Final = "content"
@@ -117,7 +118,11 @@ def end(
         detail = b""
         if ending.error or ending.condition or ending.not_here:
             detail = events.encode_detail(
-                details.ForwardSettledDetail(ending.error, ending.condition, ending.not_here)
+                details.ForwardSettledDetail(
+                    ending.error[:ERROR_LENGTH_MAX],
+                    ending.condition[:CONDITION_LENGTH_MAX],
+                    ending.not_here,
+                )
             )
         core.emit(
             (

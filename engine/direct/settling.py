@@ -40,6 +40,7 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
         command.not_here,
         command.annotations,
         command.modified,
+        command.info,
     )
     reason = OUTCOMES[command.outcome]
     before = link.load

@@ -34,6 +34,7 @@ class Ending(NamedTuple):
     not_here: bool = False
     annotations: Annotations | None = None
     modified: bool = False
+    info: dict[Any, Any] | None = None
 
     @property
     def strength(self) -> tuple[int, bool]:

@@ -35,6 +35,8 @@ NO_ROUTE: Final = "no-route"
 
 DEATHS_MAX: Final = 10
 """How many pairs of a reason and a queue a message remembers; the oldest are forgotten."""
+CONDITION_LENGTH_MAX: Final = 200
+"""How many characters of a condition are kept."""
 ERROR_LENGTH_MAX: Final = 1000
 """How many characters of the text of a consumer are kept."""
 

@@ -30,7 +30,7 @@ from daybook.engine.facts.settlements import (
     End,
 )
 from daybook.engine.messages.annotations import check_merged, packed
-from daybook.engine.messages.deaths import ERROR_LENGTH_MAX
+from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 from daybook.engine.queues.consumer import Connection, Consumer, InFlightIndex, consumer_of
 from daybook.engine.queues.entry import READY, Entry
 from daybook.engine.queues.queue import ContentError, Queue
@@ -46,8 +46,6 @@ RETURN_UNITS: Final = 2
 """The cost of a return besides the command, in units of the budget: it may need a copy."""
 SETTLED_LEAST: Final = 24
 """The least number of deliveries that a settlement ends before others have their turn."""
-CONDITION_LENGTH_MAX: Final = 200
-"""How many characters of a condition are kept."""
 SAID_NOTHING: Final = ReturnedDetail()
 LOOK_SHIFT: Final = 5
 """Looking through what is in flight costs one unit of the budget for 2 to this power."""

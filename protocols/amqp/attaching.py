@@ -321,6 +321,8 @@ def _begin_sending(
     session: AmqpSession, asked: Attach, link: Outgoing, granted: Source, gate: int
 ) -> None:
     session.attach(link)
+    if session.output.broker.is_direct(link.consumer):
+        granted = _without_state(granted)
     session.output.say(
         session.channel,
         Attach(
@@ -332,6 +334,16 @@ def _begin_sending(
             offered_capabilities=(tracing.TRACED,) if link.mark else (),
         ),
         gate,
+    )  # fmt: skip
+
+
+def _without_state(source: Source) -> Source:
+    """Return the source of a direct address: nothing of it outlives its link (3.5.3)."""
+    lasts = source.durable != NOT_DURABLE or source.timeout
+    if not lasts and source.expiry_policy not in (NEVER, CONNECTION_CLOSE):
+        return source
+    return msgspec.structs.replace(
+        source, durable=NOT_DURABLE, expiry_policy=LINK_DETACH, timeout=0
     )  # fmt: skip
 
 

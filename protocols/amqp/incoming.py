@@ -14,7 +14,7 @@ from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving, tracing
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.faults import LinkFault, error, error_of
-from daybook.protocols.amqp.outcomes import state_of, transaction_of
+from daybook.protocols.amqp.outcomes import fitting, state_of, transaction_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import (
@@ -36,6 +36,8 @@ AHEAD_BYTES: Final = 1 << 20
 CREDIT_MIN: Final = 10
 DIRECT_CREDIT: Final = 250
 """The most messages that a link may have on their way to receivers of a direct address."""
+STATE_HEAD_ROOM: Final = 64
+"""Room for what a frame with a state has besides that."""
 _OWN_MARKS: Final = (
     b"_AMQ_", b"_DAYBOOK_", b"JMSX",
     b"x-opt-ORIG", b"x-opt-ACTUAL", b"x-opt-VALIDATED", b"x-opt-DAYBOOK",
@@ -539,6 +541,8 @@ class Incoming(Link):
         if self.is_gone or mode is None:
             return
         state = state_of(ending)
+        if ending.info or ending.annotations or ending.condition:
+            state = fitting(state, self.session.output.max_frame_size - STATE_HEAD_ROOM)
         if isinstance(state, Accepted) and mode == FIRST:
             self.session.accept(delivery)
         else:

@@ -12,6 +12,7 @@ from daybook.engine.messages.annotations import Annotations
 from daybook.protocols.amqp.faults import error
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.performatives import Error
+from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import (
     Accepted,
     Modified,
@@ -25,6 +26,8 @@ OUTCOMES: Final = (
 )  # fmt: skip
 """The outcomes that sources of the broker offer, and those that it asks for."""
 _OF_THE_BROKER: Final = frozenset(ANNOTATIONS.values())
+ERROR_BYTES_MAX: Final = 4096
+"""How large the error of a receiver of a direct address can be, or its map is not passed on."""
 ACCEPTANCE: Final = Ending(ACCEPTED)
 _PLAIN: Final = {Accepted: ACCEPTANCE, Released: UNTRIED}
 
@@ -37,7 +40,10 @@ def ending_of(state: Any) -> Ending | None:
     if isinstance(state, Rejected):
         problem = state.error
         if isinstance(problem, Error):
-            return Ending(REJECTED, problem.description or "", problem.condition)
+            info = problem.info or None
+            if info and len(COMPOSITES.encoded(problem)) > ERROR_BYTES_MAX:
+                info = None
+            return Ending(REJECTED, problem.description or "", problem.condition, info=info)
         return Ending(REJECTED)
     if isinstance(state, Modified):
         outcome = FAILED if state.delivery_failed else RELEASED
@@ -67,12 +73,21 @@ def state_of(ending: Ending) -> Any:
     if ending.outcome == REJECTED:
         if not (ending.condition or ending.error):
             return Rejected()
-        return Rejected(error(ending.condition or INTERNAL_ERROR, ending.error))
+        return Rejected(error(ending.condition or INTERNAL_ERROR, ending.error, ending.info))
     has_failed = ending.outcome == FAILED
     if not (has_failed or ending.modified):
         return Released()
     noted: dict[str, Any] = {str(key): each for key, each in (ending.annotations or {}).items()}
     return Modified(has_failed, ending.not_here, noted or None)
+
+
+def fitting(state: Any, room: int) -> Any:
+    """Return a state that has room in a frame: if need be, without some of what was said."""
+    if len(COMPOSITES.encoded(state)) <= room:
+        return state
+    if isinstance(state, Rejected) and isinstance(state.error, Error) and state.error.info:
+        return fitting(Rejected(error(state.error.condition, state.error.description or "")), room)
+    return echoed(state)
 
 
 def settlement_of(
@@ -81,7 +96,7 @@ def settlement_of(
     """Return the command that ends a delivery so."""
     return Settle(
         consumer, message, False, transaction, ending.outcome, ending.error, ending.condition,
-        ending.not_here, ending.annotations, ending.modified,
+        ending.not_here, ending.annotations, ending.modified, ending.info,
     )  # fmt: skip
 
 

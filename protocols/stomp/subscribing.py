@@ -35,8 +35,8 @@ class SubscribeRequest:
 
     __slots__ = (
         "ack_mode", "after", "credit_bytes", "credit_messages", "credit_policy", "destination",
-        "durable_name", "exclusive", "filter", "id", "key", "no_local", "options", "priority",
-        "reading", "settles_by_message", "since", "targets",
+        "durable_name", "exclusive", "filter", "id", "key", "needs_queue", "no_local", "options",
+        "priority", "reading", "settles_by_message", "since", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +73,7 @@ class SubscribeRequest:
             each.routing_type == MULTICAST and each.queue is None for each in self.targets
         )
         foreign.refuse_queue_attributes(head, is_durable=durable or not is_topic)
+        self.needs_queue: str = foreign.asked_of_a_queue(head)
         self.ack_mode: str = values.get("ack", AUTO)
         if self.ack_mode not in _ACK_MODES:
             raise StompError(
@@ -136,6 +137,7 @@ class SubscribeRequest:
             receiver=receiver,
             after=self.after,
             since=self.since,
+            needs_queue=self.needs_queue,
         )
 
 

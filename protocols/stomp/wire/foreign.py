@@ -137,5 +137,13 @@ def refuse_queue_attributes(head: Head, *, is_durable: bool) -> None:
             )
 
 
+def asked_of_a_queue(head: Head) -> str:
+    """Return what a frame asks of its queue, "" for nothing: a queue that is durable or stays."""
+    asked = {"durable": "true", "auto-delete": "false"}
+    return next(
+        (f"{name}:{each}" for name, each in asked.items() if head.values.get(name) == each), ""
+    )
+
+
 def _unsupported(name: str, meaning: str, advice: str) -> StompError:
     return StompError(f"header {name}: {meaning} not supported in this version", advice)

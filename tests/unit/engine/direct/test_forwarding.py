@@ -435,6 +435,7 @@ def test_a_client_without_a_link_is_refused_where_nobody_receives() -> None:
         ({"filter": "a = 1"}, "a filter needs a queue"),
         ({"browses": True}, "browsing needs a queue"),
         ({"no_local": True}, "no-local needs a queue"),
+        ({"needs_queue": "durable:true"}, "durable:true needs a queue"),
     ],
 )
 def test_what_needs_a_queue_is_refused(wish: dict[str, Any], words: str) -> None:

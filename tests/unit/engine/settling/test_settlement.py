@@ -9,10 +9,9 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.details import ReturnedDetail
 from daybook.engine.facts.own_headers import DEATH_ERROR
 from daybook.engine.facts.settlements import FAILED, REJECTED, RELEASED
-from daybook.engine.messages.deaths import ERROR_LENGTH_MAX
+from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 from daybook.engine.messages.headers import as_dict
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settling.settlement import CONDITION_LENGTH_MAX
 from daybook.engine.state.digest import entry_hash
 from tests.support.topology import create_queue
 from tests.support.world import Delivery, World, fold

@@ -38,6 +38,9 @@ class FakeBroker:
         """All that attached; a fake does not know their deliveries."""
         return self.attached
 
+    def is_direct(self, consumer: int) -> bool:
+        return False
+
     def roles_of(self, user: str) -> tuple[str, ...]:
         return ("sales", "admins")
 

@@ -29,6 +29,20 @@ def test_defaults() -> None:
     assert (command.credit_messages, command.credit_bytes) == (655_360, 655_360)
 
 
+@pytest.mark.parametrize(
+    ("headers", "asked"),
+    [
+        ("", ""),
+        ("\ndurable:true", "durable:true"),
+        ("\nauto-delete:false", "auto-delete:false"),
+        ("\nauto-delete:false\ndurable:true", "durable:true"),
+    ],
+)
+def test_what_is_asked_of_a_queue_is_told(headers: str, asked: str) -> None:
+    """A direct address has none."""
+    assert attached(f"id:s\ndestination:/queue/a{headers}").needs_queue == asked
+
+
 @pytest.mark.parametrize("version", [None, "1.1", "1.2"])
 @pytest.mark.parametrize("mode", ["auto", "client", "client-individual"])
 def test_ack_modes(version: str | None, mode: str) -> None:
