@@ -30,6 +30,7 @@ from daybook.engine.consumers import (
     subscriptions,
     transactions,
 )
+from daybook.engine.consumers.attach_plan import routing_type_at
 from daybook.engine.core import capacity, permission_checks, unreadable
 from daybook.engine.core.core import Core, Options
 from daybook.engine.core.residency import Relief
@@ -399,6 +400,11 @@ class Broker(Core):
     def is_direct(self, consumer: int) -> bool:
         """Whether a consumer receives from a direct address."""
         return consumer in self.direct.receivers
+
+    def routing_type(self, address: str) -> str:
+        """Return the routing type by which a consumer of an address gets messages if it says
+        none."""
+        return routing_type_at(self, address)
 
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""

@@ -56,6 +56,11 @@ class BrokerPort(Protocol):
         """Return the roles that a user has now."""
         ...
 
+    def routing_type(self, address: str) -> str:
+        """Return the routing type by which a consumer of an address, by its full name, gets
+        messages if it says none."""
+        ...
+
     @property
     def lsn(self) -> int:
         """LSN of the last decided event."""

@@ -121,14 +121,18 @@ def _first_available(core: Core, command: Attach, name: str) -> Queue | None:
 
 
 def routing_type_of(core: Core, command: Attach) -> str:
-    """Without a preference: anycast, unless the address is multicast only, as with wildcards."""
-    if command.routing_type is not None:
-        return command.routing_type
-    if core.state.settings.syntax.is_pattern(command.address):
+    """Return the routing type by which a consumer gets its messages."""
+    return command.routing_type or routing_type_at(core, command.address)
+
+
+def routing_type_at(core: Core, name: str) -> str:
+    """Without a preference: anycast, unless the address is multicast only, as with wildcards; the
+    default of its settings for one that is not there."""
+    if core.state.settings.syntax.is_pattern(name):
         return MULTICAST
-    address = find_address(core, command.address)
+    address = find_address(core, name)
     if address is None:
-        return default_address_type(core, command.address)
+        return default_address_type(core, name)
     multicast_only = address.definition.routing_types == (MULTICAST,)
     return MULTICAST if multicast_only else ANYCAST
 

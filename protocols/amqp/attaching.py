@@ -354,7 +354,8 @@ def _command_of(
     output = session.output
     selector, no_local, granted_filter = _filters_of(source)
     # A topic gives every subscriber a copy anyway, and some of them say so.
-    browses = source.distribution_mode == COPY and place.routing_type != MULTICAST
+    kind = _kind_of(session, place)
+    browses = source.distribution_mode == COPY and kind != MULTICAST
     command = AttachConsumer(
         output.connection, place.address, subscription=asked.name,
         routing_type=place.routing_type, queue=place.queue, filter=selector,
@@ -362,7 +363,7 @@ def _command_of(
         credit_bytes=0, no_local=no_local, browses=browses, listens=True, receiver=link,
         session=session.number, priority=_priority_of(asked),
     )  # fmt: skip
-    subscription = _subscription_of(session, asked, source, place)
+    subscription = _subscription_of(session, asked, source, kind if place.queue is None else None)
     policy = source.expiry_policy
     if subscription:
         is_shared = "shared" in source.capabilities
@@ -397,10 +398,18 @@ def _priority_of(asked: Attach) -> int:
     return said
 
 
-def _subscription_of(session: AmqpSession, asked: Attach, source: Source, place: Place) -> str:
-    """Return the name of the subscription that a source is about; empty for one that ends with its
-    connection at the latest."""
-    if place.queue is not None or place.routing_type != MULTICAST:
+def _kind_of(session: AmqpSession, place: Place) -> str | None:
+    """Return the routing type of a source: that which it says, or else that which its address and
+    the settings give it; None for a queue alone."""
+    if place.routing_type is not None or place.queue is not None:
+        return place.routing_type
+    return session.output.broker.routing_type(place.address)
+
+
+def _subscription_of(session: AmqpSession, asked: Attach, source: Source, kind: str | None) -> str:
+    """Return the name of the subscription that a source of a routing type is about; empty for one
+    that ends with its connection at the latest."""
+    if kind != MULTICAST:
         return ""
     is_shared = "shared" in source.capabilities
     lasts = source.durable != NOT_DURABLE or source.expiry_policy == NEVER or source.timeout

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybook.engine import commands as c
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp.faults import LinkFault
 from daybook.protocols.amqp.wire.errors import STOLEN
@@ -174,3 +175,67 @@ def test_who_names_its_queue_does_not_end_it(peer: Peer) -> None:
         assert _queues(peer.world) == {queue}
         _attach(peer, 0, timeout=seconds, expiry_policy=policy)
         peer.say(Detach(0, closed=True))
+
+
+# ---- sources whose address alone says that they are of a topic
+
+TOPICS = ("by its settings", "by what is there")
+
+
+def _with_topic(how: str) -> World:
+    world = World()
+    if how == TOPICS[0]:
+        world.settings(news={"default_address_routing_type": "MULTICAST"})
+    else:
+        world.ok(c.CreateAddress("news", routing_types=(MULTICAST,)))
+    return world
+
+
+@pytest.mark.parametrize("how", TOPICS)
+@pytest.mark.parametrize("values", [{"durable": 2}, {"expiry_policy": "never"}, {"timeout": 60}])
+def test_a_source_is_a_subscription_by_the_routing_type_of_its_address(
+    how: str, values: dict[str, Any]
+) -> None:
+    world = _with_topic(how)
+    peer = Peer(world).open()
+    peer.receiver(0, "news", 9, name="s", **values)
+    assert peer.hear(Attach).source.address == "news"
+    assert _queues(world) == {"dsub.c.s"}
+    peer.say(Detach(0))
+    world.send("news", b"1")
+    peer.receiver(1, "news", 9, name="s", **values)
+    assert _bodies(peer) == [b"1"]
+
+
+@pytest.mark.parametrize("how", TOPICS)
+def test_such_a_subscription_can_be_shared(how: str) -> None:
+    world = _with_topic(how)
+    for number in range(2):
+        peer = Peer(world).open()
+        peer.receiver(0, "news", 1, name=f"s|{number}", capabilities=("shared",))
+        assert peer.hear(Attach).source is not None
+    (queue,) = _queues(world)
+    assert len(world.queue(queue).consumers) == 2
+
+
+@pytest.mark.parametrize("how", TOPICS)
+def test_every_subscriber_of_such_an_address_gets_a_copy(how: str) -> None:
+    world = _with_topic(how)
+    peers = [Peer(world).open() for _ in range(2)]
+    for peer, mode in zip(peers, (None, "copy"), strict=True):
+        peer.receiver(0, "news", 9, distribution_mode=mode)
+        assert peer.hear(Attach).source is not None
+    peers[0].sender(1, "news")
+    peers[0].send(1, 0, message(b"1"))
+    assert [_bodies(peer) for peer in peers] == [[b"1"], [b"1"]]
+
+
+def test_a_durable_source_of_a_queue_is_no_subscription() -> None:
+    world = World()
+    world.settings(q={"default_address_routing_type": "ANYCAST"})
+    world.ok(c.CreateAddress("both", routing_types=(ANYCAST, MULTICAST)))
+    peer = Peer(world).open()
+    for handle, address in enumerate(("q", "both")):
+        peer.receiver(handle, address, 9, name=address, durable=2, expiry_policy="never")
+        assert peer.hear(Attach).source is not None
+    assert set(world.state.queue_by_name) == {"q", "both"}

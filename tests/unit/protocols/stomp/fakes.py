@@ -41,6 +41,9 @@ class FakeBroker:
     def is_direct(self, consumer: int) -> bool:
         return False
 
+    def routing_type(self, address: str) -> str:
+        return "multicast"
+
     def roles_of(self, user: str) -> tuple[str, ...]:
         return ("sales", "admins")
 
