@@ -131,7 +131,7 @@ class AmqpConnection(Output):
         self.close_delay_ms = 0
         self.error = ""
         self.next_deadline = 0
-        self._server_name: Final = server_name
+        self._container_id: Final = options.container or server_name
         # The name of the peer's host, on a connection that the broker opens.
         self.peer_host: str | None = None
         self._reader: Final = FrameReader(options.max_frame_size)
@@ -446,7 +446,7 @@ class AmqpConnection(Output):
         self.say(
             0,
             Open(
-                self._server_name, self.peer_host, max_frame_size=options.max_frame_size,
+                self._container_id, self.peer_host, max_frame_size=options.max_frame_size,
                 channel_max=options.max_sessions - 1,
                 idle_time_out=options.idle_time_out_ms // 2 or None,
                 offered_capabilities=_OFFERED, properties={"product": PRODUCT, **properties},

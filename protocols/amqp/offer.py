@@ -35,6 +35,7 @@ _FIELDS: Final = {
     "max-headers": "max_headers", "body-timeout": "body_timeout_ms",
     "anycast-prefix": "anycast_prefix", "multicast-prefix": "multicast_prefix",
     "virtual-hosts": "virtual_hosts", "populate-validated-user": "populate_validated_user",
+    "container": "container",
 }  # fmt: skip
 """The fields of the options by their keys."""
 

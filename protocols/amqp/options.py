@@ -17,7 +17,8 @@ class AmqpOptions(msgspec.Struct, frozen=True, kw_only=True):
     `idle_time_out_ms` is how long a peer may be silent, 0 for no limit. `credit` is how many
     messages a link may send before the broker has looked at the first. `virtual_hosts` are pairs of
     a name that clients connect to, and the virtual host that they get. `populate_validated_user`
-    says whether messages carry the login of their sender.
+    says whether messages carry the login of their sender. `container` is the broker's own id for
+    peers, "" where the server says it for each connection.
     """
 
     room: int = 0
@@ -37,6 +38,7 @@ class AmqpOptions(msgspec.Struct, frozen=True, kw_only=True):
     multicast_prefix: tuple[str, ...] = ("topic://", "/topic/")
     virtual_hosts: tuple[tuple[str, str], ...] = ()
     populate_validated_user: bool = False
+    container: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values that contradict each other."""

@@ -52,7 +52,12 @@ _OFF: Final = (
 )
 
 BROKER: Final = (
-    Option("name", NAME, "daybook", "The name of the broker to clients and in logs."),
+    Option(
+        "name",
+        NAME,
+        "daybook",
+        "The name of the broker to clients and in logs, and its container id in AMQP.",
+    ),
     Option(
         "data-directory",
         PATH,

@@ -13,6 +13,7 @@ def session_options(config: Config) -> dict[str, Value]:
         "syntax": config.wildcards.syntax.text,
         "populate-validated-user": config.broker.populate_validated_user,
         "virtual-hosts": known_names(config.virtual_hosts),
+        "container": config.broker.name,
     }
 
 

@@ -1,0 +1,148 @@
+"""A broker that serves the configuration of a router: what its sections promise, seen by clients.
+
+Rules: Interconnect, chapter 12.1.2 to 12.1.5.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from proton import Delivery, Message
+from proton.utils import BlockingConnection, LinkDetached
+
+from daybook.client.control import ask
+from tests.support import nursery
+from tests.support.brokers.router_conf import HEAD, PIECES, document
+from tests.support.process import BrokerProcess, NotReady
+
+pytestmark = pytest.mark.interop
+
+SECONDS: Final = 30
+SECTIONS: Final = """
+address {
+    prefix: news
+    distribution: multicast
+}
+address {
+    pattern: */closed/#     # names with any first token
+    distribution: unavailable
+}
+address {
+    prefix: kept
+    waypoint: yes
+}
+linkRoute {
+    prefix: elsewhere
+    direction: in
+    containerId: other
+}
+"""
+"""With addresses that differ in what a client sees."""
+
+Connect = Callable[[], BlockingConnection]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    directory = tmp_path_factory.mktemp("router") / "data"
+    with BrokerProcess(directory, config=document(SECTIONS), listen=()) as process:
+        yield process.start()
+        assert process.stop() == 0, process.log_text()
+
+
+@pytest.fixture
+def connect(broker: BrokerProcess) -> Iterator[Connect]:
+    opened: list[BlockingConnection] = []
+
+    def one() -> BlockingConnection:
+        where = f"127.0.0.1:{broker.port}"
+        opened.append(BlockingConnection(where, timeout=SECONDS, allowed_mechs="ANONYMOUS"))
+        return opened[-1]
+
+    yield one
+    for each in opened:
+        each.close()
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "daybook", *arguments]
+    return nursery.run(command, capture_output=True, text=True, check=False)
+
+
+def flush(connection: BlockingConnection) -> None:
+    """Write all that a client has to say."""
+    connection.container.process()
+    connection.wait(lambda: not connection.conn.transport.pending(), msg="the output to leave")
+
+
+def test_addresses_are_those_of_the_router(connect: Connect) -> None:
+    first, second, sender = connect(), connect(), connect()
+    receivers = [each.create_receiver("news/sports", credit=5) for each in (first, second)]
+    link = sender.create_sender("news/sports")
+    sender.wait(lambda: link.link.credit > 0, msg="credit")
+    delivery = link.link.send(Message(body="one each"))
+    flush(sender)
+    for each in receivers:
+        assert each.receive(SECONDS).body == "one each"
+        each.accept()
+        flush(each.connection)
+    sender.wait(lambda: delivery.remote_state, msg="the outcome")
+    assert delivery.remote_state == Delivery.ACCEPTED
+    with pytest.raises(LinkDetached, match="amqp:not-found"):
+        sender.create_sender("a/closed")
+
+
+def test_a_waypoint_is_a_queue_of_this_broker(broker: BrokerProcess, connect: Connect) -> None:
+    connect().create_sender("kept").send(Message(body="stored"))
+    answer = ask(broker.data, {"do": "queues"})
+    assert answer is not None
+    assert [(row["queue"], row["messages"]) for row in answer["queues"]] == [("kept", 1)]
+    receiver = connect().create_receiver("kept")
+    assert receiver.receive().body == "stored"
+    receiver.accept()
+
+
+def test_the_container_id_is_that_of_the_router(connect: Connect) -> None:
+    assert connect().conn.remote_container == "Router.A"
+
+
+def test_the_log_names_what_is_lost(broker: BrokerProcess) -> None:
+    assert "linkRoute: 'elsewhere' is not taken over: link routes are not there" in (
+        broker.log_text()
+    )
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_an_example_of_the_manual_can_be_checked_and_converted(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "qdrouterd.conf"
+    path.write_text(document(PIECES[name].sections))
+    checked = run("config", "check", str(path))
+    assert checked.returncode == 0, checked.stderr
+    converted = run("config", "convert", str(path))
+    assert converted.returncode == 0, converted.stderr
+    toml = tmp_path / "broker.toml"
+    toml.write_text(converted.stdout)
+    again = run("config", "check", str(toml))
+    assert again.returncode == 0, again.stdout + again.stderr
+    counts = [each.stdout.partition("valid")[2].partition(":")[2] for each in (checked, again)]
+    assert counts[0] == counts[1]
+
+
+def test_a_contradiction_stops_the_start(tmp_path: Path) -> None:
+    wrong = HEAD + "address {\n    prefix: a\n    priority: 10\n}\n"
+    path = tmp_path / "router.conf"
+    path.write_text(wrong)
+    line = wrong.split("\n").index("    priority: 10") + 1
+    for command in ("check", "convert"):
+        refused = run("config", command, str(path))
+        assert refused.returncode == 2
+        assert f"{path}:{line}: address.priority is 10; it must be" in refused.stderr
+        assert not refused.stdout
+    with (
+        BrokerProcess(tmp_path / "data", config=wrong, listen=()) as process,
+        pytest.raises(NotReady, match=r"address\.priority is 10"),
+    ):
+        process.start()
