@@ -157,6 +157,9 @@ def _attach(core: Core, command: commands.Attach) -> int | Refusal:
         answer = attaching.attach_receiver(core, command)
     if answer is not None:
         return answer
+    if command.auto_link is not None:
+        # What is stored here is sent to the other container as any consumer gets it.
+        command.routing_type = ANYCAST
     return subscriptions.attach(core, command)
 
 

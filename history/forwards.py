@@ -113,6 +113,12 @@ def link_words(event: Event) -> str:
     )
     name = f" '{decoded.name}'" if decoded.name else ""
     place = f"of address '{decoded.address}'" if decoded.address else "without an address"
+    if decoded.phase:
+        place += f" at phase {decoded.phase}"
+    if decoded.auto_link:
+        place += f" by auto-link '{decoded.auto_link}'"
+    if decoded.is_fallback:
+        place += " with fallback"
     return (
         f"link {event.lsn}{name} is a {decoded.role} {place}, "
         f"of connection {event.row[events.CONNECTION]}"

@@ -1,9 +1,11 @@
-"""Queues that direct addresses fall back to: they are emptied as soon as somebody receives.
+"""Queues of direct addresses: they are emptied as soon as somebody receives.
 
-While nobody receives, messages to an address with `enable-fallback` enter the queue of its name.
+While nobody receives, messages to an address with `enable-fallback` enter the queue of its name. Of
+a sharded queue one shard may be a queue here, behind the address as those of other brokers are.
 When receivers are there, a consumer of the broker itself takes what is stored, in order, and sends
-it to the address like any sender; the outcome of each message is that of its delivery from the
-queue. It is on a connection of its own, that no peer has. Must never know how a receiver is chosen.
+it to the phase of the address at which they receive, like any sender; the outcome of each message
+is that of its delivery from the queue. It is on a connection of its own, that no peer has. Must
+never know how a receiver is chosen.
 """
 
 from typing import Any, Final
@@ -51,8 +53,9 @@ class Emptying:
         core = self._core
         sender = core.direct.senders.get(self.sender)
         entry = entry_for(core, self._name)
+        address = sender.address if sender is not None else None
         answer: int | Refusal | None = None
-        if sender is not None and entry is not None:
+        if sender is not None and entry is not None and address is not None and address.receivers:
             send = self._sent(message, sender.connection_id)
             answer = forward(core, send, entry, count, marks, message.id)
         if answer != FORWARDED:
@@ -92,15 +95,20 @@ class Emptying:
         """Deliveries that the broker ended need no outcome."""
 
     def detached(self, reason: int, text: str, gate: int, now: int) -> None:
-        """The queue is gone."""
+        """The queue is gone; there may be another one of its name, then or later."""
+        if self._core.direct.emptied.get(self._name) is self:
+            _end(self._core, self._name)
+            self._core.direct.changed[self._name] = None
 
 
 def review(core: Core) -> None:
-    """Begin or end emptying queues of addresses whose receivers came or went."""
+    """Begin or end emptying queues of addresses whose receivers came or went, or which have a queue
+    now."""
     changed = list(core.direct.changed)
     core.direct.changed.clear()
     for name in changed:
-        address = core.direct.addresses.get(name)
+        root = core.direct.addresses.get(name)
+        address = root.found_at(root.entry.receiving_phase) if root is not None else None
         has_receivers = address is not None and bool(address.receivers)
         if name in core.direct.emptied:
             if not has_receivers:
@@ -116,12 +124,8 @@ def _begin(core: Core, address: DirectAddress) -> None:
         return
     connection = _connection(core)
     emptying = Emptying(core, name)
-    sender = attaching.attach_sender(
-        core, AttachSender(connection, name, name=PROTOCOL, receiver=emptying)
-    )
-    if isinstance(sender, Refusal):
-        return
-    emptying.sender = sender
+    asked = AttachSender(connection, name, name=PROTOCOL, receiver=emptying)
+    emptying.sender = attaching.begin_sending(core, asked, address)
     command = Attach(
         connection, queue.address.name, subscription=PROTOCOL, queue=name,
         credit_policy=BY_SETTLEMENT, credit_messages=CAPACITY, credit_bytes=0, receiver=emptying,

@@ -7,7 +7,7 @@ event or a command.
 from collections import Counter
 from typing import Final
 
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import Distribution
 from daybook.engine.limits.waiting_senders import WaitingSenders
 from daybook.engine.links.links import DirectLinks
 from daybook.engine.queues.consumer import Connection, Consumer
@@ -132,7 +132,7 @@ class Direct(DirectLinks):
     def __init__(self) -> None:
         super().__init__()
         self.distributions = Distributions()
-        self.routes: Final[dict[str, DistributionEntry]] = {}
+        self.routes: Final[dict[str, Distribution]] = {}
         self.unjournaled = 0
 
     @property

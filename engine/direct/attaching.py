@@ -4,25 +4,28 @@ A name is direct or stored. What only a queue can do (a filter, browsing, a dura
 refused for a direct address, not ignored.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
+
+from msgspec.structs import replace
 
 from daybook.engine.commands import Attach, AttachSender, ChangeDistributions
 from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
-from daybook.engine.direct.forwarding import entry_for, unavailable
+from daybook.engine.direct.forwarding import entry_for, kind_of, unavailable
 from daybook.engine.direct.serving import end, withdraw
 from daybook.engine.effects import Opened
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import PHASE_MAX, AutoLink, Distribution
 from daybook.engine.links.links import (
+    FALLBACK,
     IN_DOUBT,
     UNTRIED,
     DirectAddress,
     ReceivingLink,
     SendingLink,
 )
-from daybook.engine.names.names import plain, wrong_with
+from daybook.engine.names.names import DIVIDER, plain, wrong_with
 from daybook.engine.refusals import Code, Refusal, bad_name
 from daybook.engine.settings.distributions import UNAVAILABLE, Distributions
 from daybook.engine.settings.permissions import CONSUME, SEND
@@ -71,13 +74,22 @@ def attach_sender(core: Core, command: AttachSender) -> int | Refusal:
         return address
     if not core.direct.is_used or (command.address and address is None):
         return 0
-    link_id = core.next_lsn
-    link = SendingLink(link_id, core.state.connections[command.connection], command.link, address)
+    auto_link = command.auto_link
+    is_fallback = auto_link is not None and auto_link.is_fallback
+    return begin_sending(core, command, address, is_fallback=is_fallback)
+
+
+def begin_sending(
+    core: Core, command: AttachSender, address: DirectAddress | None, *, is_fallback: bool = False
+) -> int:
+    """Begin a link of a sender, at a phase of an address or without one; return its id."""
+    connection = core.state.connections[command.connection]
+    link = SendingLink(core.next_lsn, connection, command.link, address, is_fallback=is_fallback)
     link.receiver = command.receiver
-    _record(core, link, command.connection, "sender", command.address, command.name)
-    if address is not None and (address.receivers or address.falls_back):
-        core.effects.append(Opened(link, True))
-    return link_id
+    _record(core, link, "sender", command.name, command.auto_link)
+    if address is not None:
+        _tell(core, address, (link,))
+    return link.id
 
 
 def _address_for(
@@ -91,13 +103,45 @@ def _address_for(
     if entry is None:
         return None
     refused = permission_checks.check(core, connection, permission, name)
+    refused = refused or _check_auto_link(command.auto_link, entry)
     if refused is None and isinstance(command, Attach):
-        refused = _check_wishes(command)
-    return refused if refused is not None else _address_of(core, name, entry)
+        refused = _check_wishes(command, entry)
+    if refused is not None:
+        return refused
+    root = _address_of(core, name, entry)
+    if isinstance(root, Refusal):
+        return root
+    return root.at(_phase_of(command, root.entry))
 
 
-def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddress | Refusal:
-    """Return a direct address, which comes into use if it is not."""
+def _check_auto_link(link: AutoLink | None, entry: Distribution) -> Refusal | None:
+    """Refuse an auto-link that the address cannot have."""
+    if link is None:
+        return None
+    if not 0 <= link.phase <= PHASE_MAX:
+        text = f"an address has phases from 0 to {PHASE_MAX}, and auto-link '{link.name}' has"
+        return Refusal(Code.INVALID, f"{text} {link.phase}; give it another one")
+    if link.is_fallback and not entry.enable_fallback:
+        return Refusal(
+            Code.NOT_ALLOWED,
+            f"auto-link '{link.name}' has fallback, and '{plain(link.address)}' has none; say"
+            " enable-fallback = true in its [[address]]",
+        )
+    return None
+
+
+def _phase_of(command: Attach | AttachSender, entry: Distribution) -> int:
+    """Return the phase at which a link is attached; FALLBACK for a receiver of what is left."""
+    link = command.auto_link
+    if isinstance(command, AttachSender):
+        return link.phase if link is not None else 0
+    if link is None:
+        return entry.receiving_phase
+    return FALLBACK if link.is_fallback else link.phase
+
+
+def _address_of(core: Core, name: str, entry: Distribution) -> DirectAddress | Refusal:
+    """Return a direct address at phase 0, which comes into use if it is not."""
     if entry.distribution == UNAVAILABLE:
         return unavailable(name)
     address = core.direct.addresses.get(name)
@@ -111,22 +155,29 @@ def _address_of(core: Core, name: str, entry: DistributionEntry) -> DirectAddres
 def _record(
     core: Core,
     link: SendingLink | ReceivingLink,
-    connection: int,
     role: str,
     name: str,
-    link_name: str,
+    auto_link: AutoLink | None,
 ) -> None:
     address = link.address
     if address is not None:
-        core.direct.addresses[address.name] = address
+        core.direct.addresses[address.name] = address.root
     core.direct.add(link)
     core.budget.spent += ATTACH_UNITS
     detail = details.LinkAttachedDetail(
-        name, role, link_name, address.distribution if address is not None else ""
-    )
+        role=role, name=name, auto_link=auto_link.name if auto_link is not None else "",
+        is_fallback=auto_link is not None and auto_link.is_fallback,
+    )  # fmt: skip
+    if address is not None:
+        detail = replace(
+            detail, address=address.name, distribution=address.distribution,
+            phase=max(address.phase, 0),
+        )  # fmt: skip
+    if isinstance(link, ReceivingLink):
+        detail = replace(detail, cost=link.cost, shard=link.shard)
     core.emit(
         events.row(
-            events.LINK_ATTACHED, consumer=link.id, connection=connection, time=core.now
+            events.LINK_ATTACHED, consumer=link.id, connection=link.connection_id, time=core.now
         ),
         events.encode_detail(detail),
     )  # fmt: skip
@@ -140,8 +191,9 @@ def attach_receiver(core: Core, command: Attach) -> int | Refusal | None:
     address = _address_for(core, command, CONSUME)
     if address is None or isinstance(address, Refusal):
         return address
-    link_id = core.next_lsn
-    link = ReceivingLink(link_id, core.state.connections[command.connection], address)
+    connection, auto_link = core.state.connections[command.connection], command.auto_link
+    cost, shard = (auto_link.cost, auto_link.shard) if auto_link is not None else (0, "")
+    link = ReceivingLink(core.next_lsn, connection, address, cost, shard)
     if command.settles_by_message:
         core.direct.settle_by_message(link)
     link.subscription = command.subscription
@@ -151,16 +203,13 @@ def attach_receiver(core: Core, command: Attach) -> int | Refusal | None:
     link.credit_policy = command.credit_policy
     link.credit_messages = command.credit_messages
     link.credit_bytes = command.credit_bytes
-    was_open = bool(address.receivers) or address.falls_back
-    _record(core, link, command.connection, "receiver", command.address, command.subscription)
-    if not was_open:
-        _open(core, address, is_open=True)
-    if address.falls_back:
-        core.direct.changed[address.name] = None
-    return link_id
+    _record(core, link, "receiver", command.subscription, auto_link)
+    if len(address.receivers) == 1:
+        _note_reached(core, address)
+    return link.id
 
 
-def _check_wishes(command: Attach) -> Refusal | None:
+def _check_wishes(command: Attach, entry: Distribution) -> Refusal | None:
     """Refuse what only a queue can do."""
     wishes = {
         "a durable subscription": command.durable_name is not None,
@@ -175,18 +224,29 @@ def _check_wishes(command: Attach) -> Refusal | None:
     wished = next((wish for wish, is_wished in wishes.items() if is_wished), None)
     if wished is None:
         return None
-    return Refusal(
-        Code.NOT_ALLOWED,
-        f"'{plain(command.address)}' is a direct address, which stores nothing: {wished} needs a"
-        " queue; leave it out",
-    )
+    own = plain(command.address)
+    remedy = "leave it out"
+    if entry.has_shard:
+        remedy = f"name that of this broker, {own}{DIVIDER}{own}"
+    return Refusal(Code.NOT_ALLOWED, f"{kind_of(entry, own)}: {wished} needs a queue; {remedy}")
 
 
-def _open(core: Core, address: DirectAddress, *, is_open: bool) -> None:
-    """Tell the senders of an address that somebody receives, or nobody any more."""
-    core.budget.spent += len(address.senders)
-    for sender in address.senders.values():
-        core.effects.append(Opened(sender, is_open))
+def _note_reached(core: Core, address: DirectAddress) -> None:
+    """Note that somebody receives at a phase of an address, or nobody any more."""
+    reached = address.root if address.phase == FALLBACK else address
+    _tell(core, reached, reached.senders.values())
+    if address.entry.stores_here:
+        core.direct.changed[address.name] = None
+
+
+def _tell(core: Core, address: DirectAddress, senders: Collection[SendingLink]) -> None:
+    """Tell senders of an address that somebody receives from now on, or nobody any more."""
+    core.budget.spent += len(senders)
+    for sender in senders:
+        is_open = address.is_open_to(sender)
+        if is_open != sender.is_open:
+            sender.is_open = is_open
+            core.effects.append(Opened(sender, is_open))
 
 
 # ---- the end
@@ -205,12 +265,8 @@ def detach(core: Core, link: SendingLink | ReceivingLink, reason: int) -> int:
             reason=reason, consumer=link.id, connection=link.connection_id, time=core.now,
         )
     )  # fmt: skip
-    is_last = isinstance(link, ReceivingLink) and address is not None and not address.receivers
-    if is_last and address is not None:
-        if address.falls_back:
-            core.direct.changed[address.name] = None
-        else:
-            _open(core, address, is_open=False)
+    if isinstance(link, ReceivingLink) and address is not None and not address.receivers:
+        _note_reached(core, address)
     return lsn
 
 

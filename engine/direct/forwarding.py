@@ -1,18 +1,18 @@
-"""Deciding who gets a message that is sent to a direct address.
+"""Forwarding messages that are sent to direct addresses (`engine.direct.choosing` says to whom).
 
 Where nobody receives, the message is released: credit would have kept its sender from sending it
-(12.1.1.1). One whose sender cannot hear of that is refused. Rules: balanced by the load of
-receivers, closest in turn (all are equally near), multicast to all.
+(12.1.1.1). One whose sender cannot hear of that is refused.
 """
 
 from typing import Final
 
 from daybook.engine.commands import FORWARDED, Send
 from daybook.engine.core.core import Core
+from daybook.engine.direct.choosing import choose, of_receivers
 from daybook.engine.direct.serving import CONTENT, OFF, give
 from daybook.engine.effects import Ended
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import Distribution, DistributionEntry
 from daybook.engine.facts.events import PERSISTENT
 from daybook.engine.links.links import (
     UNTRIED,
@@ -26,7 +26,7 @@ from daybook.engine.messages.annotations import annotated
 from daybook.engine.messages.message import Message
 from daybook.engine.names.names import is_temporary, plain
 from daybook.engine.refusals import Code, Refusal
-from daybook.engine.settings.distributions import CLOSEST, MULTICAST, STORED, UNAVAILABLE
+from daybook.engine.settings.distributions import UNAVAILABLE
 
 ROUTES_MAX: Final = 10_000
 """How many names are remembered with their distributions."""
@@ -36,7 +36,7 @@ FIRST_UNJOURNALED: Final = 1 << 47
 """The first id of messages that no event has."""
 
 
-def entry_for(core: Core, name: str) -> DistributionEntry | None:
+def entry_for(core: Core, name: str) -> Distribution | None:
     """Return the entry of the table for the name of an address; None if that is stored. One that
     is in use keeps its entry."""
     address = core.direct.addresses.get(name)
@@ -49,10 +49,10 @@ def entry_for(core: Core, name: str) -> DistributionEntry | None:
         if len(core.direct.routes) >= ROUTES_MAX:
             core.direct.routes.clear()
         core.budget.spent += 1
-        known = core.direct.routes[name] = core.direct.distributions.find(plain(name))
-    if known.distribution == STORED or known.waypoint or is_temporary(name):
+        known = core.direct.routes[name] = core.direct.distributions.of(name)
+    if known.is_stored or is_temporary(name):
         return None
-    if name in core.state.address_by_name and not known.enable_fallback:
+    if name in core.state.address_by_name and not known.stores_here:
         # A name with a queue keeps it until its address is deleted.
         return None
     return known
@@ -61,7 +61,7 @@ def entry_for(core: Core, name: str) -> DistributionEntry | None:
 def check_new(core: Core, name: str) -> Refusal | None:
     """Return why no address that stores messages may get a name: it is one of a direct address."""
     entry = entry_for(core, name) if core.direct.is_used else None
-    if entry is None or entry.enable_fallback:
+    if entry is None or entry.stores_here:
         return None
     return Refusal(
         Code.NOT_ALLOWED,
@@ -81,44 +81,58 @@ def unavailable(name: str) -> Refusal:
 def forward(
     core: Core,
     command: Send,
-    entry: DistributionEntry,
+    entry: Distribution,
     attempt: int = 1,
     marks: int = 0,
     stored: int = 0,
 ) -> int | Refusal | None:
-    """Give a message to receivers of a direct address; return None if nobody receives, and the
-    address has a queue to fall back to. One that a queue has is `stored` there, with `attempt` and
+    """Give a message to receivers of a direct address; return None if the queue of its name, on
+    this broker, is to have it. One that a queue has is `stored` there, with `attempt` and
     `marks`."""
     name = command.address
     if entry.distribution == UNAVAILABLE:
         return unavailable(name)
-    refusal = _check(command)
+    refusal = _check(command, entry)
     if refusal is not None:
         return refusal
-    address = core.direct.addresses.get(name)
     sender = core.direct.senders.get(command.sender) if command.sender else None
     if sender is not None and sender.connection_id != command.connection:
         sender = None
-    if address is None or not address.receivers:
-        if entry.enable_fallback:
+    address = sender.address if sender is not None else None
+    if address is None or address.name != name:
+        address = core.direct.addresses.get(name)
+    shard = ""
+    if address is not None and address.receivers and not address.is_sharded:
+        chosen = of_receivers(address)
+    else:
+        choice = choose(core, command, entry, address, sender)
+        if choice.stores:
+            _note_stored(core, address)
             return None
-        return _release(core, command, sender)
+        address, chosen, shard = choice.address, choice.receivers, choice.shard
+    if address is None or not chosen:
+        return _release(core, command, sender, shard)
     priority = entry.priority if entry.priority is not None else command.priority
     message = _message(core, command, priority)
-    chosen = _choose(address)
-    _record(core, command, message, chosen, address, stored)
+    _record(core, command, message, chosen, address, shard, stored)
     hears = sender if command.token is not None else None
     forwarding = Forwarding(message, hears, command.token, len(chosen), attempt, marks)
     if len(chosen) > core.options.entered_at_once or address.copies:
         address.copies.append(Copies(forwarding, address.everybody()))
-        core.direct.copying[name] = address
+        core.direct.copying[address] = None
     else:
         for link in chosen:
             give(core, link, forwarding)
     return FORWARDED if hears is not None else 0
 
 
-def _check(command: Send) -> Refusal | None:
+def _note_stored(core: Core, address: DirectAddress | None) -> None:
+    """Let the queue be emptied again that gets a message, if receivers are there."""
+    if address is not None and address.own_shard is not None:
+        core.direct.changed[address.name] = None
+
+
+def _check(command: Send, entry: Distribution) -> Refusal | None:
     if command.transaction is not None:
         what = "its messages are in no transaction; send them outside"
     elif command.due:
@@ -127,8 +141,14 @@ def _check(command: Send) -> Refusal | None:
         what = "it cannot retain a message"
     else:
         return None
-    text = f"'{plain(command.address)}' is a direct address, which stores nothing: {what}"
-    return Refusal(Code.NOT_ALLOWED, text)
+    return Refusal(Code.NOT_ALLOWED, f"{kind_of(entry, command.address)}: {what}")
+
+
+def kind_of(entry: DistributionEntry, name: str) -> str:
+    """Return what an address is, for refusals of what only a queue can do."""
+    if entry.waypoint:
+        return f"'{plain(name)}' is a waypoint, whose messages pass through queues of other brokers"
+    return f"'{plain(name)}' is a direct address, which stores nothing"
 
 
 def _next_id(core: Core) -> int:
@@ -150,20 +170,13 @@ def _message(core: Core, command: Send, priority: int) -> Message:
     return annotated(message, command.annotations) if command.annotations else message
 
 
-def _choose(address: DirectAddress) -> tuple[ReceivingLink, ...]:
-    if address.distribution == MULTICAST:
-        return address.everybody()
-    if address.distribution == CLOSEST:
-        return (address.next_in_turn(),)
-    return (address.least_loaded(),)
-
-
 def _record(
     core: Core,
     command: Send,
     message: Message,
     chosen: tuple[ReceivingLink, ...],
     address: DirectAddress | None,
+    shard: str,
     stored: int = 0,
 ) -> None:
     """Record who got a message; without an address in use nobody did."""
@@ -176,7 +189,7 @@ def _record(
         if omitted:
             flags |= events.BODY_OMITTED
     settled = command.token is None
-    is_alike = not (command.chunks or command.came_from or stored)
+    is_alike = not (command.chunks or command.came_from or stored or shard)
     known = address.details if address is not None and is_alike else None
     key = omitted << 1 | settled
     detail = known.get(key, b"") if known is not None else b""
@@ -186,7 +199,7 @@ def _record(
                 command.address, tuple(link.id for link in chosen) if len(chosen) > 1 else (),
                 settled, events.chunk_steps(command.chunks),
                 command.body_bytes if command.chunks else 0, command.came_from, omitted,
-                command.sender if stored else 0,
+                command.sender if stored else 0, shard,
             )
         )  # fmt: skip
         if known is not None:
@@ -203,8 +216,14 @@ def _record(
     )  # fmt: skip
 
 
-def _release(core: Core, command: Send, sender: SendingLink | None) -> int | Refusal:
+def _release(core: Core, command: Send, sender: SendingLink | None, shard: str) -> int | Refusal:
     """Record that nobody got a message, and tell its sender."""
+    if sender is None and shard:
+        return Refusal(
+            Code.NOT_FOUND,
+            f"the shard '{shard}' of '{plain(command.address)}' is not there, and no other one may"
+            " have messages of this group, whose order would be lost; send when it is back",
+        )
     if sender is None:
         return Refusal(
             Code.NOT_FOUND,
@@ -212,7 +231,7 @@ def _release(core: Core, command: Send, sender: SendingLink | None) -> int | Ref
             " nothing; send when somebody does",
         )
     message = _message(core, command, command.priority)
-    _record(core, command, message, (), None)
+    _record(core, command, message, (), None, shard)
     if command.token is None:
         return 0
     core.effects.append(Ended(sender, command.token, UNTRIED))

@@ -48,7 +48,7 @@ def hand_out(core: Core) -> None:
     """Give messages to more of their very many receivers, the oldest of each address first, until
     the budget is spent."""
     copying = core.direct.copying
-    for address in list(copying.values()):
+    for address in list(copying):
         while address.copies and not core.budget.is_spent:
             copies = address.copies[0]
             if copies.at == len(copies.receivers):
@@ -61,9 +61,9 @@ def hand_out(core: Core) -> None:
                 give(core, link, copies.forwarding)
         if address.copies:
             # Behind those of other addresses.
-            copying[address.name] = copying.pop(address.name)
+            copying[address] = copying.pop(address)
             return
-        del copying[address.name]
+        del copying[address]
 
 
 def withdraw(core: Core, link: ReceivingLink) -> None:

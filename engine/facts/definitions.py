@@ -377,6 +377,38 @@ class Waypoint(msgspec.Struct, frozen=True, omit_defaults=True):
     local: str = LOCAL
 
 
+class Distribution(DistributionEntry, frozen=True):
+    """What the table says of one name: its entry, and what auto-links there are for it."""
+
+    through: Waypoint | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether queues of this broker store all messages to the address."""
+        return self.distribution == STORED or (self.waypoint and self.through is None)
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether a queue of this broker stores what no receiver can get."""
+        through = self.through
+        return self.enable_fallback and (through is None or through.has_queue)
+
+    @property
+    def has_shard(self) -> bool:
+        """Whether a queue of this broker is one of those behind a waypoint."""
+        return self.waypoint and self.through is not None and self.through.has_queue
+
+    @property
+    def stores_here(self) -> bool:
+        """Whether a queue of this broker stores some messages."""
+        return self.falls_back or self.has_shard
+
+    @property
+    def receiving_phase(self) -> int:
+        """The phase at which peers receive."""
+        return 1 if self.waypoint else 0
+
+
 class Attribute(msgspec.Struct, frozen=True):
     """An attribute that can be asked for: field, key in the configuration, and its possible values.
 

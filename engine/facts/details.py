@@ -184,19 +184,26 @@ class PermissionRefusedDetail(Detail, frozen=True):
 class LinkAttachedDetail(Detail, frozen=True):
     """A link to a direct address: whether its peer sends by it (`role` sender) or receives
     (receiver), its name, and how the address distributes messages. A sender without an address
-    names one in each message."""
+    names one in each message. `phase` is that of the address; `auto_link` is the name of the link
+    in the configuration, if that made it, with its other words (`definitions.AutoLink`)."""
 
     address: str = ""
     role: str = ""
     name: str = ""
     distribution: str = ""
+    phase: int = 0
+    auto_link: str = ""
+    is_fallback: bool = False
+    cost: int = 0
+    shard: str = ""
 
 
 class ForwardedDetail(Detail, frozen=True):
     """Where a message was sent, the receivers if there are several, and the place of a large body
     and `came_from` as in RoutedDetail. `settled` says that its sender does not want to hear of its
     end. `omitted_bytes` is the length of headers and body that are not journaled. A message that a
-    queue had names that in its row, and here the `link` that it came by."""
+    queue had names that in its row, and here the `link` that it came by. `shard` is the shard that
+    its group is for, if that decided."""
 
     address: str = ""
     receivers: tuple[int, ...] = ()
@@ -206,6 +213,7 @@ class ForwardedDetail(Detail, frozen=True):
     came_from: str = ""
     omitted_bytes: int = 0
     link: int = 0
+    shard: str = ""
 
 
 class ForwardSettledDetail(Detail, frozen=True):

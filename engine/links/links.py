@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import BALANCED, BY_GROUP, Distribution
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
 from daybook.engine.messages.annotations import Annotations
 from daybook.engine.messages.message import PRIORITIES, Message
@@ -51,20 +51,33 @@ IN_DOUBT: Final = Ending(FAILED, modified=True)
 """A receiver may have got it, and is gone."""
 
 
+FALLBACK: Final = -1
+"""In the place of a phase: there auto-links receive what nobody else can get."""
+
+
 class SendingLink(Taker):
     """A link by which a peer sends to an address, or with none to those that its messages name.
 
-    `number` is the one that it has among the links of its connection.
+    `number` is the one that it has among the links of its connection. What it sends reaches
+    receivers while it `is_open`. By one with `is_fallback` comes what was stored elsewhere.
     """
 
-    __slots__ = ("address", "number")
+    __slots__ = ("address", "is_fallback", "is_open", "number")
 
     def __init__(
-        self, link_id: int, connection: Connection, number: int, address: "DirectAddress | None"
+        self,
+        link_id: int,
+        connection: Connection,
+        number: int,
+        address: "DirectAddress | None",
+        *,
+        is_fallback: bool = False,
     ) -> None:
         super().__init__(link_id, connection.id, connection.user)
         self.number: Final = number
         self.address: Final = address
+        self.is_fallback: Final = is_fallback
+        self.is_open = False
 
 
 class Forwarding:
@@ -106,19 +119,29 @@ class ReceivingLink(Taker):
 
     `outstanding` are the messages that it has not settled, `waiting` those that wait for its
     credit, by priority; both make its load, and are charged to its connection. It `drains` until
-    it has what there is. `holders` is shared by receivers of a connection that settle by message:
+    it has what there is. `cost` is how far away it is, `shard` the queue of others that it leads
+    to. `holders` is shared by receivers of a connection that settle by message:
     by that, the ids of those that have not settled it; None for all others.
     """
 
     __slots__ = (
-        "address", "connection", "drains", "holders", "outstanding", "waiting", "waiting_bytes",
-        "waits",
+        "address", "connection", "cost", "drains", "holders", "outstanding", "shard", "waiting",
+        "waiting_bytes", "waits",
     )  # fmt: skip
 
-    def __init__(self, link_id: int, connection: Connection, address: "DirectAddress") -> None:
+    def __init__(
+        self,
+        link_id: int,
+        connection: Connection,
+        address: "DirectAddress",
+        cost: int = 0,
+        shard: str = "",
+    ) -> None:
         super().__init__(link_id, connection.id, connection.user)
         self.connection: Final = connection
         self.address: Final = address
+        self.cost: Final = cost
+        self.shard: Final = shard
         self.outstanding: Final[dict[int, Forwarding]] = {}
         self.waiting: Final[dict[int, deque[Forwarding]]] = {}
         self.waits = 0
@@ -238,46 +261,115 @@ def _id_of(link: "ReceivingLink") -> int:
     return link.id
 
 
-class DirectAddress:
-    """A direct address that is in use, with its links.
+class OwnShard:
+    """The queue of this broker as one of the shards of an address.
 
-    `entry` is that of the table when it came into use. `receivers` are in the order of their turns.
-    `details` are those of its Forwarded with these receivers, encoded, by what differs between
-    messages; `copies` are messages that not all receivers have got.
+    `load` is how many messages entered it in the batch of events that began with event `batch`:
+    those before are durable, or nearly so. `others` is how many went elsewhere since its turn.
+    """
+
+    __slots__ = ("batch", "load", "others")
+
+    def __init__(self) -> None:
+        self.batch = 0
+        self.load = 0
+        self.others = 0
+
+    def takes(self, batch: int, least: int, others: int) -> bool:
+        """Whether a message is for this shard; the least load of `others` other ones is `least`."""
+        if batch != self.batch:
+            self.batch = batch
+            self.load = 0
+        if self.load < least or (self.load == least and self.others >= others):
+            self.load += 1
+            self.others = 0
+            return True
+        self.others += 1
+        return False
+
+
+class DirectAddress:
+    """A direct address that is in use, at one of its phases, with its links.
+
+    `entry` is what the table said when it came into use. Phase 0 has all others, and FALLBACK, as
+    `later`. `receivers` are in the order in which they came, and those with an equal cost in that
+    of their turns. `details` are those of its Forwarded with these receivers, encoded, by what
+    differs between messages; `copies` are messages that not all receivers have got.
     """
 
     __slots__ = (
-        "_everybody", "_least", "_loads", "copies", "details", "distribution", "entry", "name",
-        "receivers", "senders",
+        "_by_cost", "_everybody", "_least", "_loads", "_root", "copies", "details", "distribution",
+        "entry", "is_sharded", "later", "name", "own_shard", "phase", "receivers", "senders",
     )  # fmt: skip
 
-    def __init__(self, name: str, entry: DistributionEntry) -> None:
+    def __init__(
+        self, name: str, entry: Distribution, phase: int = 0, root: "DirectAddress | None" = None
+    ) -> None:
         self.name: Final = name
         self.entry: Final = entry
-        self.distribution: Final = entry.distribution
+        self.phase: Final = phase
+        self._root: Final = root
+        self.later: Final[dict[int, DirectAddress]] = {}
+        self.distribution: Final = entry.distribution if phase >= 0 else BALANCED
+        self.own_shard: Final = OwnShard() if entry.has_shard and not phase else None
+        through = entry.through
+        by_group = through is not None and through.shard_by == BY_GROUP
+        self.is_sharded: Final = not phase and (by_group or self.own_shard is not None)
         self.details: Final[dict[int, bytes]] = {}
         self.copies: Final[deque[Copies]] = deque()
         self._everybody: tuple[ReceivingLink, ...] = ()
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
-        # Receivers by their load, each load in the order of turns, and the least load at most.
+        # Receivers by their cost, and by their load, each in the order of turns; and the least
+        # load at most.
+        self._by_cost: Final[dict[int, dict[int, ReceivingLink]]] = {}
         self._loads: Final[dict[int, dict[int, ReceivingLink]]] = {}
         self._least = 0
 
     @property
-    def falls_back(self) -> bool:
-        """Whether a queue takes its messages while nobody receives."""
-        return self.entry.enable_fallback
+    def root(self) -> "DirectAddress":
+        """The address at phase 0."""
+        return self._root if self._root is not None else self
 
     @property
     def is_used(self) -> bool:
         """Whether it has links."""
-        return bool(self.senders or self.receivers)
+        return bool(self.senders or self.receivers or self.later)
+
+    @property
+    def fallback(self) -> "DirectAddress | None":
+        """Where auto-links receive what nobody else can get; None if there are none."""
+        return self.later.get(FALLBACK)
+
+    @property
+    def stores(self) -> bool:
+        """Whether a queue of this broker takes what no receiver can get, or some of all."""
+        return not self.phase and self.entry.stores_here
+
+    def at(self, phase: int) -> "DirectAddress":
+        """Return the address at another phase, which comes into use if it is not."""
+        if not phase:
+            return self.root
+        later = self.root.later
+        if phase not in later:
+            later[phase] = DirectAddress(self.name, self.entry, phase, self.root)
+        return later[phase]
+
+    def found_at(self, phase: int) -> "DirectAddress | None":
+        """Return the address at a phase, None if that has no links."""
+        return self.root.later.get(phase) if phase else self.root
+
+    def is_open_to(self, sender: SendingLink) -> bool:
+        """Whether somebody gets what a sender sends, now or later."""
+        if self.receivers:
+            return True
+        return not sender.is_fallback and (self.stores or self.fallback is not None)
 
     def join(self, link: ReceivingLink) -> None:
         """Add a receiver."""
         self._forget()
         self.receivers[link.id] = link
+        self._by_cost.setdefault(link.cost, {})[link.id] = link
         self._loads.setdefault(0, {})[link.id] = link
         self._least = 0
 
@@ -285,6 +377,10 @@ class DirectAddress:
         """Remove a receiver, whose load is 0."""
         self._forget()
         del self.receivers[link.id]
+        near = self._by_cost[link.cost]
+        del near[link.id]
+        if not near:
+            del self._by_cost[link.cost]
         self._take(link, 0)
 
     def reload(self, link: ReceivingLink, before: int) -> None:
@@ -320,21 +416,27 @@ class DirectAddress:
             self._least += 1
         return next(iter(self._loads[self._least].values()))
 
-    def next_in_turn(self) -> ReceivingLink:
-        """Return the receiver whose turn it is, which comes last from now on."""
-        number, link = next(iter(self.receivers.items()))
-        del self.receivers[number]
-        self.receivers[number] = link
+    @property
+    def least_cost(self) -> int:
+        """The cost of the way to the nearest receivers."""
+        return min(self._by_cost)
+
+    def nearest(self) -> ReceivingLink:
+        """Return the receiver with the least cost; of several, the one whose turn it is."""
+        near = self._by_cost[self.least_cost]
+        number, link = next(iter(near.items()))
+        del near[number]
+        near[number] = link
         return link
 
 
 class DirectLinks:
-    """All direct addresses that are in use, by name, and their links by id.
+    """All direct addresses that are in use, at phase 0 by name, and their links by id.
 
-    `changed` are names that fall back to a queue and whose first receiver came, or whose last one
+    `changed` are names with a queue of this broker whose first receiver came, or whose last one
     went; `emptied` are those whose queue is being emptied (`engine.consumers.fallback`), which has
     a `connection` of the broker itself. `copying` are addresses of which not all receivers have got
-    a message, by name. `holders` are, by connection, those of its receivers.
+    a message. `holders` are, by connection, those of its receivers.
     """
 
     __slots__ = (
@@ -346,7 +448,7 @@ class DirectLinks:
         self.changed: Final[dict[str, None]] = {}
         self.emptied: Final[dict[str, Any]] = {}
         self.connection = 0
-        self.copying: Final[dict[str, DirectAddress]] = {}
+        self.copying: Final[dict[DirectAddress, None]] = {}
         self.addresses: Final[dict[str, DirectAddress]] = {}
         self.senders: Final[dict[int, SendingLink]] = {}
         self.receivers: Final[dict[int, ReceivingLink]] = {}
@@ -380,12 +482,18 @@ class DirectLinks:
                 del link.address.senders[link.id]
         address = link.address
         if address is not None and not address.is_used:
-            del self.addresses[address.name]
+            self._forget(address)
         links = self.of_connection[link.connection_id]
         del links[link.id]
         if not links:
             del self.of_connection[link.connection_id]
             self.holders.pop(link.connection_id, None)
+
+    def _forget(self, address: DirectAddress) -> None:
+        root = address.root
+        root.later.pop(address.phase, None)
+        if not root.is_used:
+            del self.addresses[root.name]
 
     def settle_by_message(self, link: ReceivingLink) -> None:
         """Let `holders` find a receiver by what it has to settle."""

@@ -21,10 +21,12 @@ from daybook.engine.facts.definitions import (
     SHARDINGS,
     STORED,
     UNAVAILABLE,
+    Distribution,
     DistributionEntry,
     Waypoint,
 )
 from daybook.engine.names import names
+from daybook.engine.names.names import plain
 
 __all__ = [
     "BALANCED",
@@ -211,7 +213,9 @@ class Distributions:
             self._add(index, entry)
         for fault in faults_of_waypoints(self.waypoints):
             raise DistributionError(-1, "waypoints", fault)
-        self.is_used: Final = any(not each.is_stored for each in (*self.entries, self._default))
+        self.is_used: Final = bool(self.waypoints) or any(
+            not each.is_stored for each in (*self.entries, self._default)
+        )
 
     def _add(self, index: int, entry: DistributionEntry) -> None:
         for field, text in faults_of(entry):
@@ -223,6 +227,14 @@ class Distributions:
             field, text = same_pattern(entry, node.entry)
             raise DistributionError(index, field, f"{text}; remove one of them")
         node.entry = entry
+
+    def of(self, name: str) -> Distribution:
+        """Return what the table says of a full name."""
+        entry = self.find(plain(name))
+        return Distribution(
+            entry.prefix, entry.pattern, entry.distribution, entry.priority, entry.waypoint,
+            entry.enable_fallback, self._waypoints.get(name),
+        )  # fmt: skip
 
     def find(self, name: str) -> DistributionEntry:
         """Return the entry for a name on its virtual host; one with the default if none matches.

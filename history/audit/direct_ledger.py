@@ -7,8 +7,9 @@ links of before are unknown until the broker starts again. Must never know what 
 from typing import Final
 
 from daybook.engine.facts import details
-from daybook.engine.facts.definitions import DistributionEntry
+from daybook.engine.facts.definitions import Distribution
 from daybook.engine.links.links import (
+    FALLBACK,
     DirectAddress,
     DirectLinks,
     Forwarding,
@@ -52,20 +53,24 @@ class DirectLedger:
         number: int,
         connection: Connection,
         decoded: details.LinkAttachedDetail,
-        priority: int | None,
+        entry: Distribution | None,
     ) -> None:
-        """Add a link; `priority` is that of its address, if it is the first there."""
+        """Add a link; `entry` is what the table says of its address, if that is known."""
         addresses, name = self.links.addresses, decoded.address
         if name and name not in addresses:
-            # An address that was in use before may have any.
-            priority = None if self.since else priority
-            entry = DistributionEntry(distribution=decoded.distribution, priority=priority)
+            if entry is None or self.since:
+                # An address that was in use before may have been anything else.
+                entry = Distribution(distribution=decoded.distribution)
             addresses[name] = DirectAddress(name, entry)
-        address = addresses.get(name)
-        if decoded.role == RECEIVER and address is not None:
-            self.links.add(ReceivingLink(number, connection, address))
+        root = addresses.get(name)
+        receives, is_fallback = decoded.role == RECEIVER, decoded.is_fallback
+        phase = FALLBACK if receives and is_fallback else decoded.phase
+        address = root.at(phase) if root is not None else None
+        if receives and address is not None:
+            link = ReceivingLink(number, connection, address, decoded.cost, decoded.shard)
+            self.links.add(link)
         else:
-            self.links.add(SendingLink(number, connection, 0, address))
+            self.links.add(SendingLink(number, connection, 0, address, is_fallback=is_fallback))
 
     def detach(self, link: SendingLink | ReceivingLink) -> None:
         """Remove a link, whatever is in flight to it."""

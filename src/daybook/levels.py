@@ -211,7 +211,9 @@ FEATURES: Final = (
         13, "0.2.0", "connectors and auto-links, and messages of queues that direct addresses take",
         fields=(
             "ConnectionDetail.connector", "DistributionsDetail.waypoints",
-            "ForwardedDetail.omitted_bytes", "ForwardedDetail.link",
+            "ForwardedDetail.omitted_bytes", "ForwardedDetail.link", "ForwardedDetail.shard",
+            "LinkAttachedDetail.phase", "LinkAttachedDetail.auto_link",
+            "LinkAttachedDetail.is_fallback", "LinkAttachedDetail.cost", "LinkAttachedDetail.shard",
         ),
     ),
 )  # fmt: skip

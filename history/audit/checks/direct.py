@@ -8,10 +8,17 @@ Must never know a queue.
 from collections.abc import Sequence
 from typing import Final, cast
 
-from daybook.engine.consumers.fallback import PROTOCOL as FALLBACK
+from daybook.engine.consumers.fallback import PROTOCOL
 from daybook.engine.direct.forwarding import entry_for
 from daybook.engine.facts import details, events, reasons
-from daybook.engine.facts.definitions import BALANCED, CLOSEST, MULTICAST, DistributionEntry
+from daybook.engine.facts.definitions import (
+    BALANCED,
+    BY_GROUP,
+    CLOSEST,
+    MULTICAST,
+    PHASE_MAX,
+    Distribution,
+)
 from daybook.engine.facts.events import (
     BODY_OMITTED,
     CONNECTION,
@@ -95,7 +102,7 @@ def _table_changed(context: AuditContext, row: Row) -> None:
     context.distribute(_table(context))
 
 
-def _entry(context: AuditContext, name: str) -> DistributionEntry | None:
+def _entry(context: AuditContext, name: str) -> Distribution | None:
     """Return what the table says of a direct address, None if it is none. One that is in use keeps
     what the table said when it came into use."""
     used = context.direct.links.addresses.get(name)
@@ -118,10 +125,12 @@ def link_attached(context: AuditContext, row: Row) -> Wrong | None:
     if row[CONNECTION] not in context.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", (row[CONNECTION],)
     wrong = wrong_attached(context, row) if context.ending else None
-    return wrong or _wrong_address(context, _attached(context))
+    return wrong or _wrong_address(context, row, _attached(context))
 
 
-def _wrong_address(context: AuditContext, decoded: details.LinkAttachedDetail) -> Wrong | None:
+def _wrong_address(
+    context: AuditContext, row: Row, decoded: details.LinkAttachedDetail
+) -> Wrong | None:
     name, ledger = decoded.address, context.direct
     if decoded.role not in ROLES:
         return rules.DIRECT, f"a link is no {decoded.role!r}", ()
@@ -141,11 +150,39 @@ def _wrong_address(context: AuditContext, decoded: details.LinkAttachedDetail) -
         expected = (used.distribution,)
     elif entry is not None and not ledger.since:
         expected = (entry.distribution,)
-        if not entry.enable_fallback and name in context.state.address_by_name:
+        if not entry.stores_here and name in context.state.address_by_name:
             return rules.DIRECT, f"an address '{name}' stores messages", ()
+    if decoded.role == RECEIVER and decoded.is_fallback:
+        expected = (BALANCED,)
     if decoded.distribution not in expected:
         why = f"'{name}' is {decoded.distribution or 'nothing'}, and has to be "
         return rules.DIRECT, why + " or ".join(expected), ()
+    return _wrong_phase(context, row, decoded, None if ledger.since else entry)
+
+
+def _wrong_phase(
+    context: AuditContext,
+    row: Row,
+    decoded: details.LinkAttachedDetail,
+    entry: Distribution | None,
+) -> Wrong | None:
+    """Check the phase of a link; `entry` is None where that of its address is not known."""
+    phase = decoded.phase
+    if decoded.auto_link:
+        if not 0 <= phase <= PHASE_MAX:
+            return rules.DIRECT, f"an address has no phase {phase}", ()
+        if decoded.is_fallback and entry is not None and not entry.enable_fallback:
+            return rules.DIRECT, f"'{decoded.address}' has no fallback", ()
+        return None
+    if decoded.is_fallback or decoded.cost or decoded.shard:
+        return rules.DIRECT, "only auto-links have fallback, a cost or a shard", ()
+    if decoded.role == RECEIVER:
+        if entry is not None and phase != entry.receiving_phase:
+            return rules.DIRECT, f"peers receive at phase {entry.receiving_phase}, not {phase}", ()
+        return None
+    is_own = context.state.connections[row[CONNECTION]].protocol == PROTOCOL
+    if phase and not is_own:
+        return rules.DIRECT, f"peers send at phase 0, not {phase}", ()
     return None
 
 
@@ -155,8 +192,7 @@ def _link_came(context: AuditContext, row: Row) -> None:
     if connection is not None:
         decoded = _attached(context)
         entry = _entry(context, decoded.address)
-        priority = entry.priority if entry is not None else None
-        context.direct.attach(context.lsn, connection, decoded, priority)
+        context.direct.attach(context.lsn, connection, decoded, entry)
 
 
 @checks(events.LINK_DETACHED)
@@ -236,8 +272,8 @@ def _wrong_sender(
     sender = context.state.connections.get(connection)
     if sender is None:
         return rules.SENDER, f"connection {connection} is not open", ()
-    if sender.protocol == FALLBACK and context.has(STORED):
-        wrong = _wrong_stored(context, row, decoded)
+    if sender.protocol == PROTOCOL:
+        wrong = _wrong_stored(context, row, decoded) if context.has(STORED) else None
         if wrong is not None:
             return wrong
     elif decoded.link:
@@ -273,21 +309,57 @@ def _receivers(row: Row, decoded: details.ForwardedDetail) -> Sequence[int]:
     return decoded.receivers or ((row[CONSUMER],) if row[CONSUMER] else ())
 
 
+def _place(
+    context: AuditContext, row: Row, decoded: details.ForwardedDetail
+) -> tuple[DirectAddress | None, bool]:
+    """Return where the receivers of a message are, None if that has no links that are known; and
+    whether it may be elsewhere, because its sender began before what is known."""
+    links = context.direct.links
+    sender = links.senders.get(decoded.link or row[RELATED])
+    place = sender.address if sender is not None else None
+    if place is None:
+        place = links.addresses.get(decoded.address)
+    falls_back = sender is None or not sender.is_fallback
+    if place is not None and not place.receivers and falls_back:
+        place = place.fallback or place
+    return place, sender is None and (decoded.link or row[RELATED]) > 0
+
+
 def _wrong_release(
     context: AuditContext,
     row: Row,
     decoded: details.ForwardedDetail,
-    entry: DistributionEntry | None,
+    entry: Distribution | None,
 ) -> Wrong | None:
     """Check that nobody could get a message that nobody got."""
     if _receivers(row, decoded):
         return rules.FORWARDED, "nobody got it, and it names a receiver", ()
-    address = context.direct.links.addresses.get(decoded.address)
-    if address is not None and address.receivers:
-        first = next(iter(address.receivers))
-        return rules.FORWARDED, f"link {first} receives there", (first,)
-    if entry is not None and entry.enable_fallback:
-        return rules.FORWARDED, f"'{decoded.address}' has a queue to fall back to", ()
+    place, may_be_elsewhere = _place(context, row, decoded)
+    if may_be_elsewhere:
+        return None
+    for link in place.receivers.values() if place is not None else ():
+        if not decoded.shard or link.shard == decoded.shard:
+            return rules.FORWARDED, f"link {link.id} receives there", (link.id,)
+    if decoded.shard:
+        return _wrong_shard(context, decoded, entry)
+    sender = context.direct.links.senders.get(decoded.link or row[RELATED])
+    is_later = place is not None and place.phase > 0
+    if sender is None or sender.is_fallback or is_later or entry is None or not entry.stores_here:
+        return None
+    return rules.FORWARDED, f"'{decoded.address}' has a queue to fall back to", ()
+
+
+def _wrong_shard(
+    context: AuditContext, decoded: details.ForwardedDetail, entry: Distribution | None
+) -> Wrong | None:
+    """Check the name of the shard of a message, as far as the table is known."""
+    if entry is None or context.direct.since:
+        return None
+    through = entry.through
+    is_one = through is not None and through.shard_by == BY_GROUP
+    if through is None or not is_one or decoded.shard not in through.shards:
+        why = f"no group of '{decoded.address}' is for another broker as shard '{decoded.shard}'"
+        return rules.FORWARDED, why, ()
     return None
 
 
@@ -300,13 +372,18 @@ def _wrong_receivers(
         return rules.FORWARDED, "it names no receiver", ()
     if decoded.receivers and (row[CONSUMER] or len(set(chosen)) != len(chosen) or len(chosen) < 2):
         return rules.FORWARDED, "it names a receiver in two ways", ()
-    address = ledger.links.addresses.get(decoded.address)
-    known = address.receivers if address is not None else {}
+    address, may_be_elsewhere = _place(context, row, decoded)
     for each in chosen:
         if each in ledger.leaving:
             return rules.ENDED, f"link {each} was leaving", (ledger.leaving[each][1],)
-        is_older = ledger.may_be_older(each) and ledger.link(each) is None
-        if each not in known and not is_older:
+        link = ledger.links.receivers.get(each)
+        if link is None:
+            is_known = ledger.may_be_older(each) and ledger.link(each) is None
+        else:
+            is_near = may_be_elsewhere and link.address.name == decoded.address
+            is_known = is_near or link.address is address
+            address = link.address if is_near else address
+        if not is_known:
             proof = (each,) if each < context.lsn else ()
             return rules.FORWARDED, f"link {each} does not receive there", proof
     if address is None:
@@ -317,10 +394,10 @@ def _wrong_receivers(
             f"messages to '{address.name}' have priority {address.entry.priority}",
             (),
         )
-    return _wrong_choice(address, chosen)
+    return _wrong_choice(address, chosen, decoded.shard)
 
 
-def _wrong_choice(address: DirectAddress, chosen: Sequence[int]) -> Wrong | None:
+def _wrong_choice(address: DirectAddress, chosen: Sequence[int], shard: str) -> Wrong | None:
     if address.distribution == MULTICAST:
         left_out = next((each for each in address.receivers if each not in chosen), 0)
         if left_out:
@@ -329,7 +406,16 @@ def _wrong_choice(address: DirectAddress, chosen: Sequence[int]) -> Wrong | None
     if len(chosen) != 1:
         return rules.FORWARDED, f"one receiver gets a message to '{address.name}'", ()
     link = address.receivers.get(chosen[0])
-    if link is None or address.distribution != BALANCED:
+    if link is None:
+        return None
+    if shard:
+        is_other = link.shard != shard
+        why = f"link {link.id} leads to shard '{link.shard}'"
+        return (rules.FORWARDED, why, (link.id,)) if is_other else None
+    if address.distribution == CLOSEST and link.cost > address.least_cost:
+        why = f"link {link.id} has cost {link.cost}, and another one {address.least_cost}"
+        return rules.FORWARDED, why, (link.id,)
+    if address.distribution != BALANCED:
         return None
     least = address.least_loaded()
     if link.load > least.load:

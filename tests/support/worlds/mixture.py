@@ -17,9 +17,11 @@ from daybook.engine.administration.message_moves import ACTIONS
 from daybook.engine.facts import reasons
 from daybook.engine.facts.definitions import (
     ANYCAST,
+    BY_GROUP,
     CLOSEST,
     LINK_DETACH,
     MULTICAST,
+    AutoLink,
     DistributionEntry,
     DivertDefinition,
     Waypoint,
@@ -31,7 +33,7 @@ from daybook.engine.refusals import Refusal
 from tests.support.amqp.content import FORMAT, headers_for
 from tests.support.scenario import annotations_by
 from tests.support.topology import create_queue
-from tests.support.world import SECOND, World
+from tests.support.world import MANY, SECOND, World
 from tests.support.worlds.auditing import Auditor, DoorWorld
 
 Step = tuple[str, int, int, int]
@@ -42,7 +44,7 @@ OPERATIONS = {
     "pause": 1, "retain": 2, "change": 3, "set": 3, "unset": 1, "divert": 1, "kill": 1,
     "stop": 1, "recreate": 3, "sweep": 1, "forget": 1, "turn": 4, "crowd": 3, "batch": 4,
     "strand": 1, "resume": 2, "steal": 1, "link": 4, "forward": 6, "conclude": 5, "leave": 1,
-    "distribute": 1,
+    "distribute": 1, "auto_link": 3,
 }  # fmt: skip
 """Operations with how often they are drawn."""
 _WHEEL = tuple(name for name, weight in OPERATIONS.items() for _ in range(weight))
@@ -51,16 +53,27 @@ QUEUES = {"q": ("q", ANYCAST), "r": ("q", ANYCAST), "m": ("q", MULTICAST), "c": 
 """The queues that are mixed, by name: address and routing type. `c` also gets copies."""
 NAMES = (*QUEUES, "dead", "late")
 FILTERS = ("", "", "", "", "k=1", "kind='big'")
-DIRECT = ("x.each", "x.each", "x/all", "x/near", "x.first")
+DIRECT = (
+    "x.each", "x.each", "x/all", "x/near", "x.first", "x.way", "x.safe", "x.shards", "x.groups",
+)  # fmt: skip
 """The direct addresses."""
 DISTRIBUTIONS = (
     DistributionEntry(prefix="x"),
+    DistributionEntry(pattern="x/safe", enable_fallback=True),
+    DistributionEntry(pattern="x/way", waypoint=True),
+    DistributionEntry(pattern="x/shards", waypoint=True),
+    DistributionEntry(pattern="x/groups", waypoint=True),
     DistributionEntry(pattern="x/near", distribution=CLOSEST),
     DistributionEntry(pattern="x/all", distribution=MULTICAST),
     DistributionEntry(prefix="x/first", priority=7),
 )
-WAYPOINTS = (Waypoint("x.first"), Waypoint("x.shards", has_queue=True, shards=("a", "b")))
-"""Addresses that have auto-links."""
+WAYPOINTS = (
+    Waypoint("x.way"),
+    Waypoint("x.shards", has_queue=True, shards=("a", "b")),
+    Waypoint("x.groups", shard_by=BY_GROUP, shards=("a", "b")),
+    Waypoint("x.safe"),
+)
+"""Addresses that have auto-links; the last one may also have a queue here."""
 
 Values = dict[str, tuple[bool | int | str | float, ...]]
 
@@ -163,6 +176,7 @@ class Player:
         self.is_judged = is_judged
         self.kinds = dict(zip(QUEUES, kinds, strict=True))
         self.serial = 0
+        self.seen = 0
         # By body: the earliest delivery and the expiry that the sender asked for.
         self.asked: dict[bytes, tuple[int, int]] = {}
         self.auditor = Auditor(self.asked)
@@ -181,13 +195,18 @@ class Player:
     def begin_life(self) -> None:
         self.world.ok(c.ChangeDistributions(DISTRIBUTIONS, waypoints=WAYPOINTS))
         self.connections = [self.world.connect(), self.world.connect()]
+        self.connector = self.world.ok(
+            c.OpenConnection("amqp", "east", "", room=MANY, connector="east")
+        )
         for number, name in enumerate(QUEUES):
             place = self.connections[number % 2]
             self.world.handle(c.Attach(place, QUEUES[name][0], queue=name, credit_messages=2))
         for number, name in enumerate((*DIRECT, "x/all")):
             self.world.handle(c.Attach(self.connection(number), name, credit_messages=1))
-        for name in ("x.each", ""):
+        for name in ("x.each", "", "x.way", "x.shards", "x.groups", "x.safe"):
             self.world.handle(c.AttachSender(self.connection(1), name))
+        for number in range(6):
+            self.auto_link(5 + number, number, number)
         self.turn(0, 0, 0)
 
     def create(self, name: str) -> None:
@@ -209,6 +228,7 @@ class Player:
         """Decide all that is left to decide, and look at the clock."""
         world = self.world
         world.turn()
+        self.empty()
         for command in (c.DeliverDue(100), c.ExpireDue(100)):
             world.ok(command)
         while world.broker.later or world.broker.work.purging:
@@ -420,7 +440,7 @@ class Player:
 
     def link(self, x: int, y: int, z: int) -> None:
         """A link to a direct address begins: of a sender, which may be anonymous, or a receiver."""
-        name, connection = DIRECT[x % 5], self.connection(y)
+        name, connection = DIRECT[x % len(DIRECT)], self.connection(y)
         if z % 4 == 0:
             self.world.handle(c.AttachSender(connection, name if y % 3 else "", link=x, name="s"))
             return
@@ -431,6 +451,37 @@ class Player:
             )
         )  # fmt: skip
 
+    def auto_link(self, x: int, y: int, z: int) -> None:
+        """An auto-link begins, mostly on the connection of the connector: out or in."""
+        name, is_out = DIRECT[x % len(DIRECT)], z % 3 > 0
+        is_fallback = name == "x.safe" and y % 4 > 0
+        link = AutoLink(
+            f"{name} {x} {y} {z}", name, name, is_out,
+            (0 if is_out != (y == 7) or name == "x.safe" else 1), is_fallback, 1 + z % 3,
+            "ab"[y % 2],
+        )  # fmt: skip
+        connection = self.connector if y % 5 else self.connection(x)
+        if not is_out:
+            self.world.handle(c.AttachSender(connection, name, link=y, auto_link=link))
+            return
+        self.world.handle(
+            c.Attach(
+                connection, name, subscription="out", credit_policy=BY_GRANT,
+                credit_messages=1 + x % 4, credit_bytes=0, auto_link=link,
+            )
+        )  # fmt: skip
+
+    def empty(self) -> None:
+        """Hand what came to consumers of the broker itself to them."""
+        world = self.world
+        deliveries, self.seen = world.deliveries[self.seen :], len(world.deliveries)
+        for each in deliveries:
+            consumer = world.state.consumers.get(each.consumer)
+            entry = consumer.unacked.get(each.message) if consumer is not None else None
+            if consumer is not None and entry is not None and consumer.receiver is not None:
+                consumer.receiver.deliver(entry.message, each.attempt, 0, each.gate)
+        world.turn()
+
     def forward(self, x: int, y: int, z: int) -> None:
         """Some messages go to direct addresses, by links of senders or without one."""
         senders = list(self.world.broker.direct.senders.values())
@@ -440,8 +491,9 @@ class Player:
             place = sender.address if sender is not None else None
             command = c.Send(
                 sender.connection_id if sender is not None else self.connection(x),
-                place.name if place is not None else DIRECT[(y + z) % 5],
-                build([("kind", "big")]), b"%d" % self.serial,
+                place.name if place is not None else DIRECT[(y + z) % len(DIRECT)],
+                build([("JMSXGroupID", f"g{y % 3}")] if z % 2 else [("kind", "big")]),
+                b"%d" % self.serial, format=GROUPED if z % 2 else 0,
                 priority=(4, 4, 7)[y % 3], persistent=y % 2 == 0,
                 sender=sender.id if sender is not None else 0,
                 token=self.serial if sender is not None and y % 4 < 3 else None,
@@ -470,8 +522,8 @@ class Player:
 
     def distribute(self, x: int, y: int, z: int) -> None:
         """Another table is in force, with one entry less or one more, and other auto-links."""
-        entries = DISTRIBUTIONS[: 1 + x % 4]
-        self.world.ok(c.ChangeDistributions(entries, waypoints=WAYPOINTS[y % 2 :]))
+        entries = DISTRIBUTIONS[: 1 + x % len(DISTRIBUTIONS)]
+        self.world.ok(c.ChangeDistributions(entries, waypoints=WAYPOINTS[: 1 + y % 4]))
 
     # ---- administration
 

@@ -64,12 +64,15 @@ class Direct:
         **options: Any,
     ) -> None:
         self.world = World(**options)
-        self.world.ok(c.ChangeDistributions(table))
+        self.begin(table)
         self.address = address
         self.heard = Heard()
         self.peer = self.world.connect()
         self.count = 0
         self.sender = self.attach_sender(address)
+
+    def begin(self, table: tuple[DistributionEntry, ...]) -> None:
+        self.world.ok(c.ChangeDistributions(table))
 
     def attach_sender(self, address: str, heard: Heard | None = None) -> int:
         answer = self.world.ok(
