@@ -158,7 +158,7 @@ def _attach(core: Core, command: commands.Attach) -> int | Refusal:
     if answer is not None:
         return answer
     if command.auto_link is not None:
-        # What is stored here is sent to the other container as any consumer gets it.
+        # Messages that are stored here go to the other container as they go to any consumer.
         command.routing_type = ANYCAST
     return subscriptions.attach(core, command)
 

@@ -9,8 +9,7 @@ Modules:
   or none (ADR 60).
 - `composite`: Deciding a message for several destinations: it goes to all of them, or to none.
 - `connections`: Deciding about connections and about the broker's own start and stop.
-- `fallback`: Queues that direct addresses fall back to: they are emptied as soon as somebody
-  receives.
+- `fallback`: Queues of direct addresses: they are emptied as soon as somebody receives.
 - `owner_ends`: Deciding the fate of queues and addresses when their owner ends (ADR 102).
 - `queue_removal`: Removing queues that may have consumers: their clients have no part in it, and
   hear why.

@@ -22,8 +22,8 @@ _SCORE_BYTES: Final = 8
 
 
 class Choice(NamedTuple):
-    """Who gets a message: `receivers`, which are at `address`, or the queue of this broker, which
-    `stores` it. `shard` is the one that its group is for, "" if no group decided."""
+    """The takers of a message: `receivers`, which are at `address`, or the queue of this broker,
+    which `stores` it. `shard` is the one that its group is for, "" if no group decided."""
 
     address: DirectAddress | None = None
     receivers: tuple[ReceivingLink, ...] = ()

@@ -378,7 +378,7 @@ class Waypoint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Distribution(DistributionEntry, frozen=True):
-    """What the table says of one name: its entry, and what auto-links there are for it."""
+    """The word of the table about one name: its entry, and the auto-links that there are."""
 
     through: Waypoint | None = None
 

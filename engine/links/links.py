@@ -58,8 +58,9 @@ FALLBACK: Final = -1
 class SendingLink(Taker):
     """A link by which a peer sends to an address, or with none to those that its messages name.
 
-    `number` is the one that it has among the links of its connection. What it sends reaches
-    receivers while it `is_open`. By one with `is_fallback` comes what was stored elsewhere.
+    `number` is the one that it has among the links of its connection. Its messages
+    reach receivers while it `is_open`. One with `is_fallback` brings those that were stored
+    elsewhere.
     """
 
     __slots__ = ("address", "is_fallback", "is_open", "number")

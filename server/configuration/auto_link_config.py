@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from daybook.engine.facts.definitions import (
+    LOCAL,
     UNAVAILABLE,
     AutoLink,
     DistributionEntry,
@@ -227,6 +228,13 @@ class LinkReader:
                 text = "names a connector twice; each has one shard"
             self._problem(_where(block, "connectors"), f"sharded-queue.connectors {text}")
             return None
+        if LOCAL in connectors:
+            self._problem(
+                _where(block, "connectors"),
+                f"sharded-queue.connectors names {LOCAL!r}, which is what the shard of this broker"
+                " is called; give the connector another name",
+            )
+            return None
         host = self._host_of(block, row, "sharded-queue", connectors, "connectors")
         if host is None:
             return None
@@ -240,7 +248,7 @@ class LinkReader:
             Placed(block, AutoLinkConfig(
                 AutoLink(
                     "", queue.name, queue.external_address, is_out, 0 if is_out else CONSUMER_PHASE,
-                    cost=self._connectors[connector].cost,
+                    cost=self._connectors[connector].cost, shard=connector if is_out else "",
                 ),
                 connector,
             ), has_phase=False)
@@ -278,13 +286,17 @@ def check_waypoints(
 def _waypoints_of(
     links: Sequence[Placed], queues: Sharded, entries: Distributions
 ) -> tuple[Waypoint, ...]:
-    """Return the addresses whose messages pass through other containers."""
+    """Return the addresses whose messages pass through other containers, or are stored there while
+    nobody receives."""
     found = {
         each.link.link.address: Waypoint(each.link.link.address)
         for each in links
-        if entries.find(plain(each.link.link.address)).waypoint
+        if each.link.link.is_fallback or entries.find(plain(each.link.link.address)).waypoint
     }
-    found |= {queue.name: Waypoint(queue.name, queue.local, queue.shard_by) for _, queue in queues}
+    found |= {
+        queue.name: Waypoint(queue.name, queue.local, queue.shard_by, queue.connectors)
+        for _, queue in queues
+    }
     return tuple(found.values())
 
 

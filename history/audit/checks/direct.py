@@ -262,7 +262,8 @@ def _wrong_message(
         return rules.FORWARDED, "it is without content of no length, or with content of one", ()
     if len({flags & LARGE > 0, len(decoded.chunks) > 0, decoded.body_bytes > 0}) > 1:
         return rules.CHUNKS, "a large message has chunks, and no other one", ()
-    return wrong_chunks(context, decoded)
+    # Those of a message from a queue are what that has (`_wrong_stored`).
+    return wrong_chunks(context, decoded) if not decoded.link else None
 
 
 def _wrong_sender(
@@ -302,6 +303,9 @@ def _wrong_stored(
     if not decoded.link or taker is None or taker.connection_id != row[CONNECTION]:
         where = f"the queue '{decoded.address}'"
         return rules.FORWARDED, f"the broker has not taken message {row[RELATED]} from {where}", ()
+    chunks = events.chunk_lsns(decoded)
+    if entry is not None and chunks != tuple(entry.message.chunks):
+        return rules.CHUNKS, f"message {row[RELATED]} has other chunks", (row[RELATED],)
     return None
 
 

@@ -18,6 +18,7 @@ from daybook.engine.messages.annotations import COUNT_MAX, packed
 from tests.support.forging.decisions import DECISIONS, Planted, Planter
 from tests.support.forging.direct import OF_LINKS
 from tests.support.forging.faults import appended, changed, inserted, replaced, retold, without
+from tests.support.forging.linked import OF_AUTO_LINKS
 from tests.support.topology import create_queue
 from tests.support.world import SECOND, Event, World
 from tests.support.worlds.auditing import DoorWorld
@@ -494,6 +495,6 @@ BREACHES: tuple[Planter, ...] = (
     deleted_before_its_time, owner_ended_twice,
     annotations_of_nobody, annotations_that_are_none, annotations_too_many,
     annotations_lost_with_a_dead_letter, retained_by_nobody,
-    *DECISIONS, *OF_LINKS,
+    *DECISIONS, *OF_LINKS, *OF_AUTO_LINKS,
 )  # fmt: skip
 """The breaches that an audit by re-execution must find."""

@@ -484,7 +484,9 @@ class Player:
 
     def forward(self, x: int, y: int, z: int) -> None:
         """Some messages go to direct addresses, by links of senders or without one."""
-        senders = list(self.world.broker.direct.senders.values())
+        direct = self.world.broker.direct
+        # Links of the broker itself are not for others.
+        senders = [each for each in direct.senders.values() if each.receiver is None]
         for number in range(1 + z % 3):
             self.serial += 1
             sender = senders[(x + number) % len(senders)] if senders and y % 4 else None
@@ -516,7 +518,9 @@ class Player:
     def leave(self, x: int, y: int, z: int) -> None:
         """A link to a direct address ends."""
         direct = self.world.broker.direct
-        for number in sorted((*direct.senders, *direct.receivers))[x % 4 :][:1]:
+        own = direct.of_connection.get(direct.connection, {})
+        links = sorted({*direct.senders, *direct.receivers} - {*own})
+        for number in links[x % 4 :][:1]:
             is_sender = number in direct.senders
             self.world.handle(c.DetachSender(number) if is_sender else c.Detach(number))
 

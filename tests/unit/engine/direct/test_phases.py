@@ -61,7 +61,7 @@ class Linked(Direct):
         return answer
 
     def send_by(self, sender: int, body: str, mark: object = "t") -> int:
-        """What comes from the other container."""
+        """Send as the other container."""
         answer = self.world.ok(
             c.Send(self.east, self.address, b"", body.encode(), sender=sender, token=mark)
         )

@@ -178,7 +178,7 @@ def test_a_refusal_names_the_queue_that_can() -> None:
     assert "a filter needs a queue; name that of this broker, orders::orders" in refusal.text
 
 
-def test_a_shard_that_is_gone_leaves_what_it_had_in_doubt_and_the_others_go_on() -> None:
+def test_a_shard_that_is_gone_leaves_what_it_had_in_doubt_and_the_others_continue() -> None:
     sharded = Sharded(here=False)
     sharded.shard("east"), sharded.shard("west")
     sharded.send()

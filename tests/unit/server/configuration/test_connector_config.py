@@ -222,7 +222,7 @@ def test_fallback_links_have_phase_0(read: Callable[..., Config]) -> None:
         AutoLink("work.a-out-east-fallback", "work.a", "work.a", True, 0, True),
         AutoLink("work.a-in-east-fallback", "work.a", "work.a", False, 0, True),
     ]
-    assert config.waypoints == ()
+    assert config.waypoints == (Waypoint("work.a"),)
 
 
 def test_a_phase_may_have_a_link_at_both_ends(read: Callable[..., Config]) -> None:
@@ -340,20 +340,23 @@ SHARDED = '[[sharded-queue]]\nname = "orders"\nconnectors = ["east", "west"]\n'
 def test_a_sharded_queue_is_a_waypoint_and_auto_links(read: Callable[..., Config]) -> None:
     config = read(EAST + WEST + SHARDED + 'shard-by = "group"\n')
     assert [(each.link, each.connector) for each in config.auto_links] == [
-        (AutoLink("orders-out-east", "orders", "orders::orders", True), "east"),
+        (AutoLink("orders-out-east", "orders", "orders::orders", True, shard="east"), "east"),
         (AutoLink("orders-in-east", "orders", "orders::orders", False, 1), "east"),
-        (AutoLink("orders-out-west", "orders", "orders::orders", True, cost=4), "west"),
+        (
+            AutoLink("orders-out-west", "orders", "orders::orders", True, cost=4, shard="west"),
+            "west",
+        ),
         (AutoLink("orders-in-west", "orders", "orders::orders", False, 1, cost=4), "west"),
     ]
     assert config.distributions == (DistributionEntry(pattern="orders", waypoint=True),)
-    assert config.waypoints == (Waypoint("orders", True, "group"),)
+    assert config.waypoints == (Waypoint("orders", True, "group", ("east", "west")),)
     assert [queue.name for queue in config.queues] == ["orders"]
 
 
 def test_a_sharded_queue_may_be_without_a_queue_here(read: Callable[..., Config]) -> None:
     text = SHARDED + 'local = false\nexternal-address = "o"\n'
     config = read(EAST + WEST + WAYPOINT + text)
-    assert config.waypoints == (Waypoint("orders"),)
+    assert config.waypoints == (Waypoint("orders", shards=("east", "west")),)
     assert config.queues == ()
     assert {each.link.external for each in config.auto_links} == {"o"}
     # The entry for the prefix is enough.
@@ -380,6 +383,11 @@ def test_a_queue_may_describe_the_shard_here(read: Callable[..., Config]) -> Non
         (
             WEST + '[[sharded-queue]]\nname = "orders"\nconnectors = ["west", "west"]\n',
             "FILE:10: sharded-queue.connectors names a connector twice; each has one shard",
+        ),
+        (
+            WEST + '[[sharded-queue]]\nname = "orders"\nconnectors = ["local"]\n',
+            "FILE:10: sharded-queue.connectors names 'local', which is what the shard of this"
+            " broker is called; give the connector another name",
         ),
         (
             WEST + SHARDED + SHARDED,
