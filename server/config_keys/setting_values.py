@@ -1,11 +1,22 @@
-"""The values of address settings as people write them: numbers, texts with units, TOML.
+"""The values of address settings as people write them: numbers, texts with units, TOML; and those
+of addresses without any.
 
 Must never know where a value was written.
 """
 
+from typing import Final
+
+from daybook.engine.settings.setting_key import Value
 from daybook.engine.settings.setting_keys import BY_NAME
 from daybook.server.config_keys import kinds
 from daybook.server.config_keys.config_source import literal
+
+DEFAULT_SETTINGS: Final[dict[str, Value]] = {
+    "dead-letter-address": "DLQ",
+    "expiry-address": "ExpiryQueue",
+    "max-delivery-attempts": 10,
+}
+"""The settings of every address, unless the file has a match "#"."""
 
 
 def from_text(key: str, text: str) -> object:

@@ -50,7 +50,7 @@ from daybook.server.config_keys.config_source import (
 from daybook.server.config_keys.connector_options import DIALLED
 from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.option import Option, unknown
-from daybook.server.config_keys.setting_values import in_units
+from daybook.server.config_keys.setting_values import DEFAULT_SETTINGS, in_units
 from daybook.server.configuration import connector_config, encryption, host_config
 from daybook.server.configuration.auto_link_config import (
     AutoLinkConfig,
@@ -79,12 +79,6 @@ from daybook.server.foreign.findings import Findings, Foreign
 from daybook.server.foreign.reading import read_foreign
 
 DEFAULT_MATCH: Final = "#"
-DEFAULT_SETTINGS: Final[dict[str, Setting]] = {
-    "dead-letter-address": "DLQ",
-    "expiry-address": "ExpiryQueue",
-    "max-delivery-attempts": 10,
-}
-"""The settings of every address, unless the file has a match "#"."""
 
 
 class ConfigError(DaybookError):

@@ -3,11 +3,13 @@
 Must never know how a file is read, nor check what the checks of a configuration find at its line.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from daybook.engine.facts.definitions import BALANCED, PHASE_MAX, DistributionEntry
+from daybook.engine.facts.definitions import BALANCED, PHASE_MAX, STORED, DistributionEntry
 from daybook.engine.settings.distributions import DistributionError, Distributions
 from daybook.server.config_keys.config_source import Block
+from daybook.server.config_keys.setting_values import DEFAULT_SETTINGS
 from daybook.server.foreign.router.grammar import Section
 from daybook.server.foreign.router.notes import Notes, Reading
 from daybook.server.foreign.router.peers import Peers
@@ -133,33 +135,56 @@ def read_link_route(section: Section, notes: Notes) -> None:
 
 def find_stored_here(notes: Notes) -> None:
     """Note the addresses with a waypoint or a fallback to which no auto-link leads: the router
-    would store nothing, and here a queue of this broker does."""
+    would store nothing, and here a queue of this broker does. Dead letters are stored then, too."""
     links = notes.source.arrays["auto-link"]
+    stored = []
     for block in notes.source.arrays["address"]:
-        table = _table_of(block)
         for key, is_fallback in (("waypoint", False), ("enable-fallback", True)):
             given = block.values.get(key)
-            if given is None or table is None:
-                continue
             names = [
-                each.values["address"].value for each in links
+                str(each.values["address"].value) for each in links
                 if not is_fallback or "fallback" in each.values
             ]  # fmt: skip
-            if not any(table.find(str(name)) is table.entries[0] for name in names):
-                line = int(given.where.rpartition(":")[2])
-                notes.lose(
-                    line,
-                    "address: no autoLink leads to a store for it; here a queue of this broker"
-                    " stores its messages",
-                )
+            if given is not None and not _leads_to(block, names):
+                stored.append(int(given.where.rpartition(":")[2]))
+    for line in stored:
+        text = "no autoLink leads to a store for it; here a queue of this broker stores its"
+        notes.lose(line, f"address: {text} messages")
+    if stored:
+        _store_dead_letters(stored[0], notes)
 
 
-def _table_of(block: Block) -> Distributions | None:
-    """Return a table with nothing but one entry, None if the entry is wrong."""
+def _leads_to(block: Block, names: list[str]) -> bool:
+    """Return whether an entry is for one of these names, by itself."""
+    table = _table_of([block])
+    return table is None or any(table.find(name) is table.entries[0] for name in names)
+
+
+def _store_dead_letters(line: int, notes: Notes) -> None:
+    """Store dead letters and expired messages where no entry says something else of their
+    addresses."""
+    table = _table_of(notes.source.arrays["address"])
+    for key in ("dead-letter-address", "expiry-address"):
+        name = str(DEFAULT_SETTINGS[key])
+        if table is not None and table.find(name) not in table.entries:
+            values = {"pattern": name, "distribution": STORED}
+            block = Block(
+                notes.where(line), {key: notes.given(value, line) for key, value in values.items()}
+            )
+            notes.source.arrays["address"].append(block)
+
+
+def _table_of(blocks: Sequence[Block]) -> Distributions | None:
+    """Return a table with these entries, None if one is wrong."""
+    try:
+        return Distributions([_match_of(block) for block in blocks])
+    except DistributionError:
+        return None
+
+
+def _match_of(block: Block) -> DistributionEntry:
+    """Return an entry with nothing but its prefix or pattern."""
     prefix, pattern = (
         str(block.values[key].value) if key in block.values else "" for key in ("prefix", "pattern")
     )
-    try:
-        return Distributions([DistributionEntry(prefix, pattern)])
-    except DistributionError:
-        return None
+    return DistributionEntry(prefix, pattern)

@@ -100,9 +100,13 @@ def test_a_waypoint_is_a_queue_of_this_broker(broker: BrokerProcess, connect: Co
     answer = ask(broker.data, {"do": "queues"})
     assert answer is not None
     assert [(row["queue"], row["messages"]) for row in answer["queues"]] == [("kept", 1)]
-    receiver = connect().create_receiver("kept")
-    assert receiver.receive().body == "stored"
-    receiver.accept()
+    receiver = connect().create_receiver("kept", credit=1)
+    assert receiver.receive(SECONDS).body == "stored"
+    receiver.reject()
+    flush(receiver.connection)
+    dead = connect().create_receiver("DLQ", credit=1)
+    assert dead.receive(SECONDS).body == "stored", "although all other addresses are direct"
+    dead.accept()
 
 
 def test_the_container_id_is_that_of_the_router(connect: Connect) -> None:

@@ -273,6 +273,21 @@ def test_an_auto_link_to_a_container(file: Path) -> None:
     same(file)
 
 
+def test_dead_letters_of_what_is_stored_here_are_stored(file: Path) -> None:
+    text = section("address", "prefix: a", "waypoint: yes")
+    config, _, _ = read(file, text)
+    table = Distributions(config.distributions, config.broker.default_distribution)
+    assert [table.find(name).is_stored for name in ("DLQ", "ExpiryQueue", "DLQ.x")] == [
+        True, True, False,
+    ]  # fmt: skip
+    same(file)
+    config, _, _ = read(file, text + section("address", "prefix: DLQ", "distribution: multicast"))
+    table = Distributions(config.distributions, config.broker.default_distribution)
+    assert table.find("DLQ").distribution == "multicast", "as the file says"
+    config, _, _ = read(file, section("address", "prefix: a"))
+    assert len(config.distributions) == 1, "nothing is stored here"
+
+
 def test_phases_that_are_a_waypoint(file: Path) -> None:
     text = (
         section("address", "prefix: a", "ingressPhase: 0", "egressPhase: 1")
