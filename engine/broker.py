@@ -115,6 +115,14 @@ def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
         refused = permission_checks.check_send(core, send)
         if refused is not None:
             return refused
+    if core.direct.is_used and send.queue is None:
+        entry = forwarding.entry_for(core, send.address)
+        if entry is not None and not entry.stores_here:
+            refused = forwarding.check_piece(core, send, entry)
+            return chunks.record(core, command) if refused is None else refused
+        if entry is not None:
+            # A queue of its name may get it.
+            send.routing_type = ANYCAST
     if not command.previous and send.transaction is not None:
         transaction = transactions.find(core, send.connection, send.transaction)
         if isinstance(transaction, Refusal):

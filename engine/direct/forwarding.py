@@ -90,8 +90,6 @@ def forward(
     this broker, is to have it. One that a queue has is `stored` there, with `attempt` and
     `marks`."""
     name = command.address
-    if entry.distribution == UNAVAILABLE:
-        return unavailable(name)
     refusal = _check(command, entry)
     if refusal is not None:
         return refusal
@@ -132,7 +130,17 @@ def _note_stored(core: Core, address: DirectAddress | None) -> None:
         core.direct.changed[address.name] = None
 
 
+def check_piece(core: Core, command: Send, entry: Distribution) -> Refusal | None:
+    """Return why no piece of a large message is taken: its message would be refused, or the disk,
+    which has its body until it is delivered, is full."""
+    if core.room.disk_full:
+        return Refusal(Code.LIMIT, core.room.disk_full)
+    return _check(command, entry)
+
+
 def _check(command: Send, entry: Distribution) -> Refusal | None:
+    if entry.distribution == UNAVAILABLE:
+        return unavailable(command.address)
     if command.transaction is not None:
         what = "its messages are in no transaction; send them outside"
     elif command.due:

@@ -24,8 +24,11 @@ def take_chunk(core: Core, command: Chunk) -> int | Refusal:
         refusal = capacity.check_piece(core, sender, targets_of(core, send))
     elif refusal is None and is_asked:
         refusal = capacity.check(core, sender, targets_of(core, send))
-    if refusal is not None:
-        return refusal
+    return record(core, command) if refusal is None else refusal
+
+
+def record(core: Core, command: Chunk) -> int:
+    """Record a piece of a body that may be there."""
     return core.emit(
         events.row(
             events.CHUNK_RECEIVED,

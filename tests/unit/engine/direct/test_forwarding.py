@@ -671,6 +671,51 @@ def test_an_address_remembers_few_details_of_messages() -> None:
     assert found == list(range(2 * DETAILS_MAX))
 
 
+# ---- large messages
+
+
+def large(direct: Direct, pieces: int = 3, **values: Any) -> c.Send:
+    send = c.Send(
+        direct.peer, direct.address, b"", b"", sender=direct.sender, token="large", **values
+    )
+    lsns: list[int] = []
+    for _ in range(pieces):
+        lsns.append(direct.world.ok(c.Chunk(send, b"a" * 1000, lsns[-1] if lsns else 0)))
+        send.body_bytes += 1000
+    send.chunks = tuple(lsns)
+    return send
+
+
+def test_a_large_message_goes_to_a_receiver() -> None:
+    direct = Direct()
+    receiver = direct.attach()
+    assert direct.world.ok(large(direct)) == FORWARDED
+    direct.hear()
+    (forwarded,) = direct.world.events_named("Forwarded")
+    assert forwarded.decoded.body_bytes == 3000
+    direct.settle(receiver, direct.message(receiver))
+    assert direct.heard.ends == {"large": Ending(ACCEPTED)}
+    direct.world.check()
+
+
+def test_a_large_message_is_released_if_nobody_receives() -> None:
+    direct = Direct()
+    direct.world.ok(large(direct))
+    direct.hear()
+    assert direct.heard.ends == {"large": Ending(RELEASED)}
+
+
+def test_no_piece_is_taken_of_a_message_that_would_be_refused() -> None:
+    direct = Direct()
+    send = c.Send(direct.peer, "closed.a", b"", b"")
+    assert "is unavailable" in direct.world.refused(c.Chunk(send, b"a")).text
+    send = c.Send(direct.peer, "work.a", b"", b"", due=1_800_000_000_000)
+    assert "cannot delay" in direct.world.refused(c.Chunk(send, b"a")).text
+    direct.world.broker.room.disk_full = "the disk is full"
+    send = c.Send(direct.peer, "work.a", b"", b"")
+    assert direct.world.refused(c.Chunk(send, b"a")).code == Code.LIMIT
+
+
 # ---- very many receivers
 
 
