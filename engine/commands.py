@@ -138,7 +138,8 @@ class Attach(Command, gc=True):
     policy that outlives the consumer keeps the queue for the next one of the connection with the
     same `subscription`, address and filter.
 
-    `auto_link` is the one of the configuration that this is, None for what a peer attaches.
+    `auto_link` is the one of the configuration that this is, None for what a peer attaches. On one
+    that is `traced` messages leave for another broker, which learns where they came from.
     """
 
     connection: int
@@ -172,6 +173,7 @@ class Attach(Command, gc=True):
     steals: bool = False
     needs_queue: str = ""
     auto_link: AutoLink | None = None
+    traced: bool = False
 
 
 class AttachSender(Command, gc=True):

@@ -7,6 +7,7 @@ Begin with `event_finder`.
 Modules:
 
 - `audit`: The audit by re-execution: every event is asked for at the engine's own rules (ADR 65).
+- `brokers`: Questions to the journals of several brokers, between which messages went (ADR 111).
 - `catalogs`: The catalogs of a journal: which spans of it have one, and the blocks that one names
   (ADR 64).
 - `contents`: Finding messages by what they contain: the value of a header, or the SHA-256 of a

@@ -51,6 +51,16 @@ NAMED_BY_COLUMNS: Final = frozenset({"name", "host", "owner", "user", "peer", "s
 """Fields of details that the phrases for columns contain already."""
 
 
+CAME_FROM: Final = "came_from"
+"""The field of details that says what a message was on another broker."""
+
+
+def came_from_words(stop: str) -> str:
+    """Return which message of which data directory a message was before."""
+    data_id, message, _ = (*stop.split("/"), "", "")[:3]
+    return f"came from message {message} of the data directory {data_id}"
+
+
 def kind_name(kind: int) -> str:
     """Name of a kind; its number if this version does not know it."""
     known = BY_NUMBER.get(kind)
@@ -169,6 +179,8 @@ def _extras(row: Row, event: Event, detail: dict[str, Any], redacted: Redaction)
     for name, value in detail.items():
         if name in ("expires", "due"):
             parts.append(f"{name} {moment(value * 1000)}")
+        elif name == CAME_FROM:
+            parts.append(came_from_words(value))
         elif name not in NAMED_BY_COLUMNS and name not in TOLD_APART:
             parts.append(_field(name, value))
     if event.headers and row[FLAGS] & FORMAT != LINES:

@@ -109,6 +109,11 @@ class Picker:
         shared = self._columns[: -self._block.codec.heap_count]
         return cast(Row, tuple(column[position] for column in shared))
 
+    def details(self) -> bytes:
+        """Return the details of all events, one after the other."""
+        self._decode()
+        return self._details
+
     def headers(self) -> bytes:
         """Return the headers of all events, one after the other."""
         self._decode()

@@ -19,10 +19,11 @@ from daybook.tools.terminal.history_options import (
     data_option,
     history_options,
     json_option,
+    several_data_option,
 )
 from daybook.tools.terminal.moments import MOMENT, Moment
 from daybook.tools.terminal.numbers import NUMBER, RATE, YEARS_100, Seconds
-from daybook.tools.terminal.paths import DIRECTORY, DataId, PathThatIsNamed, chosen
+from daybook.tools.terminal.paths import DIRECTORY, DataId, PathThatIsNamed, all_chosen, chosen
 from daybook.tools.terminal.times import time_option
 from daybook.tools.terminal.version_option import version_option
 
@@ -88,7 +89,7 @@ def inspect_command(
 
 @cli.command("trail")
 @click.argument("words", nargs=-1, metavar="[DATA] [MESSAGE]")
-@data_option
+@several_data_option
 @click.option("--header", metavar="NAME=VALUE", help="Of the messages with this header.")
 @click.option("--body-sha256", metavar="HEX", help="Of the messages whose body has this SHA-256.")
 @click.option(
@@ -105,13 +106,17 @@ def inspect_command(
 @click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
 @click.pass_context
 def trail_command(
-    ctx: click.Context, /, words: tuple[str, ...], data: Path | None, **flags: Any
+    ctx: click.Context, /, words: tuple[str, ...], named: tuple[Path, ...], **flags: Any
 ) -> None:
     """Show all events of a message, and its place now.
 
     MESSAGE is the message-id that the broker assigned; or name a header or a body. The story
     includes the messages it was made from, and those made from it (dead letter, expiry). The
     broker's catalogs make this fast; for a journal without them, see `journal catalog`.
+
+    With the data directories of several brokers (DATA and --data, each with its own archive if
+    --with-archive is given) it follows the message over all of them; MESSAGE is its id in the
+    first.
     """
     if flags["svg"] + flags["mermaid"] + flags["as_json"] > 1:
         raise click.UsageError("--json, --svg and --mermaid exclude each other")
@@ -127,10 +132,22 @@ def trail_command(
     has_data = len(words) == words_max
     directory = DIRECTORY.convert(words[0], None, ctx) if has_data else None
     message = 0 if given else _message(words[-1])
-    path = chosen(ctx, directory, data)
+    paths = all_chosen(directory, named)
+    if len(paths) > 1:
+        _check_several(ctx, "svg", "mermaid")
     from daybook.tools.history import trail  # noqa: PLC0415 (slow to import)
 
-    trail.run(ctx, path, message, flags)
+    trail.run(ctx, paths, message, flags)
+
+
+def _check_several(ctx: click.Context, *names: str) -> None:
+    """Refuse options that are about one journal. Raises click.UsageError."""
+    option = {"url": "archive", "config_file": "config", "begin": "from", "end": "to"}
+    for name in (*names, "url", "config_file"):
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{option.get(name, name)} is for one data directory; leave it out, or name one"
+            )
 
 
 def _message(word: str) -> int:
@@ -325,7 +342,7 @@ def verify(
 
 @cli.command("audit")
 @data_argument
-@data_option
+@several_data_option
 @click.option(
     "--from", "begin", type=MOMENT, metavar="LSN|TIME",
     help="Begin with the state after this event, or at this time. Default: the beginning.",
@@ -348,17 +365,23 @@ def verify(
 @json_option
 @click.pass_context
 def audit_command(
-    ctx: click.Context, /, directory: Path | None, data: Path | None, **flags: Any
+    ctx: click.Context, /, directory: Path | None, named: tuple[Path, ...], **flags: Any
 ) -> None:
     """Prove that every decision was allowed, and that no message was lost.
 
     Folds the journal from the state at the first moment, and asks the broker's own rules about each
     event before it. Shows the account of every queue, and each breach with the events that prove
     it. Exit code 1 if there is any.
+
+    With the data directories of several brokers it audits each, and compares them: a message that
+    one says another accepted must be there, once.
     """
     from daybook.tools.history import audit  # noqa: PLC0415 (slow to import)
 
-    audit.run_audit(ctx, chosen(ctx, directory, data), flags)
+    paths = all_chosen(directory, named)
+    if len(paths) > 1:
+        _check_several(ctx, "begin", "end")
+    audit.run_audit(ctx, paths, flags)
 
 
 @cli.command("export")

@@ -198,6 +198,7 @@ def _attach(core: Core, command: Attach, queue: Queue, own_filter: str, bundle: 
         ),
         filter=own_filter, priority=command.priority, exclusive=command.exclusive,
         browses=command.browses, first=sequences.first_of(core, command.from_sequence),
+        traced=command.traced,
     )  # fmt: skip
     consumer_id = core.next_lsn
     core.budget.spent += len(own_filter) >> TEXT_SHIFT

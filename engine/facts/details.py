@@ -244,7 +244,9 @@ class ConsumerAttachedDetail(Detail, frozen=True):
     """How the consumer was attached: subscription, acknowledgement mode, filter and priority, and
     whether it wants the queue for itself.
 
-    One that `browses` takes no messages. It gets none with an id below `first`.
+    One that `browses` takes no messages. It gets none with an id below `first`. One
+    that is `traced` takes them to another broker, whose journal says by `came_from` where they were
+    (ADR 111).
     """
 
     subscription: str = ""
@@ -254,6 +256,7 @@ class ConsumerAttachedDetail(Detail, frozen=True):
     exclusive: bool = False
     browses: bool = False
     first: int = 0
+    traced: bool = False
 
 
 class BundleOpenedDetail(Detail, frozen=True):

@@ -103,6 +103,10 @@ IN_TRANSACTIONS: Final = _saying(life.TRANSACTION)
 """Kinds that say in which transaction a message came."""
 SAYING_UNROUTED: Final = _saying(life.UNROUTED)
 """Kinds that say at which address no queue took a message that is somewhere else now."""
+SAYING_CAME_FROM: Final = _where(
+    lambda event: event.detail is not None and "came_from" in event.detail.__struct_fields__
+)
+"""Kinds that say what a message was on the broker that it came from."""
 OF_LINKS: Final = _saying(life.LINK)
 """Kinds whose consumer is a link of a direct address."""
 NAMING_DIRECT: Final = OF_LINKS & _where(

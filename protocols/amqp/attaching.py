@@ -361,7 +361,7 @@ def _command_of(
         routing_type=place.routing_type, queue=place.queue, filter=selector,
         acknowledges=not link.is_settled, credit_policy=BY_GRANT, credit_messages=0,
         credit_bytes=0, no_local=no_local, browses=browses, listens=True, receiver=link,
-        session=session.number, priority=_priority_of(asked),
+        session=session.number, priority=_priority_of(asked), traced=bool(link.mark),
     )  # fmt: skip
     subscription = _subscription_of(session, asked, source, kind if place.queue is None else None)
     policy = source.expiry_policy

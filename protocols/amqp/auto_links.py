@@ -135,7 +135,7 @@ class Standing:
             return link, AttachConsumer(
                 output.connection, address, subscription=name, credit_policy=BY_GRANT,
                 credit_messages=0, credit_bytes=0, receiver=link, session=session.number,
-                auto_link=auto_link,
+                auto_link=auto_link, traced=True,
             )  # fmt: skip
         first = said.initial_delivery_count or 0
         sending = Incoming(session, OWN_HANDLE, name, number, Place(address, None, None), first)

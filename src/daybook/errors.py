@@ -16,6 +16,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
         StoreError                  engine.queues.queue
             ContentError            engine.queues.queue
             StoreDamaged            engine.queues.queue
+        SameBrokerError             history.brokers.journals
         NoSuchAddress               history.exports.addresses
         CatalogsCut                 history.missing_catalogs
         NoSuchMoment                history.moments

@@ -54,6 +54,7 @@ def write_history(
     cuts: Iterable[int] = (),
     segment_bytes: int = 1 << 16,
     device_block_bytes: int = 0,
+    data_id: bytes = HISTORY_ID,
 ) -> Path:
     """Write events, from the first of a journal on, as a data directory; return the directory.
 
@@ -61,13 +62,13 @@ def write_history(
     are full are sealed; the last one is not, as if its broker had been killed.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / DATA_ID).write_text(HISTORY_ID.hex())
+    (directory / DATA_ID).write_text(data_id.hex())
     # In memory, for the sync of each block would take most of a test's time.
     disk = MemoryDisk()
     journal = Journal.create(
         disk,
         LAYOUT,
-        data_id=HISTORY_ID,
+        data_id=data_id,
         segment_bytes=segment_bytes,
         device_block_bytes=device_block_bytes,
     )

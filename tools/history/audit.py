@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -14,6 +14,9 @@ import msgspec
 from daybook.engine.queues.queue import StoreError
 from daybook.history.audit.accounts import Account
 from daybook.history.audit.re_execution import Audit, Piece, Task, audit_piece, joined, tasks
+from daybook.history.brokers import exchanges
+from daybook.history.brokers.journals import Journal
+from daybook.history.event_finder import EventFinder
 from daybook.history.initial_state import before_the_first
 from daybook.history.moments import last_lsn, lsn_at
 from daybook.history.verification.verify_work import Source
@@ -24,7 +27,7 @@ from daybook.journal.segments.segment import first_lsn_of, segment_names
 from daybook.paging.snapshots.base import BaseDamaged
 from daybook.paging.tables.tables import IndexDamaged, IndexUnwritable
 from daybook.recovery.fold import FoldError
-from daybook.texts import printable
+from daybook.texts import counted, printable
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
@@ -36,9 +39,73 @@ QUEUES_SHOWN: Final = 50
 MICROSECONDS: Final = 1_000_000
 
 
-def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
+def run_audit(ctx: click.Context, paths: Sequence[Path], flags: dict[str, Any]) -> None:
     """Audit, and exit with 1 if anything is wrong. Raises Failure, click.UsageError and
     JournalError."""
+    if len(paths) == 1:
+        found = _audit_of(ctx, paths[0], flags)
+        show_json(as_json(found)) if flags["as_json"] else _show(found)
+        is_clean = found.is_clean
+    else:
+        # The environment names an archive of one broker.
+        is_clean = _audit_all(ctx, paths, flags | {"url": None})
+    if not is_clean:
+        sys.exit(EXIT_WRONG)
+
+
+def _audit_all(ctx: click.Context, paths: Sequence[Path], flags: dict[str, Any]) -> bool:
+    """Audit the journals of several brokers, and compare them; return whether all is right."""
+    found = {}
+    for path in paths:
+        found[path] = _audit_of(ctx, path, flags)
+        if not flags["as_json"]:
+            click.echo(click.style(f"{path}:", bold=True))
+            _show(found[path])
+            click.echo()
+    journals = []
+    for path in paths:
+        finder = EventFinder(history(ctx, path, flags)[0], path)
+        ctx.call_on_close(finder.close)
+        journals.append(Journal(path, finder))
+    with progress("comparing", sum(each.last for each in found.values())) as advance:
+        told = exchanges.compare(journals, advance)
+    if flags["as_json"]:
+        show_json(
+            {
+                "ok": not told.findings and all(each.is_clean for each in found.values()),
+                "journals": [{"data": str(path), **as_json(found[path])} for path in paths],
+                "arrived": told.arrived,
+                "findings": [
+                    {"rule": each.rule, "data": str(each.journal.path), "event": each.lsn,
+                     "text": each.text}
+                    for each in told.findings
+                ],
+                "notes": told.notes,
+            }
+        )  # fmt: skip
+    else:
+        _show_exchanges(told)
+    return not told.findings and all(each.is_clean for each in found.values())
+
+
+def _show_exchanges(told: exchanges.Exchanges) -> None:
+    click.echo(click.style("between them:", bold=True))
+    shown = told.findings[:BREACHES_SHOWN]
+    if shown:
+        show_table(("rule", "what"), [(each.rule, printable(each.text)) for each in shown])
+        if len(told.findings) > len(shown):
+            click.echo(f"and {len(told.findings) - len(shown):,} more: --json", err=True)
+    for note in told.notes:
+        click.echo(f"note: {note}", err=True)
+    arrived = counted(told.arrived, "message")
+    if told.findings:
+        click.echo(f"{arrived} came from one to another; {counted(len(told.findings), 'fault')}")
+    else:
+        click.echo(f"{arrived} came from one to another, each of them once")
+
+
+def _audit_of(ctx: click.Context, path: Path, flags: dict[str, Any]) -> Audit:
+    """Audit one journal. Raises Failure, click.UsageError and JournalError."""
     disk, _, total = history(ctx, path, flags)
     if not segment_names(disk):
         raise NoJournal(f"there is no journal in {path}")
@@ -56,12 +123,7 @@ def run_audit(ctx: click.Context, path: Path, flags: dict[str, Any]) -> None:
     found = audited(pieces, where, processes)
     for note in found.notes:
         click.echo(note, err=True)
-    if flags["as_json"]:
-        show_json(as_json(found))
-    else:
-        _show(found)
-    if not found.is_clean:
-        sys.exit(EXIT_WRONG)
+    return found
 
 
 def audited(pieces: list[Task], where: Source | Disk, processes: int) -> Audit:

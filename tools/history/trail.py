@@ -1,11 +1,16 @@
 """Running `journal trail`: finds the messages that are asked for, and prints their history."""
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from daybook.history import trail, trail_drawing
+from daybook.history.brokers import journeys
+from daybook.history.brokers.journals import Journal
+from daybook.history.brokers.journeys import Leg
 from daybook.history.contents import WithBody, WithHeader, found_messages, sha256_of
 from daybook.history.event_finder import EventFinder
 from daybook.history.search import Contents
@@ -20,18 +25,51 @@ MANY_EVENTS: Final = 1_000_000
 """From so many events without a catalog on, it is worth to say so."""
 
 
-def run(ctx: click.Context, path: Path, message: int, flags: dict[str, Any]) -> None:
-    """Print all events of the messages that are asked for. Raises Failure, JournalError."""
+def run(ctx: click.Context, paths: Sequence[Path], message: int, flags: dict[str, Any]) -> None:
+    """Print all events of the messages that are asked for; they are in the journal of the first
+    data directory. Raises Failure, JournalError."""
+    # The environment names an archive of one broker.
+    own = flags if len(paths) == 1 else flags | {"url": None}
+    finders = [_opened(ctx, path, own) for path in paths]
+    try:
+        if len(paths) > 1:
+            journals = list(map(Journal, paths, finders))
+            for each in [message] if message else _found(finders[0], paths[0], flags):
+                _show_journey(journeys.follow(journals, each), flags)
+        elif message:
+            _show(trail.follow(finders[0], message, paths[0]), flags)
+        else:
+            _show_found(finders[0], paths[0], flags)
+    finally:
+        for finder in finders:
+            _show_notes(finder)
+
+
+def _opened(ctx: click.Context, path: Path, flags: dict[str, Any]) -> EventFinder:
     disk, _, _ = history(ctx, path, flags)
     finder = EventFinder(disk, path)
     ctx.call_on_close(finder.close)
-    try:
-        if message:
-            _show(trail.follow(finder, message, path), flags)
-        else:
-            _show_found(finder, path, flags)
-    finally:
-        _show_notes(finder)
+    return finder
+
+
+def _show_journey(legs: Sequence[Leg], flags: dict[str, Any]) -> None:
+    """Print what happened to a message on each broker."""
+    for number, leg in enumerate(legs):
+        path = leg.journal.path
+        if flags["as_json"]:
+            told = _as_objects(leg.trail)
+            told[-1] |= {"before": list(leg.before), "behind": list(leg.behind)}
+            for each in told:
+                show_json({"data": str(path), **each})
+            continue
+        if number:
+            click.echo()
+        click.echo(click.style(f"in {path}, data directory {leg.journal.data_id}:", bold=True))
+        for text in leg.before:
+            click.echo(text)
+        _show_trail(leg.trail)
+        for text in leg.behind:
+            click.echo(text)
 
 
 def _show_notes(finder: EventFinder) -> None:
@@ -47,13 +85,30 @@ def _show_notes(finder: EventFinder) -> None:
         )
 
 
-def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
-    """Print the trails of all messages that contain something, each family once."""
+def _found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> Iterator[int]:
+    """Yield the first messages that contain something, as many as are wanted. Raises Failure."""
+    sought, what = _sought_in(finder, path, flags)
+    count = 0
+    for message in islice(found_messages(finder, sought), flags["limit"]):
+        yield message
+        count += 1
+    if not count:
+        raise Failure(f"there is no message with {what} in {path}")
+
+
+def _sought_in(finder: EventFinder, path: Path, flags: dict[str, Any]) -> tuple[Contents, str]:
+    """Return what is sought, and how to call it; an export may be without it. Raises Failure."""
     sought, what = _sought(finder.disk, flags)
     part = "bodies" if flags["header"] is None else "headers"
     redacted = redacted_in(path)
     if part in redacted.parts and not redacted.shown:
         raise Failure(f"{part} were left out of this export, so no message is found by them")
+    return sought, what
+
+
+def _show_found(finder: EventFinder, path: Path, flags: dict[str, Any]) -> None:
+    """Print the trails of all messages that contain something, each family once."""
+    sought, what = _sought_in(finder, path, flags)
     shown: set[int] = set()
     families = matches = 0
     for message in found_messages(finder, sought):
@@ -103,12 +158,17 @@ def _show(told: trail.Trail, flags: dict[str, Any]) -> None:
     if flags["svg"] or flags["mermaid"]:
         click.echo(trail_drawing.svg(told) if flags["svg"] else trail_drawing.mermaid(told))
     elif flags["as_json"]:
-        for step in told.steps:
-            show_json(trail.step_object(step))
-        now = [{"message": each, "where": where} for each, where in told.now]
-        show_json({"now": now, "missing": told.missing or None, "ended": told.ended or None})
+        for each in _as_objects(told):
+            show_json(each)
     else:
         _show_trail(told)
+
+
+def _as_objects(told: trail.Trail) -> list[dict[str, Any]]:
+    """Return a trail for programs: its steps, and the end."""
+    now = [{"message": each, "where": where} for each, where in told.now]
+    end = {"now": now, "missing": told.missing or None, "ended": told.ended or None}
+    return [*map(trail.step_object, told.steps), end]
 
 
 def _show_trail(told: trail.Trail) -> None:

@@ -28,6 +28,11 @@ data_option = click.option(
     "--data", envvar="DAYBOOK_DATA", type=DIRECTORY, metavar="DIR",
     help="Data directory, instead of the argument. Default: $DAYBOOK_DATA, else ./data.",
 )  # fmt: skip
+several_data_option = click.option(
+    "--data", "named", type=DIRECTORY, multiple=True, metavar="DIR",
+    help="Data directory, besides the argument; may be repeated, for several brokers. Default: "
+    "$DAYBOOK_DATA, else ./data.",
+)  # fmt: skip
 data_argument = click.argument("directory", required=False, metavar="[DATA]", type=DIRECTORY)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print for programs.")
 

@@ -1,12 +1,15 @@
 """Paths on a command line: checks before anything is opened."""
 
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 DATA_DEFAULT: Final = Path("data")
+DATA_VARIABLE: Final = "DAYBOOK_DATA"
 
 
 class PathThatIsNamed(click.Path):
@@ -52,3 +55,11 @@ def chosen(ctx: click.Context, directory: Path | None, data: Path | None) -> Pat
             f"the argument says {directory} and --data says {data}; name one data directory", ctx
         )
     return directory or data or DATA_DEFAULT
+
+
+def all_chosen(directory: Path | None, named: Sequence[Path]) -> list[Path]:
+    """Return the data directories of a command that takes several: the argument and those that are
+    named by options, each once; without any, that of the environment, or the default."""
+    given = dict.fromkeys([*([directory] if directory is not None else []), *named])
+    by_environment = os.environ.get(DATA_VARIABLE)
+    return list(given) or [Path(by_environment) if by_environment else DATA_DEFAULT]

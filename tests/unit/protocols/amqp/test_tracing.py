@@ -15,7 +15,8 @@ from daybook.protocols.amqp.wire.performatives import Attach, Disposition
 from daybook.protocols.amqp.wire.termini import Accepted, Modified, Rejected
 from tests.support.amqp.line import THERE as EAST
 from tests.support.amqp.line import Line
-from tests.support.amqp.peer import Peer, follow, message
+from tests.support.amqp.peer import Peer, message
+from tests.support.bridges import lose_outcomes
 from tests.support.topology import create_queue
 from tests.support.world import World
 from tests.unit.protocols.amqp.test_annotations import annotations_of as read
@@ -258,19 +259,6 @@ def came_from(world: World, address: str = "orders") -> list[str]:
     return [each.decoded.came_from for each in world.events_named("Routed")]
 
 
-def lose_outcomes(line: Line) -> None:
-    """Carry what each has said, and lose the connection before the answers."""
-    ends = ((line.here, line.dialled, line.accepted), (line.there, line.accepted, line.dialled))
-    for world, connection, _ in ends:
-        follow(world, connection)
-    said = [b"".join(connection.out) for _, connection, _ in ends]
-    for (world, _, other), data in zip(ends, said, strict=True):
-        other.receive(data, world.now)
-    for world, connection, _ in ends:
-        follow(world, connection)
-        connection.connection_lost(world.now)
-
-
 def test_both_kinds_of_bridges_say_where_a_message_came_from() -> None:
     pulls = AutoLink("in", "bills", "bills", is_out=False, phase=1)
     line = Line(OUT, pulls).settle()
@@ -282,6 +270,18 @@ def test_both_kinds_of_bridges_say_where_a_message_came_from() -> None:
     )  # fmt: skip
     (sent,) = (each for each in line.there.events_named("Routed") if not each.decoded.came_from)
     assert came_from(line.here)[-1] == stop(sent.lsn, "bills", broker=EAST)
+
+
+def test_the_journal_says_which_consumers_take_messages_to_other_brokers() -> None:
+    pulls = AutoLink("in", "bills", "bills", is_out=False, phase=1)
+    line = Line(OUT, pulls).settle()
+    own = Peer(line.here).open()
+    own.receiver(0, "orders", credit=1)
+    found = [
+        [each.decoded.traced for each in world.events_named("ConsumerAttached")]
+        for world in (line.here, line.there)
+    ]
+    assert found == [[True, False], [True]]
 
 
 def test_two_bridges_do_not_send_a_message_round() -> None:
