@@ -241,3 +241,17 @@ def test_the_journal_has_every_decision(connect: Connect, broker: BrokerProcess)
     wait_for(lambda: events(broker, *names)[-1]["kind"] == names[-1], "the outcome in the journal")
     assert {each["kind"] for each in events(broker, *names)} == {*names}
     audited(broker)
+
+
+def test_a_large_message_passes_whole(connect: Connect) -> None:
+    """Its body is in the journal, before anybody knows who gets it."""
+    receiving, sending = connect(), connect()
+    receiver = receiving.create_receiver("work.large", credit=2)
+    sender = sending.create_sender("work.large")
+    body = bytes(range(256)) * 8_000
+    delivery = sender.link.send(Message(body=body, inferred=True))
+    flush(sending)
+    got = receiver.receive(timeout=SECONDS)
+    assert bytes(got.body) == body
+    settle(receiver)
+    assert await_outcome(sending, delivery) == Delivery.ACCEPTED

@@ -6,7 +6,13 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.core.permission_checks import DENIALS_MAX, SENDERS_MAX, refused_consumer
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST, AutoLink, DivertDefinition
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    MULTICAST,
+    AutoLink,
+    DistributionEntry,
+    DivertDefinition,
+)
 from daybook.engine.names.syntax import Syntax
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
@@ -477,3 +483,17 @@ def test_no_client_gets_the_right_of_the_configuration() -> None:
     nobody = place.connect("")
     place.refused(c.Attach(nobody, "a", auto_link=OUT), "consume")
     place.refused(c.AttachSender(nobody, "a", auto_link=IN), "send")
+
+
+def test_new_rules_do_not_concern_consumers_of_the_broker_itself() -> None:
+    """One empties the queue of an address that falls back to it."""
+    world = Place(a=rule("send", "consume", "create_address", "create_durable_queue")).world
+    world.ok(c.ChangeDistributions((DistributionEntry(prefix="a", enable_fallback=True),)))
+    alice = world.ok(c.OpenConnection("stomp", "10.0.0.1:5", "alice", room=MANY))
+    world.ok(c.Send(alice, "a", b"", b"x"))
+    world.attach(alice, "a")
+    (consumer,) = world.queue("a").consumers
+    permissions = world.broker.rights.permissions
+    assert permissions is not None
+    assert refused_consumer(world.state, permissions, consumer) is None
+    assert not world.broker.rights.denials

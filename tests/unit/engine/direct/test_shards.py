@@ -289,3 +289,48 @@ def test_shards_have_names_of_their_own(shards: tuple[str, ...]) -> None:
         sharded.world.handle(
             c.ChangeDistributions(TABLE, waypoints=(Waypoint("x", shards=shards),))
         )
+
+
+# ---- large messages
+
+
+def _large(sharded: Sharded) -> int | None:
+    """Send a message in two pieces; return the answer."""
+    sharded.count += 1
+    send = c.Send(
+        sharded.peer, "orders", b"", b"", sender=sharded.sender, token=sharded.count, link=1
+    )
+    lsn = 0
+    for _ in range(2):
+        lsn = sharded.world.ok(c.Chunk(send, b"half", lsn))
+        send.chunks += (lsn,)
+    send.body_bytes = 8
+    answer = sharded.world.ok(send)
+    sharded.hear()
+    return answer
+
+
+def test_a_large_message_enters_the_queue_here_and_comes_out() -> None:
+    sharded = Sharded()
+    assert _large(sharded) != c.FORWARDED
+    (entry,) = sharded.world.entries("orders")
+    consumer = sharded.attach()
+    sharded.run()
+    (got,) = sharded.deliveries(consumer)
+    link = sharded.world.broker.direct.receivers[consumer]
+    assert link.outstanding[got.message].message.chunks == entry.message.chunks
+    sharded.settle_all(consumer)
+    sharded.run()
+    assert sharded.stored == []
+    assert sharded.breaches() == []
+
+
+def test_a_large_message_goes_to_another_shard() -> None:
+    sharded = Sharded(here=False)
+    east = sharded.shard("east")
+    assert _large(sharded) == c.FORWARDED
+    (got,) = sharded.deliveries(east)
+    assert (
+        sharded.world.broker.direct.receivers[east].outstanding[got.message].message.body_bytes == 8
+    )
+    assert sharded.breaches() == []
