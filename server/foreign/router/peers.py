@@ -184,9 +184,13 @@ def _read_handshake(reading: Reading) -> None:
 def _read_http(reading: Reading) -> None:
     """Read what a listener says of HTTP, which is there for WebSocket alone."""
     has_http = reading.flag("http")
-    reading.put("websocket", has_http and reading.flag("websockets", default=True), "http")
+    has_websocket = reading.flag("websockets", default=True)
+    reading.put("websocket", has_http and has_websocket, "http")
     watched = [key for key in ("healthz", "metrics") if reading.flag(key, default=True)]
     if not has_http:
+        for key in ("websockets", "healthz", "metrics"):
+            if key in reading:
+                reading.spare(key, f"{key}: it is for listeners with http: yes")
         return
     reading.spare("http", "http: AMQP is spoken at this port both with WebSocket and without")
     if watched:
