@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from daybook.history.replays.fate_words import FATES
-from daybook.tools.administration.messages import stomp_url_option
+from daybook.tools.administration.messages import url_option
 from daybook.tools.terminal.failures import Commands, run
 from daybook.tools.terminal.history_options import (
     archive_option,
@@ -461,7 +461,7 @@ def stat_command(
     "--state", "state_file", type=PathThatIsNamed(dir_okay=False, path_type=Path), metavar="FILE",
     help="The file of its progress. Default: a file in $XDG_STATE_HOME/daybook/replays.",
 )  # fmt: skip
-@stomp_url_option
+@url_option
 @history_options
 @json_option
 @click.pass_context

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from daybook.client.amqp.arriving import Arrived
 from daybook.client.amqp.conversation import FRAME_BYTES, Conversation
-from daybook.client.amqp.failures import AmqpClientError, refused
+from daybook.client.amqp.failures import AmqpClientError, AmqpRefused, refused
 from daybook.client.amqp.leaving import Leaving, Place
 from daybook.client.amqp.links import ClientLink, Receiver, Sender
 from daybook.client.amqp.login import Login
@@ -22,6 +22,7 @@ from daybook.client.bodies import PIECE_BYTES, Content
 from daybook.client.endpoint import Endpoint, EndpointError
 from daybook.engine.messages.amqp.sections import VALUE
 from daybook.engine.messages.amqp.writer import section_of
+from daybook.protocols.amqp.faults import DROPPED
 from daybook.protocols.amqp.wire.frames import EMPTY_FRAME
 from daybook.protocols.amqp.wire.performatives import Open
 from daybook.protocols.amqp.wire.table import COMPOSITES
@@ -93,10 +94,12 @@ class AmqpClient:
 
     # ---- links
 
-    def sender(self, place: Place) -> Sender:
-        """Attach a link to send to an address. Raises AmqpClientError."""
+    def sender(self, place: Place, *, tells_drops: bool = False) -> Sender:
+        """Attach a link to send to an address; the broker says in an outcome if a message went to
+        no queue and the link `tells_drops`. Raises AmqpClientError."""
         target = Target(place.address, capabilities=place.capabilities)
-        link = self._talk.attach_sender(target, Source(), place.destination)
+        desired = (DROPPED,) if tells_drops else ()
+        link = self._talk.attach_sender(target, Source(), place.destination, desired=desired)
         self._await_attached(link)
         return link
 
@@ -204,6 +207,17 @@ class AmqpClient:
         if state is None:
             raise AmqpClientError(f"no outcome arrived within {self._timeout:.0f} s")
         check(state, f"{self.endpoint} refused {about}")
+
+    def routed(self, number: int) -> str:
+        """Wait until the broker has a message of a link that tells drops; return why it went to no
+        queue, "" if it went to one. Raises AmqpClientError."""
+        try:
+            self.accept(number)
+        except AmqpRefused as refusal:
+            if not refusal.dropped:
+                raise
+            return refusal.dropped
+        return ""
 
     # ---- transactions
 

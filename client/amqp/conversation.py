@@ -183,14 +183,16 @@ class Conversation:
 
     # ---- links
 
-    def attach_sender(self, target: Any, source: Any, about: str, *, name: str = "") -> Sender:
-        """Attach a link to send by; `about` is what errors call it."""
+    def attach_sender(
+        self, target: Any, source: Any, about: str, *, name: str = "", desired: tuple[str, ...] = ()
+    ) -> Sender:
+        """Attach a link to send by; `about` is what errors call it, `desired` are capabilities."""
         handle = self._new_handle()
         link = Sender(name or f"sender-{handle}", handle, about)
         self._links[link.name] = link
         said = Attach(
             link.name, handle, SENDER, snd_settle_mode=UNSETTLED, rcv_settle_mode=FIRST,
-            source=source, target=target, initial_delivery_count=0,
+            source=source, target=target, initial_delivery_count=0, desired_capabilities=desired,
         )  # fmt: skip
         self._say(said)
         return link

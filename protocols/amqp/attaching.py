@@ -46,7 +46,7 @@ from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp import tracing
 from daybook.protocols.amqp.addressing import Place, place_of
 from daybook.protocols.amqp.coordinator import Coordinator
-from daybook.protocols.amqp.faults import LinkFault, SessionFault, error_of
+from daybook.protocols.amqp.faults import DROPPED, LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
 from daybook.protocols.amqp.outgoing import Outgoing
@@ -162,6 +162,8 @@ def _incoming(session: AmqpSession, asked: Attach, place: Place | None, number: 
     first = asked.initial_delivery_count or 0
     link = Incoming(session, asked.handle, asked.name, number, place, first)
     link.is_traced = tracing.TRACED in asked.offered_capabilities
+    if DROPPED in asked.desired_capabilities:
+        link.tell_drops()
     return link
 
 
@@ -177,6 +179,7 @@ def _begin_receiving(
             snd_settle_mode=asked.snd_settle_mode, rcv_settle_mode=link.mode,
             source=asked.source, target=target if target is not None else asked.target,
             max_message_size=session.output.options.max_message_size,
+            offered_capabilities=(DROPPED,) if link.tells_drops else (),
         ),
         gate,
     )  # fmt: skip

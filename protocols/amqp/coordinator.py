@@ -103,7 +103,7 @@ class Coordinator(Incoming):
             raise Unsendable(error(UNKNOWN_ID, "there is no such transaction"))
         return message, asked, asked.txn_id
 
-    def _done(self, message: Message, answer: int) -> None:
+    def _done(self, message: Message, answer: int, before: int) -> None:
         assert self._declared is not None
         _, asked, txn_id = self._declared
         self._forget(self._messages.pop(0))

@@ -27,6 +27,9 @@ TEXT_BYTES_MAX: Final = 300
 
 CODE: Final = "daybook:code"
 """The key of the code of a refusal in the info of an error."""
+DROPPED: Final = "daybook:dropped"
+"""The capability of a link whose sender hears of a message that went to no queue: it is rejected
+with this condition, and with the reason under this key of the info."""
 
 _CONDITIONS: Final = {
     Code.NOT_FOUND: NOT_FOUND,
@@ -72,6 +75,11 @@ def error_of(refusal: Refusal) -> Error:
     """Return a refusal as an error. That a message was routed before is also said for programs."""
     info = {CODE: refusal.code.value} if refusal.code is Code.DUPLICATE else None
     return error(condition_of(refusal), refusal.text, info)
+
+
+def dropped(reason: str) -> Error:
+    """Return the error of a message that went to no queue, for those that want to hear of it."""
+    return error(DROPPED, f"the message went to no queue: {reason}", {DROPPED: reason})
 
 
 def detached(reason: int, text: str) -> Error:

@@ -13,7 +13,7 @@ from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving, tracing
 from daybook.protocols.amqp.addressing import Place, place_of
-from daybook.protocols.amqp.faults import LinkFault, error, error_of
+from daybook.protocols.amqp.faults import LinkFault, dropped, error, error_of
 from daybook.protocols.amqp.outcomes import fitting, state_of, transaction_of
 from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
@@ -113,13 +113,14 @@ class Incoming(Link):
     somebody receives there. `forwarded` are its deliveries that have not ended, with their settle
     modes: they use up credit too.
 
+    `tells_drops` says that the sender hears of messages that no queue takes.
     `is_traced` says that its peer adds a stop to the trace of each message, `phase` is that of the
     address (`protocols.amqp.tracing`)."""
 
     __slots__ = (
         "_arrivals", "_average", "_messages", "_target", "credit", "forwarded", "is_open",
         "is_traced", "is_waiting", "last_piece", "mode", "phase", "place", "sender", "single_max",
-        "unsettled",
+        "tells_drops", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +141,7 @@ class Incoming(Link):
         self.sender = 0
         self.is_open = True
         self.is_traced = False
+        self.tells_drops = False
         self.phase = 0
         self.forwarded: Final[dict[int, int]] = {}
         # When the last frame of a message came that is not whole.
@@ -314,6 +316,7 @@ class Incoming(Link):
                 return
             if self.sender and type(command) is Send:
                 self._let_hear(command, message.delivery, is_settled=message.is_settled)
+            before = output.broker.lsn
             answer = output.broker.handle(command, now)
             if isinstance(answer, Refusal):
                 if not self._is_refused(message, answer):
@@ -321,7 +324,7 @@ class Incoming(Link):
             elif type(command) is Chunk:
                 self._piece_done(message, command, answer)
             else:
-                self._done(message, answer)
+                self._done(message, answer, before)
         output.thirsty[self.number] = self
 
     def _is_refused(self, message: Message, answer: Refusal) -> bool:
@@ -495,12 +498,23 @@ class Incoming(Link):
         chunk.send.body_bytes += size
         message.chunks.append(answer)
 
-    def _done(self, message: Message, answer: int) -> None:
-        """A message was taken."""
+    def tell_drops(self) -> None:
+        """Let the sender hear of messages that no queue takes; each is looked at by itself."""
+        self.tells_drops = True
+        self.single_max = -1
+
+    def _done(self, message: Message, answer: int, before: int) -> None:
+        """A message was taken, by events after the LSN `before`."""
         self._leave(self._messages.pop(0))
         self._note_size(message.bytes)
         if message.is_settled:
             return
+        if self.tells_drops and message.txn_id is None:
+            outcome = self.session.output.broker.outcome(before, self.session.output.connection)
+            if outcome is not None and outcome.reason:
+                self.session.output.gate = max(self.session.output.gate, answer)
+                self._tell(message.delivery, message.mode, Rejected(dropped(outcome.reason)))
+                return
         self._accept(message.delivery, message.txn_id, message.mode, answer)
 
     def _note_size(self, size: int) -> None:

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, Literal
 import click
 
 from daybook.client.bodies import PIECE_BYTES, Content
-from daybook.client.endpoint import AMQP, DEFAULT_URL, STOMP, ClientError, Endpoint, parse_url
+from daybook.client.endpoint import DEFAULT_URL, ClientError, Endpoint, parse_url
 from daybook.texts import body_fields, counted, printable
 from daybook.tools.administration.traffic import Shown, connected
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
@@ -30,13 +30,6 @@ def _endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoin
         return parse_url(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
-
-
-def _stomp_endpoint(ctx: click.Context, param: click.Parameter, value: str) -> Endpoint:
-    endpoint = _endpoint(ctx, param, value)
-    if endpoint.protocol != STOMP:
-        raise click.BadParameter("this command speaks STOMP; name stomp://HOST:PORT", ctx, param)
-    return endpoint
 
 
 def _pairs(
@@ -57,14 +50,6 @@ url_option = click.option(
     help="stomp://LOGIN:PASSCODE@HOST:PORT or amqp://..., or with TLS stomps:// or amqps:// and "
     "?ca=FILE, and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another "
     "than the default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
-)  # fmt: skip
-
-stomp_url_option = click.option(
-    "--url", "endpoint", envvar="DAYBOOK_URL", default=DEFAULT_URL, show_default=True,
-    callback=_stomp_endpoint, metavar="URL",
-    help="stomp://LOGIN:PASSCODE@HOST:PORT, or with TLS stomps://LOGIN:PASSCODE@HOST:PORT?ca=FILE, "
-    "and &certificate=FILE&key=FILE instead of a login; ?virtual-host=HOST for another than the "
-    "default one; also $DAYBOOK_URL, which keeps a passcode out of the list of processes.",
 )  # fmt: skip
 
 
@@ -113,8 +98,6 @@ def send(
     """
     if must_route and transaction:
         raise click.UsageError("--must-route with --transaction: of those no receipt says it")
-    if must_route and endpoint.protocol == AMQP:
-        raise click.UsageError("--must-route needs STOMP: AMQP does not say which queues took it")
     _warn_of_prefix(destination)
     all_headers = list(headers)
     if priority is not None:
@@ -141,7 +124,7 @@ def send(
     if as_json:
         told: dict[str, Any] = {
             "sent": count, "bytes": content.size, "seconds": round(seconds, 6),
-            "routed": routed if outcomes else None,
+            "routed": routed if any(outcomes) else None,
             "dropped": len(dropped) if outcomes else None, "reasons": sorted(set(dropped)),
         }  # fmt: skip
         show_json(told)
@@ -149,6 +132,8 @@ def send(
         what = "1 message" if count == 1 else f"{count:,} messages"
         done = f"sent {what} of {counted(content.size, 'byte')} to {destination}"
         click.echo(f"{done}; {_became(count, outcomes, routed, dropped)}")
+    if must_route and not outcomes:
+        raise Failure(f"--must-route: {endpoint} does not say which messages went to no queue")
     if must_route and len(outcomes) - len(dropped) < count:
         raise Failure(f"--must-route: {len(dropped) or 'some'} of {count:,} went to no queue")
 
@@ -161,7 +146,7 @@ def _became(
     count: int, outcomes: list[dict[str, str]], routed: list[str], dropped: list[str]
 ) -> str:
     """Return the outcome of the messages, as a sentence."""
-    if len(outcomes) < count:
+    if len(outcomes) < count or not (routed or dropped):
         return "accepted"
     parts = []
     if routed:

@@ -184,22 +184,24 @@ class AmqpTraffic:
         *,
         in_transaction: bool,
     ) -> list[dict[str, str]]:
-        """As `Traffic.send`; AMQP says no more than that a message is accepted."""
+        """As `Traffic.send`; AMQP names no queues. In a transaction it says no outcomes."""
         client = self._client
         message = leaving_of(destination, headers)
-        link = client.sender(message.place)
+        link = client.sender(message.place, tells_drops=not in_transaction)
         txn_id = client.begin() if in_transaction else b""
         sent: list[int] = []
+        reasons: list[str] = []
         for number in range(count):
             sent.append(client.send(link, message, content, txn_id=txn_id))
             if number >= WINDOW:
-                client.accept(sent[number - WINDOW])
-        for delivery in sent[-WINDOW:]:
-            client.accept(delivery)
+                reasons.append(client.routed(sent[number - WINDOW]))
+        reasons += [client.routed(delivery) for delivery in sent[-WINDOW:]]
         if txn_id:
             client.commit(txn_id)
         client.disconnect()
-        return []
+        if not link.tells_drops:
+            return []
+        return [{"dropped": reason} if reason else {} for reason in reasons]
 
     def subscribe(self, destination: str, ack: Ack, wanted: int | None) -> None:
         """As `Traffic.subscribe`."""

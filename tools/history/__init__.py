@@ -19,6 +19,7 @@ Modules:
   after it.
 - `replay`: Running `journal replay`: chooses messages of history, counts them, and sends them (ADR
   68).
+- `replay_channels`: How `journal replay` speaks to a broker: by STOMP or by AMQP 1.0.
 - `salvage`: Running `journal salvage`: makes a data directory from the sound parts of another.
 - `signing`: The commands `journal keygen` and `journal anchor`.
 - `stat`: Running `journal stat`: sizes of the segments, events by kind, and messages by queue.

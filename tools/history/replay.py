@@ -23,8 +23,7 @@ import click
 import msgspec
 
 from daybook.client.bodies import Content
-from daybook.client.endpoint import Endpoint
-from daybook.client.stomp import StompClient, StompError
+from daybook.client.endpoint import ClientError, Endpoint
 from daybook.engine.facts import events
 from daybook.engine.facts.events import FLAGS, PRIORITY
 from daybook.history.moments import lsn_at
@@ -39,6 +38,7 @@ from daybook.journal.disk import Disk
 from daybook.journal.segments.segment import data_id_of, first_lsn_of
 from daybook.pipeline.publishing import DUPLICATE_ID, Message, PublishError, check_remembers
 from daybook.tools.history.past_states import found as event_of
+from daybook.tools.history.replay_channels import ReplayChannel, connected
 from daybook.tools.terminal.exit_codes import EXIT_WRONG
 from daybook.tools.terminal.failures import Failure
 from daybook.tools.terminal.moments import Moment
@@ -165,7 +165,7 @@ def _send(
     try:
         check_remembers(endpoint, state.destination)
         with (
-            StompClient(endpoint) as client,
+            connected(endpoint) as client,
             closing(LargeBodies(disk)) as bodies,
             progress_bar("replaying", len(messages)) as told,
         ):
@@ -184,7 +184,7 @@ def _send(
             finally:
                 file.save(state)
             client.disconnect()
-    except (PublishError, StompError) as error:
+    except (PublishError, ClientError) as error:
         raise Failure(
             f"{error}. {state.sent:,} messages are sent and confirmed ({file.path}): repeat the "
             "command to resume"
@@ -195,13 +195,13 @@ class _Sender:
     """Sends with receipts, some at a time, and notes what is confirmed."""
 
     def __init__(
-        self, client: StompClient, state: Progress, save: Callable[[], None], rate: float | None
+        self, client: ReplayChannel, state: Progress, save: Callable[[], None], rate: float | None
     ) -> None:
         self._client: Final = client
         self._state: Final = state
         self._save: Final = save
         self._rate: Final = rate
-        self._waiting: Final[deque[tuple[int, str]]] = deque()
+        self._waiting: Final[deque[tuple[int, int]]] = deque()
         self._free_at = 0.0
         self._unsaved = 0
 
@@ -219,13 +219,12 @@ class _Sender:
         lines = [
             *message.lines(),
             (DUPLICATE_ID, f"daybook-replay:{name}{origin}>{state.destination}"),
-            ("receipt-outcome", "true"),
         ]
         body = message.body
         if isinstance(body, bytes):
             whole = body
             body = Content(len(whole), lambda: iter([whole]))
-        self._waiting.append((lsn, self._client.send_with_receipt(lines, body)))
+        self._waiting.append((lsn, self._client.send(lines, body)))
         if len(self._waiting) >= WINDOW:
             self._confirm()
 
@@ -235,11 +234,10 @@ class _Sender:
             self._confirm()
 
     def _confirm(self) -> None:
-        lsn, receipt = self._waiting[0]
-        self._client.wait_for(receipt)
+        lsn, number = self._waiting[0]
+        dropped = self._client.dropped(number)
         self._waiting.popleft()
         state = self._state
-        dropped = self._client.outcomes.pop(receipt, {}).get("dropped", "")
         if dropped == DUPLICATE:
             state.duplicates += 1
         elif dropped:

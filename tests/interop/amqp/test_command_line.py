@@ -224,7 +224,7 @@ def test_an_interrupt_within_a_step_ends_behind_it(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("send", "/queue/a", "x", "--must-route"), 2, "--must-route needs STOMP"),
+        (("send", "/topic/nobody", "x", "--must-route"), 1, "1 of 1 went to no queue"),
         (("send", "/temp-queue/a", "x"), 1, "AMQP has no such destinations"),
         (("receive", "/dsub/a"), 1, "AMQP has no such destinations"),
         (("send", "/queue/a", "x", "--header", "retain=set"), 1, "one of STOMP alone"),
@@ -245,6 +245,14 @@ def test_a_message_in_a_transaction_that_is_refused_undoes_all(both: Both) -> No
     found = both.run("amqp", "send", "/queue/failing.b", "x", "--count", 9, "--transaction")
     assert (found.exit_code, "refused" in found.stderr) == (1, True), found.output
     assert both.queue("failing.b")["ready"] == 2
+
+
+@pytest.mark.parametrize("by", ["amqp", "stomp"])
+def test_what_goes_to_no_queue_is_said(both: Both, by: str) -> None:
+    lost = both.run(by, "send", "/topic/nobody", "x", "--count", 3)
+    assert (lost.exit_code, "dropped: no-binding" in lost.stdout) == (0, True), lost.output
+    found = both.run(by, "send", "/queue/somebody", "x", "--must-route")
+    assert found.exit_code == 0, found.output
 
 
 def test_a_full_address_is_waited_for(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,19 +52,19 @@ def fixed_port() -> int:
         return int(found.getsockname()[1])
 
 
-def command(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[str, Any]:
+def command(source: BrokerProcess, home: Path, url: str, *words: str) -> dict[str, Any]:
     return {
         "args": [
             JOURNAL, "replay", str(source.data), "/queue/again",
-            "--url", f"stomp://127.0.0.1:{port}", *words,
+            "--url", url, *words,
         ],
         "env": os.environ | {"XDG_STATE_HOME": str(home)},
         "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
     }  # fmt: skip
 
 
-def replay(source: BrokerProcess, home: Path, port: int, *words: str) -> dict[str, Any]:
-    asked = command(source, home, port, *words, "--json")
+def replay(source: BrokerProcess, home: Path, url: str, *words: str) -> dict[str, Any]:
+    asked = command(source, home, url, *words, "--json")
     done = nursery.run(asked.pop("args"), check=False, **asked)
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout)
@@ -87,18 +87,20 @@ def _message(wire: Wire) -> Frame:
     return wire.expect("MESSAGE")
 
 
+@pytest.mark.parametrize("protocol", ["stomp", "amqp"])
 def test_each_is_sent_once_though_the_broker_is_killed(
-    source: BrokerProcess, tmp_path: Path
+    source: BrokerProcess, tmp_path: Path, protocol: str
 ) -> None:
     port = fixed_port()
+    url = f"{protocol}://127.0.0.1:{port}"
     chosen = ("--queue", "orders", "--only", "acknowledged")
-    with BrokerProcess(tmp_path / "data", listen=[f"stomp://127.0.0.1:{port}"]) as target:
+    with BrokerProcess(tmp_path / "data", listen=[f"stomp+amqp://127.0.0.1:{port}"]) as target:
         target.start()
-        dry = replay(source, tmp_path, port, *chosen)
+        dry = replay(source, tmp_path, url, *chosen)
         assert (dry["messages"], dry["large"], dry["left"], dry["sent"]) == (120, 1, 120, 0)
         assert waiting(target) == 0
 
-        asked = command(source, tmp_path, port, *chosen, "--send", "--rate", "60")
+        asked = command(source, tmp_path, url, *chosen, "--send", "--rate", "60")
         running = subprocess.Popen(asked.pop("args"), **asked)
         wait_for(lambda: waiting(target) > 20, "some replayed messages")
         target.kill()
@@ -107,14 +109,14 @@ def test_each_is_sent_once_though_the_broker_is_killed(
         assert "repeat the command to resume" in said
 
         target.start()
-        told = replay(source, tmp_path, port, *chosen, "--send")
+        told = replay(source, tmp_path, url, *chosen, "--send")
         assert told["sent_before"] > 0 < told["sent"]
         assert told["sent_before"] + told["sent"] + told["duplicates"] == 120
-        assert replay(source, tmp_path, port, *chosen, "--send")["left"] == 0
+        assert replay(source, tmp_path, url, *chosen, "--send")["left"] == 0
         assert json.loads(Path(told["state_file"]).read_text())["is_complete"]
         # Without the state file the broker remembers, too.
         Path(told["state_file"]).unlink()
-        assert replay(source, tmp_path, port, *chosen, "--send")["duplicates"] == 120
+        assert replay(source, tmp_path, url, *chosen, "--send")["duplicates"] == 120
 
         frames = drain(target)
         bodies = [frame.body for frame in frames]
@@ -136,21 +138,21 @@ def test_each_is_sent_once_though_the_broker_is_killed(
 
 
 def test_filters_spans_and_replays_of_their_own(source: BrokerProcess, tmp_path: Path) -> None:
-    port = fixed_port()
-    with BrokerProcess(tmp_path / "data", listen=[f"stomp://127.0.0.1:{port}"]) as target:
+    url = f"stomp://127.0.0.1:{fixed_port()}"
+    with BrokerProcess(tmp_path / "data", listen=[url]) as target:
         target.start()
-        red = replay(source, tmp_path, port, "--filter", "colour = 'red'", "--send")
+        red = replay(source, tmp_path, url, "--filter", "colour = 'red'", "--send")
         assert red["sent"] == 99
-        never = replay(source, tmp_path, port, "--only", "never-acknowledged")
+        never = replay(source, tmp_path, url, "--only", "never-acknowledged")
         assert never["addresses"] == {"orders": 80, "others": 1}
-        waits = replay(source, tmp_path, port, "--only", "waiting", "--address", "others", "--send")
+        waits = replay(source, tmp_path, url, "--only", "waiting", "--address", "others", "--send")
         assert waits["sent"] == 1
         again = replay(
-            source, tmp_path, port, "--filter", "colour = 'red'", "--send", "--id", "second"
+            source, tmp_path, url, "--filter", "colour = 'red'", "--send", "--id", "second"
         )
         assert again["sent"] == 99
         assert waiting(target) == 199
         assert target.stop() == 0
         # Replays are not taken for originals.
-        assert replay(target, tmp_path, port)["messages"] == 0
-        assert replay(target, tmp_path, port, "--copies")["messages"] == 199
+        assert replay(target, tmp_path, url)["messages"] == 0
+        assert replay(target, tmp_path, url, "--copies")["messages"] == 199

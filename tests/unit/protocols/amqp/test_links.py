@@ -16,6 +16,7 @@ from daybook.engine.messages.amqp.writer import encoded, section_of
 from daybook.engine.messages.content import view_of
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp import incoming
+from daybook.protocols.amqp.faults import DROPPED
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
     FRAME_SIZE_TOO_SMALL,
@@ -995,3 +996,44 @@ def test_the_end_of_the_controlling_link_rolls_back(peer: Peer) -> None:
     assert not peer.connection.transactions
     peer.world.check()
     assert "a" not in peer.world.state.address_by_name or not peer.world.ready("a")
+
+
+@pytest.mark.parametrize("size", [1, 5_000])
+def test_a_sender_hears_of_drops_if_it_asks(size: int) -> None:
+    peer = Peer(World(), min_large_message_size=1_000).open()
+    for handle, desired in enumerate(((), (DROPPED,))):
+        peer.say(
+            Attach(
+                f"s{handle}", handle, SENDER, target=Target("topic://nobody"), source=Source(),
+                initial_delivery_count=0, desired_capabilities=desired,
+            )
+        )  # fmt: skip
+        assert peer.hear(Attach).offered_capabilities == desired
+        peer.send(handle, handle, message(b"x" * size))
+    unheard, heard = peer.heard(Disposition)
+    assert isinstance(unheard.state, Accepted)
+    assert heard.state.error.condition == DROPPED
+    assert heard.state.error.info == {DROPPED: "no-binding"}
+    # Messages that a queue takes, and settled ones, are as for everybody.
+    peer.receiver(2, "topic://nobody")
+    peer.send(1, 2, message(b"x" * size))
+    assert isinstance(peer.hear(Disposition).state, Accepted)
+    peer.say(Detach(2, closed=True))
+    peer.hear(Detach)
+    peer.send(1, 3, message(b"x"), settled=True)
+    assert not peer.heard(Disposition)
+    assert not peer.heard(Detach)
+
+
+def test_a_sender_that_asks_hears_of_duplicates(peer: Peer) -> None:
+    peer.say(
+        Attach(
+            "s", 0, SENDER, target=Target("q"), source=Source(), initial_delivery_count=0,
+            desired_capabilities=(DROPPED,),
+        )
+    )  # fmt: skip
+    for number in range(2):
+        peer.send(0, number, message(b"x", properties={"_AMQ_DUPL_ID": "1"}))
+    first, second = peer.heard(Disposition)
+    assert isinstance(first.state, Accepted)
+    assert second.state.error.info == {DROPPED: "duplicate"}
