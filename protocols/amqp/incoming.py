@@ -8,7 +8,12 @@ from typing import Any, Final
 from daybook.engine.commands import FORWARDED, Chunk, Command, DetachSender, GiveUpSend, Send
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
 from daybook.engine.links.links import Ending
-from daybook.engine.messages.amqp.content_codec import with_own, without
+from daybook.engine.messages.amqp.content_codec import (
+    size_of_body,
+    with_footer,
+    with_own,
+    without,
+)
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import arriving, tracing
@@ -70,8 +75,8 @@ class Message:
     `mode` says who settles it first."""
 
     __slots__ = (
-        "bytes", "chunk", "chunks", "delivery", "held", "is_counted", "is_large", "is_refused",
-        "is_settled", "is_whole", "look_at", "mode", "pieces", "send", "txn_id",
+        "body_bytes", "bytes", "chunk", "chunks", "delivery", "held", "is_counted", "is_large",
+        "is_refused", "is_settled", "is_whole", "look_at", "mode", "pieces", "send", "txn_id",
     )  # fmt: skip
 
     def __init__(self, delivery: int, txn_id: bytes | None, mode: int) -> None:
@@ -89,6 +94,8 @@ class Message:
         self.is_counted = False
         self.is_whole = False
         self.is_large = False
+        # How long the body of a large message is, -1 for all that follows.
+        self.body_bytes = -1
         # What still arrives of it is not kept.
         self.is_refused = False
         self.send: Send | None = None
@@ -470,6 +477,7 @@ class Incoming(Link):
             return None
         headers, body_at, said = begun
         message.send = self._send(message.txn_id, said, headers, b"")
+        message.body_bytes = size_of_body(headers)
         message.is_large = True
         self._keep(message, data[body_at:])
         return self._next_of_large(message)
@@ -479,15 +487,40 @@ class Incoming(Link):
         assert send is not None
         is_due = message.is_whole or message.held >= CHUNK_BYTES
         if message.chunk is None and message.held and is_due:
-            piece, message.pieces = b"".join(message.pieces), []
-            self.session.output.large[self.number] = self
-            message.chunk = Chunk(send, piece, message.chunks[-1] if message.chunks else 0)
+            piece = self._cut(message, send)
+            if piece:
+                self.session.output.large[self.number] = self
+                message.chunk = Chunk(send, piece, message.chunks[-1] if message.chunks else 0)
         if message.chunk is not None:
             return message.chunk
         if not message.is_whole:
             return None
         send.chunks = tuple(message.chunks)
         return send
+
+    def _cut(self, message: Message, send: Send) -> bytes:
+        """Return the next piece of a large body, which is empty behind the last one.
+
+        A footer behind it becomes part of the headers, as that of other messages. Other sections,
+        and a footer that is long, stay behind the body and belong to it.
+        """
+        data, message.pieces = b"".join(message.pieces), []
+        room = message.body_bytes - send.body_bytes
+        if message.body_bytes < 0 or len(data) <= room:
+            return data
+        if room > 0:
+            message.pieces = [data[room:]]
+            return data[:room]
+        headers = None
+        if message.is_whole and len(data) < CHUNK_BYTES:
+            headers = with_footer(send.headers, data)
+        if headers is None:
+            message.body_bytes = -1
+            return data
+        send.headers = headers
+        self.session.output.input_bytes -= message.held
+        message.held = 0
+        return b""
 
     def _piece_done(self, message: Message, chunk: Chunk, answer: int) -> None:
         """A piece of a large message was taken."""

@@ -158,7 +158,7 @@ def begun(data: bytes) -> tuple[bytes, int, list[Place]] | None:
     """Return the headers of a message that has begun, where its body begins, and the sections in
     front of it. Return None if too little of it is there, or if it is malformed so far.
 
-    Sections behind the body belong to it.
+    Sections behind the body belong to it, but for a footer that `with_footer` takes.
     """
     places: list[Place] = []
     at, end = 0, len(data)
@@ -179,6 +179,24 @@ def begun(data: bytes) -> tuple[bytes, int, list[Place]] | None:
     if body_at > end:
         return None
     return _PREFIXES[framing] + data[:body_at], body_at, places
+
+
+def size_of_body(headers: bytes) -> int:
+    """Return how long the body of a message is by its framing; -1 if it says no size."""
+    framing = headers[0]
+    return int.from_bytes(headers[-_SIZES[framing] :], "big") if framing else -1
+
+
+def with_footer(headers: bytes, data: bytes) -> bytes | None:
+    """Return headers without a footer with the one that stood behind the body; None if that is none
+    or has something behind it."""
+    try:
+        code, value = begin_of(data, 0, len(data))
+        if code != FOOTER or end_of(data, value, len(data)) != len(data):
+            return None
+    except Malformed:
+        return None
+    return _PREFIX.pack(headers[0], len(data)) + headers[PREFIX:] + data
 
 
 def whole(headers: bytes, body: bytes) -> bytes:

@@ -173,7 +173,7 @@ class Facts:
         self._note_tag(lsn, row)
         tag = self._tag_in(detail, body)
         sent = self.ledger.sent.get(tag)
-        if tag and (sent is None or len(sent.body + sent.tail) < len(body)):
+        if tag and (sent is None or len(sent.body) < len(body)):
             raise Violation("P1", f"event {lsn} copies a message that nobody sent: {body[:40]!r}")
         self.tags[lsn] = tag or self.tags.get(lsn, 0)
 

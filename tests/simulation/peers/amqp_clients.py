@@ -51,7 +51,7 @@ from daybook.protocols.amqp.wire.termini import (
 from tests.simulation.judges.violation import Violation
 from tests.simulation.peers.amqp_links import Receiver, Sender, Session
 from tests.simulation.peers.amqp_memory import Decided, LinkMemory, unsettled_map
-from tests.simulation.peers.amqp_wire import SHAPES, AmqpReader, bare_of, message_of, tail_of
+from tests.simulation.peers.amqp_wire import SHAPES, AmqpReader, bare_of, message_of
 from tests.simulation.peers.clients import TOPICS as LASTING_TOPICS
 from tests.simulation.peers.clients import Headers, Subscription
 from tests.simulation.peers.ledger import (
@@ -285,7 +285,6 @@ class AmqpClient(SwarmClient):
         shape = self.chance.choice(SHAPES)
         data = message_of(said, body, shape, to)
         sent = self.ledger.sent[tag]
-        sent.tail = tail_of(body)
         if not self._is_again:
             sent.bare = bare_of(data)
         number = sender.begin()

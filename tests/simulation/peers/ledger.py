@@ -34,11 +34,10 @@ class Sent(msgspec.Struct):
     withdrawn: bool = False
     refused: bool = False
     bare: bytes = b""
-    tail: bytes = b""
 
     def has_body(self, body: bytes) -> bool:
         """Whether this is its body."""
-        return body in (self.body, self.body + self.tail)
+        return body == self.body
 
     @property
     def places(self) -> int:
