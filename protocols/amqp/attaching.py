@@ -45,7 +45,7 @@ from daybook.engine.refusals import Refusal
 from daybook.engine.settings.setting_key import DELAY_MAX
 from daybook.protocols.amqp import tracing
 from daybook.protocols.amqp.addressing import Place, place_of
-from daybook.protocols.amqp.coordinator import Coordinator
+from daybook.protocols.amqp.coordinator import CAPABILITIES, Coordinator
 from daybook.protocols.amqp.faults import DROPPED, LinkFault, SessionFault, error_of
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
@@ -132,7 +132,7 @@ def _attach_sender(session: AmqpSession, asked: Attach, now: int) -> None:
     if isinstance(target, CoordinatorTarget):
         first = asked.initial_delivery_count or 0
         coordinator = Coordinator(session, asked.handle, asked.name, number, first)
-        _begin_receiving(session, asked, coordinator)
+        _begin_receiving(session, asked, coordinator, CoordinatorTarget(CAPABILITIES))
         return
     if not isinstance(target, Target):
         raise LinkFault(INVALID_FIELD, "a link of a sender needs a target")

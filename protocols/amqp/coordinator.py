@@ -26,6 +26,10 @@ from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Accepted, Declare, Declared, Discharge
 from daybook.protocols.port import COORDINATES, LinkRow
 
+CAPABILITIES: Final = (
+    "amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn",
+)  # fmt: skip
+"""Its abilities, which do not depend on the wishes of its peer (part 4, 4.5.8)."""
 _TXN_ID_BYTES: Final = 8
 CONTROL_BYTES_MAX: Final = 1024
 

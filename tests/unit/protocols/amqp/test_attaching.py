@@ -19,7 +19,7 @@ from daybook.protocols.amqp.wire.errors import (
     UNAUTHORIZED_ACCESS,
 )
 from daybook.protocols.amqp.wire.frames import frame
-from daybook.protocols.amqp.wire.kinds import RECEIVER
+from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
 from daybook.protocols.amqp.wire.performatives import (
     Attach,
     Close,
@@ -28,7 +28,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Flow,
     Transfer,
 )
-from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.amqp.wire.termini import Coordinator, Source, Target
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
 
@@ -64,6 +64,14 @@ def test_messages_are_not_acquired_in_transactions(peer: Peer) -> None:
     peer.receiver(0, "a")
     peer.flow(0, 1, properties={"txn-id": b"1"})
     assert peer.hear(Detach).error.condition == NOT_IMPLEMENTED
+
+
+def test_a_coordinator_says_what_it_can_do(peer: Peer) -> None:
+    wished = Coordinator(("amqp:distributed-transactions", "amqp:local-transactions"))
+    peer.say(Attach("tx", 0, SENDER, source=Source(), target=wished, initial_delivery_count=0))
+    can = set(peer.hear(Attach).target.capabilities)
+    multi = {"amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"}
+    assert can == {"amqp:local-transactions", *multi}
 
 
 def test_addresses_of_stomp_are_those_of_amqp(peer: Peer) -> None:

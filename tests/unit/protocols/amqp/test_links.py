@@ -16,7 +16,6 @@ from daybook.engine.messages.amqp.writer import encoded, section_of
 from daybook.engine.messages.content import view_of
 from daybook.engine.settings.permissions import PERMISSIONS, Permissions
 from daybook.protocols.amqp import incoming
-from daybook.protocols.amqp.faults import DROPPED
 from daybook.protocols.amqp.wire.errors import (
     DECODE_ERROR,
     FRAME_SIZE_TOO_SMALL,
@@ -161,44 +160,6 @@ def test_notes_on_a_message_are_not_in_the_next_one_that_begins_alike(peer: Peer
     assert (b"this one" in first, b"this one" in second) == (True, False)
     peer.send(0, 260, message(b"x"))
     assert {payload for _, payload in peer.deliveries()} == bare
-
-
-FOOTER = section_of(0x78, encoded({Symbol("x-sum"): 1}))
-LONG_FOOTER = section_of(0x78, encoded({Symbol("x-sum"): b"x" * incoming.CHUNK_BYTES}))
-MORE = section_of(0x75, encoded(b"more"))
-
-
-@pytest.mark.parametrize("step", [7_000, 50_000])
-@pytest.mark.parametrize(
-    ("behind", "in_body"),
-    [(b"", 0), (FOOTER, 0), (MORE, len(MORE)), (MORE + FOOTER, len(MORE + FOOTER)),
-     (LONG_FOOTER, len(LONG_FOOTER)), (b"no section", 10)],
-)  # fmt: skip
-def test_a_large_message_comes_in_chunks_and_leaves_as_it_came(
-    step: int, behind: bytes, in_body: int
-) -> None:
-    peer = Peer(World(), min_large_message_size=1024).open()
-    peer.sender(0, "a")
-    body = bytes(range(256)) * 1000
-    data = message(body, durable=True) + behind
-    for at in range(0, len(data), step):
-        more = at + step < len(data)
-        first = {"delivery_id": 0, "delivery_tag": b"t", "message_format": 0} if not at else {}
-        peer.say(Transfer(0, more=more, **first), data[at : at + step])
-    assert len(peer.world.events_named("ChunkReceived")) >= 3
-    assert peer.hear(Disposition).state == Accepted()
-    assert not peer.connection.input_bytes
-    (entry,) = peer.world.entries("a")
-    assert entry.message.body_bytes == len(body) + in_body
-    peer.receiver(1, "a", 1)
-    while peer.connection.pulls:
-        pull = peer.connection.pulls.pop(0)
-        chunk = next(each for each in peer.world.journal if each.lsn == pull.chunk)
-        pull.taker.take(chunk.body, peer.world.now)
-        peer.settle()
-    [(transfer, found)] = peer.deliveries()
-    assert transfer.more
-    assert found.endswith(body + behind)
 
 
 def test_a_large_message_that_waits_for_room_stays_whole() -> None:
@@ -1011,44 +972,3 @@ def test_the_end_of_the_controlling_link_rolls_back(peer: Peer) -> None:
     assert not peer.connection.transactions
     peer.world.check()
     assert "a" not in peer.world.state.address_by_name or not peer.world.ready("a")
-
-
-@pytest.mark.parametrize("size", [1, 5_000])
-def test_a_sender_hears_of_drops_if_it_asks(size: int) -> None:
-    peer = Peer(World(), min_large_message_size=1_000).open()
-    for handle, desired in enumerate(((), (DROPPED,))):
-        peer.say(
-            Attach(
-                f"s{handle}", handle, SENDER, target=Target("topic://nobody"), source=Source(),
-                initial_delivery_count=0, desired_capabilities=desired,
-            )
-        )  # fmt: skip
-        assert peer.hear(Attach).offered_capabilities == desired
-        peer.send(handle, handle, message(b"x" * size))
-    unheard, heard = peer.heard(Disposition)
-    assert isinstance(unheard.state, Accepted)
-    assert heard.state.error.condition == DROPPED
-    assert heard.state.error.info == {DROPPED: "no-binding"}
-    # Messages that a queue takes, and settled ones, are as for everybody.
-    peer.receiver(2, "topic://nobody")
-    peer.send(1, 2, message(b"x" * size))
-    assert isinstance(peer.hear(Disposition).state, Accepted)
-    peer.say(Detach(2, closed=True))
-    peer.hear(Detach)
-    peer.send(1, 3, message(b"x"), settled=True)
-    assert not peer.heard(Disposition)
-    assert not peer.heard(Detach)
-
-
-def test_a_sender_that_asks_hears_of_duplicates(peer: Peer) -> None:
-    peer.say(
-        Attach(
-            "s", 0, SENDER, target=Target("q"), source=Source(), initial_delivery_count=0,
-            desired_capabilities=(DROPPED,),
-        )
-    )  # fmt: skip
-    for number in range(2):
-        peer.send(0, number, message(b"x", properties={"_AMQ_DUPL_ID": "1"}))
-    first, second = peer.heard(Disposition)
-    assert isinstance(first.state, Accepted)
-    assert second.state.error.info == {DROPPED: "duplicate"}
