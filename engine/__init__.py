@@ -21,6 +21,8 @@ Modules:
   2.0, 3.8.1).
 - `limits`: Limits that hold whatever the settings say: work per turn, pools that clients share, and
   lines.
+- `link_routes`: Links that are passed on to other containers, unchanged from end to end
+  (Interconnect, link routing).
 - `links`: Links of direct addresses, by which peers send and receive where nothing is stored.
 - `messages`: Messages: their content in any format, and what is known of where they have been.
 - `names`: Names of addresses and queues, and patterns over names.

@@ -43,6 +43,7 @@ from daybook.engine.facts.definitions import ANYCAST
 from daybook.engine.facts.pending import Pending
 from daybook.engine.facts.reasons import CLOSED
 from daybook.engine.limits.waiting_senders import sender_of
+from daybook.engine.link_routes import passing
 from daybook.engine.messages.message import PRIORITIES
 from daybook.engine.queues.consumer import Consumer
 from daybook.engine.refusals import UNFINISHED, Refusal, is_denial
@@ -249,6 +250,10 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.AttachSender: _attach_sender,
     commands.DetachSender: _detach_sender,
     commands.ChangeDistributions: attaching.change_distributions,
+    commands.HostLinks: passing.host_links,
+    commands.RouteLink: passing.route,
+    commands.Pass: passing.pass_on,
+    commands.EndRoutedLink: passing.end_link,
     commands.AttachAll: _attach_all,
     commands.Detach: _detach,
     commands.CreateTemporary: ownership.create_temporary,
@@ -416,6 +421,11 @@ class Broker(Core):
         """Return the routing type by which a consumer of an address gets messages if it says
         none."""
         return routing_type_at(self, address)
+
+    @property
+    def routes_links(self) -> bool:
+        """Whether there are routes by which links are passed on to containers."""
+        return bool(self.routed.table.routes)
 
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""

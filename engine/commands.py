@@ -13,6 +13,7 @@ from daybook.engine.facts.definitions import (
     AutoLink,
     DistributionEntry,
     DivertDefinition,
+    LinkRoute,
     QueueDefinition,
     Waypoint,
 )
@@ -205,11 +206,56 @@ class DetachSender(Command):
 
 class ChangeDistributions(Command):
     """Put another table of direct addresses in force (`engine.settings.distributions`). Addresses
-    that are in use stay as they are. `waypoints` are those with auto-links; each has an entry."""
+    that are in use stay as they are. `waypoints` are those with auto-links; each has an entry.
+    `link_routes` are for links that are attached from now on."""
 
     entries: tuple[DistributionEntry, ...]
     default: str = "stored"
     waypoints: tuple[Waypoint, ...] = ()
+    link_routes: tuple[LinkRoute, ...] = ()
+
+
+class HostLinks(Command, gc=True):
+    """Take links that are passed on (`engine.link_routes`): the peer of a connection is a container
+    for them. `connector` is that which opened the connection, `receiver` a `effects.RouteHost`."""
+
+    connection: int
+    receiver: Any
+    connector: str = ""
+
+
+class RouteLink(Command, gc=True):
+    """Pass a link on to a container, if a route matches its address; its peer sends if it `is_in`.
+    Answered with its id, or 0 if it is one of this broker.
+
+    `asked` is what the protocol of the container needs to attach it, and `receiver` a
+    `effects.RoutedEnds`.
+    """
+
+    connection: int
+    address: str
+    is_in: bool
+    name: str
+    asked: Any
+    receiver: Any
+
+
+class Pass(Command, gc=True):
+    """Pass on what one end of such a link says: `bytes` of messages, 0 for anything else. Refused
+    (BLOCKED) while the other end has no room; `effects.Opened` follows."""
+
+    link: int
+    connection: int
+    what: Any
+    bytes: int = 0
+
+
+class EndRoutedLink(Command, gc=True):
+    """End such a link on behalf of one end; `what` is its last word."""
+
+    link: int
+    connection: int
+    what: Any = None
 
 
 class AttachAll(Command, gc=True):

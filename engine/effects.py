@@ -8,6 +8,7 @@ outside may learn of it. Must never know a protocol.
 
 from typing import Any, Final, Protocol, TypeAlias
 
+from daybook.engine.facts.definitions import LinkRoute
 from daybook.engine.links.links import Ending
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.entry import Taker
@@ -59,6 +60,32 @@ class SenderEnds(Protocol):
 
     def opened(self, is_open: bool, now: int) -> None:
         """Take note that somebody receives from now on, or nobody any more."""
+        ...
+
+
+class RouteHost(Protocol):
+    """The receiver of links that are passed on to a container (`engine.commands.HostLinks`)."""
+
+    def route_begun(self, end: Taker, route: LinkRoute, asked: Any, now: int) -> None:
+        """Attach a link to the container, and set `receiver` of this end of it."""
+        ...
+
+
+class RoutedEnds(Protocol):
+    """The receiver of what concerns one end of a link that is passed on
+    (`engine.commands.RouteLink`)."""
+
+    def passed(self, what: Any, now: int) -> None:
+        """Say what the other end said."""
+        ...
+
+    def opened(self, is_open: bool, now: int) -> None:
+        """Take note that the other end has room again."""
+        ...
+
+    def route_ended(self, what: Any, now: int) -> None:
+        """Take note that the other end has ended, with its last word, None if its connection was
+        lost."""
         ...
 
 
@@ -155,8 +182,53 @@ class Ended(Effect):
         receiver.ended(self.token, self.ending, now)
 
 
+class Passed(Effect):
+    """One end of a link that is passed on said something: the other end is to say it too."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, end: Taker, what: Any) -> None:
+        super().__init__(end)
+        self.what: Final = what
+
+    def hand_to(self, receiver: RoutedEnds, now: int) -> None:
+        """Tell the end."""
+        receiver.passed(self.what, now)
+
+
+class RouteBegun(Effect):
+    """A link is to be passed on to a container: its receiver for new links attaches it."""
+
+    __slots__ = ("asked", "route")
+
+    def __init__(self, end: Taker, route: LinkRoute, asked: Any) -> None:
+        super().__init__(end)
+        self.route: Final = route
+        self.asked: Final = asked
+
+    def hand_to(self, receiver: RouteHost, now: int) -> None:
+        """Let it attach the link."""
+        receiver.route_begun(self.consumer, self.route, self.asked, now)
+
+
+class RouteEnded(Effect):
+    """The other end of a link that is passed on has ended, with its last word, None if its
+    connection was lost."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, end: Taker, what: Any) -> None:
+        super().__init__(end)
+        self.what: Final = what
+
+    def hand_to(self, receiver: RoutedEnds, now: int) -> None:
+        """Tell the end."""
+        receiver.route_ended(self.what, now)
+
+
 class Opened(Effect):
-    """Somebody receives from the address of a sender from now on, or nobody any more."""
+    """Somebody receives from the address of a sender from now on, or nobody any more; or the other
+    end of a link that is passed on has room again."""
 
     __slots__ = ("is_open",)
 

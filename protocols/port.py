@@ -66,6 +66,11 @@ class BrokerPort(Protocol):
         """LSN of the last decided event."""
         ...
 
+    @property
+    def routes_links(self) -> bool:
+        """Whether there are routes by which links are passed on to containers."""
+        ...
+
     def outcome(self, since: int, connection: int) -> Outcome | None:
         """Return the outcome of the message that this connection has just sent; `since` is the LSN
         before it."""
@@ -105,16 +110,16 @@ class Caller:
     set everything before the first byte reaches the session: whether they encrypt, the
     `certificate` that the peer has shown, None for none, and the data that bind a login to this one
     connection (RFC 5929), by type. `auto_links` returns those that are to be attached to a peer
-    with a container id; there are none where the acceptor is not for containers. `offers` returns
-    the mechanisms of SASL that a caller may use. `log_in_by` is the time, in microseconds, by which
-    its session has to be logged in; 0 for one whose time begins with the session. `secret` belongs
-    to the data of the broker, and outlives restarts: with it a session recognises what it gave to
-    an earlier connection.
+    with a container id; there are none where the acceptor is not for containers (`is_container`).
+    `offers` returns the mechanisms of SASL that a caller may use. `log_in_by` is the time, in
+    microseconds, by which its session has to be logged in; 0 for one whose time begins with the
+    session. `secret` belongs to the data of the broker, and outlives restarts: with it a session
+    recognises what it gave to an earlier connection.
     """
 
     __slots__ = (
-        "auto_links", "bindings", "certificate", "is_encrypted", "is_loopback", "log_in_by", "name",
-        "offers", "secret",
+        "auto_links", "bindings", "certificate", "is_container", "is_encrypted", "is_loopback",
+        "log_in_by", "name", "offers", "secret",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +137,7 @@ class Caller:
         self.bindings: dict[str, bytes] = {}
         self.log_in_by = 0
         self.secret = b""
+        self.is_container = False
         self.auto_links: Callable[[str], tuple[AutoLink, ...]] = lambda _: ()
 
     @property

@@ -22,8 +22,9 @@ def commands(config: Config) -> Iterator[Command]:
     syntax = config.wildcards.syntax.text
     yield ChangeSettings(config.address_settings, config.broker.journal_non_persistent, syntax)
     yield ChangeDistributions(
-        config.distributions, config.broker.default_distribution, config.waypoints
-    )
+        config.distributions, config.broker.default_distribution, config.waypoints,
+        config.link_routes,
+    )  # fmt: skip
     for address in config.addresses:
         yield CreateAddress(address.name, address.routing_types, adopts=True, configured=True)
     for queue in config.queues:

@@ -23,6 +23,7 @@ from daybook.engine.direct.serving import serve_connection
 from daybook.engine.entries import last_values, rings
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.limits.budget import NO_LIMIT
+from daybook.engine.link_routes import passing
 from daybook.engine.queues.consumer import Connection
 from daybook.engine.refusals import UNFINISHED, Code, Refusal
 from daybook.engine.settling.delivery import touch_queues_of
@@ -147,7 +148,11 @@ def close(core: Core, closing: Closing) -> int:
         closing.consumers.pop()
         if core.budget.is_spent:
             return 0
-    if not (detach_all(core, connection.id, closing.reason) and end_all(core, connection.id)):
+    if not (
+        detach_all(core, connection.id, closing.reason)
+        and passing.end_all(core, connection.id, closing.reason)
+        and end_all(core, connection.id)
+    ):
         return 0
     del core.work.closing[connection.id]
     detail = details.ConnectionClosedDetail(text=closing.text)
@@ -172,6 +177,7 @@ def room(core: Core, command: Room) -> int | Refusal:
     if was_full and command.bytes > 0:
         touch_queues_of(core, connection)
         serve_connection(core, connection.id)
+        passing.let_go(core, connection.id)
     return 0
 
 

@@ -35,6 +35,7 @@ from daybook.engine.filters.naming import AddressName
 from daybook.engine.limits.budget import Budget
 from daybook.engine.limits.host_limits import NO_HOSTS, HostLimits
 from daybook.engine.limits.pools import PatternCharges
+from daybook.engine.links.routed import RoutedLinks
 from daybook.engine.messages.message import UNREAD, Filter, Message
 from daybook.engine.names.names import plain
 from daybook.engine.queues.consumer import UNLIMITED, Bundle, Consumer
@@ -130,6 +131,7 @@ class Core:
         self.transactions = OpenTransactions()
         self.owners: Final = Owners()
         self.direct: Final = Direct()
+        self.routed: Final = RoutedLinks()
         # Open connections by virtual host, user and client id.
         self.client_ids: Final[Counter[tuple[str, str, str]]] = Counter()
         # The limit of deliveries in flight to a connection, in bytes.

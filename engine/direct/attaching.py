@@ -28,6 +28,7 @@ from daybook.engine.links.links import (
 from daybook.engine.names.names import DIVIDER, plain, wrong_with
 from daybook.engine.refusals import Code, Refusal, bad_name
 from daybook.engine.settings.distributions import UNAVAILABLE, Distributions
+from daybook.engine.settings.link_routes import LinkRoutes
 from daybook.engine.settings.permissions import CONSUME, SEND
 
 ATTACH_UNITS = 5
@@ -38,11 +39,15 @@ def change_distributions(core: Core, command: ChangeDistributions) -> int:
     """Put another table in force, for addresses that come into use from now on."""
     known = core.direct.distributions
     asked = command.entries, command.default, command.waypoints
-    if (known.entries, known.default, known.waypoints) == asked:
+    link_routes = command.link_routes
+    if (known.entries, known.default, known.waypoints, core.routed.table.routes) == (
+        *asked, link_routes
+    ):  # fmt: skip
         return 0
+    core.routed.table = LinkRoutes(link_routes)
     core.direct.distributions = Distributions(*asked)
     core.direct.routes.clear()
-    detail = details.DistributionsDetail(*asked)
+    detail = details.DistributionsDetail(*asked, link_routes)
     return core.emit(
         events.row(
             events.DISTRIBUTIONS_CHANGED, reason=reasons.CONFIGURATION, time=core.now

@@ -352,6 +352,27 @@ class AutoLink(msgspec.Struct, frozen=True):
     shard: str = ""
 
 
+class LinkRoute(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Links whose address matches a prefix or a pattern are passed on to a container: by a
+    connector, or to one that has connected with its id (Interconnect, link routing).
+
+    The peer of a link that `is_in` sends, of any other it receives. On the way to the container
+    `remove` is taken off the beginning of the address, and `add` is put before it.
+    """
+
+    prefix: str = ""
+    pattern: str = ""
+    is_in: bool = True
+    connector: str = ""
+    container: str = ""
+    add: str = ""
+    remove: str = ""
+
+    def there(self, address: str) -> str:
+        """Return an address as the container knows it."""
+        return self.add + address.removeprefix(self.remove)
+
+
 BY_LOAD: Final = "load"
 BY_GROUP: Final = "group"
 SHARDINGS: Final = (BY_LOAD, BY_GROUP)

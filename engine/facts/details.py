@@ -11,6 +11,7 @@ from daybook.engine.facts.definitions import (
     Detail,
     DistributionEntry,
     DivertDefinition,
+    LinkRoute,
     QueueDefinition,
     Waypoint,
 )
@@ -185,7 +186,9 @@ class LinkAttachedDetail(Detail, frozen=True):
     """A link to a direct address: whether its peer sends by it (`role` sender) or receives
     (receiver), its name, and how the address distributes messages. A sender without an address
     names one in each message. `phase` is that of the address; `auto_link` is the name of the link
-    in the configuration, if that made it, with its other words (`definitions.AutoLink`)."""
+    in the configuration, if that made it, with its other words (`definitions.AutoLink`). `through`
+    is the connection of the container that the link is passed on to, 0 for one of a direct
+    address."""
 
     address: str = ""
     role: str = ""
@@ -196,6 +199,7 @@ class LinkAttachedDetail(Detail, frozen=True):
     is_fallback: bool = False
     cost: int = 0
     shard: str = ""
+    through: int = 0
 
 
 class ForwardedDetail(Detail, frozen=True):
@@ -226,12 +230,13 @@ class ForwardSettledDetail(Detail, frozen=True):
 
 
 class DistributionsDetail(Detail, frozen=True):
-    """All entries, in the order of the configuration, the distribution of other names, and the
-    addresses that have auto-links."""
+    """All entries, in the order of the configuration, the distribution of other names, the
+    addresses that have auto-links, and the routes of links."""
 
     entries: tuple[DistributionEntry, ...] = ()
     default: str = "stored"
     waypoints: tuple[Waypoint, ...] = ()
+    link_routes: tuple[LinkRoute, ...] = ()
 
 
 class ConnectionClosedDetail(Detail, frozen=True):

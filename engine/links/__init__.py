@@ -7,4 +7,5 @@ Must never know an event or a command: `engine.direct` decides. Begin with `link
 Modules:
 
 - `links`: Links of direct addresses, their messages in flight, and the addresses themselves.
+- `routed`: Links that are passed on to other containers: two ends, each on a connection of its own.
 """

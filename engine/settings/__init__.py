@@ -10,6 +10,8 @@ Modules:
   (seed on expiry, section 2).
 - `lifetime_keys`: The keys of address settings about names: how they come into being by use, and
   how they go.
+- `link_routes`: The table of link routes: to which containers a link is passed on, by its address
+  and direction.
 - `permissions`: Permissions: the actions of a user at an address, by its roles and the rule of the
   address (ADR 55).
 - `queue_defaults`: The attributes that a queue has by the settings of its address unless its

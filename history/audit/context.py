@@ -20,6 +20,7 @@ from daybook.engine.queues.entry import Entry
 from daybook.engine.queues.queue import Binding, ContentError, Queue
 from daybook.engine.queues.window import Window
 from daybook.engine.settings.distributions import Distributions
+from daybook.engine.settings.link_routes import LinkRoutes
 from daybook.engine.state.state import State
 from daybook.history.audit import feature_levels, rules
 from daybook.history.audit.direct_ledger import DirectLedger
@@ -127,11 +128,12 @@ class AuditContext:
         for ended in (self.bundles, self.ending, self.detaching, self.groups, self.returned):
             ended.clear()
         self.direct = DirectLedger(0)
-        self.distribute(Distributions())
+        self.distribute(Distributions(), LinkRoutes())
 
-    def distribute(self, table: Distributions) -> None:
-        """Put a table of direct addresses in force."""
+    def distribute(self, table: Distributions, routes: LinkRoutes) -> None:
+        """Put a table of direct addresses in force, and one of link routes."""
         self.core.direct.distributions = table
+        self.core.routed.table = routes
         self.core.direct.routes.clear()
         self.direct.knows_table = True
 

@@ -72,6 +72,10 @@ class DirectLedger:
         else:
             self.links.add(SendingLink(number, connection, 0, address, is_fallback=is_fallback))
 
+    def pass_on(self, number: int, connection: Connection) -> None:
+        """Add a link that is passed on to a container: it has no address here."""
+        self.links.add(SendingLink(number, connection, 0, None))
+
     def detach(self, link: SendingLink | ReceivingLink) -> None:
         """Remove a link, whatever is in flight to it."""
         if isinstance(link, ReceivingLink):

@@ -30,6 +30,10 @@ Modules:
   large bodies.
 - `output`: The output of a connection: what its sessions and links write, and what they ask the
   broker.
+- `own_sessions`: Sessions that the broker begins on a connection: of its auto-links, and of links
+  that it passes on to the peer.
+- `routed`: Links that are passed on to another container, and those of others that a container
+  gets.
 - `sessions`: A session: windows, links by their handles, deliveries by their numbers (part 2,
   section 2.5).
 - `tags`: The tags of deliveries: the id of the message, and a proof that the broker gave it to this

@@ -5,6 +5,7 @@ a detach with the error. Must never know how messages are transferred.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from daybook.engine.commands import (
     DeleteSubscription,
     EndOwner,
     Resume,
+    RouteLink,
 )
 from daybook.engine.commands import (
     Detach as DetachConsumer,
@@ -50,7 +52,8 @@ from daybook.protocols.amqp.faults import DROPPED, LinkFault, SessionFault, erro
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES, ending_of, settlement_of, transaction_of
 from daybook.protocols.amqp.outgoing import Outgoing
-from daybook.protocols.amqp.sessions import AmqpSession
+from daybook.protocols.amqp.routed import RoutedLink, Wanted, address_to_route
+from daybook.protocols.amqp.sessions import AmqpSession, Link
 from daybook.protocols.amqp.wire.errors import (
     FRAME_SIZE_TOO_SMALL,
     FRAMING_ERROR,
@@ -103,12 +106,47 @@ def attach(session: AmqpSession, asked: Attach, now: int) -> None:
             raise LinkFault(FRAME_SIZE_TOO_SMALL, "the answer would be longer than max-frame-size")
         if len(asked.name) > NAME_BYTES_MAX:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "the name of the link is too long")
-        if asked.role == RECEIVER:
-            _attach_receiver(session, asked, now)
-        else:
-            _attach_sender(session, asked, now)
+        _route(session, asked, now)
     except LinkFault as fault:
         _refuse(session, asked, Error(fault.condition, fault.text))
+
+
+def _route(session: AmqpSession, asked: Attach, now: int) -> None:
+    """Pass a link on to another container, if its address has a route; else attach it here."""
+    output = session.output
+    address = address_to_route(asked)
+    if not address or not output.broker.routes_links:
+        _attach_here(session, asked, now)
+        return
+    link = RoutedLink(
+        session, asked.handle, asked.name, output.number_link(), address,
+        sends=asked.role == SENDER,
+    )  # fmt: skip
+
+    def answered(answer: int | Refusal, now: int) -> None:
+        if isinstance(answer, Refusal):
+            _refuse(session, asked, error_of(answer))
+        elif answer:
+            link.id = answer
+            session.attach(link)
+        else:
+            try:
+                _attach_here(session, asked, now)
+            except LinkFault as fault:
+                _refuse(session, asked, Error(fault.condition, fault.text))
+
+    command = RouteLink(
+        output.connection, qualified(output.host, address), asked.role == SENDER, asked.name,
+        Wanted(asked, output.container), link,
+    )  # fmt: skip
+    output.ask(command, answered, now)
+
+
+def _attach_here(session: AmqpSession, asked: Attach, now: int) -> None:
+    if asked.role == RECEIVER:
+        _attach_receiver(session, asked, now)
+    else:
+        _attach_sender(session, asked, now)
 
 
 def _refuse(session: AmqpSession, asked: Attach, problem: Error) -> None:
@@ -490,6 +528,11 @@ def detach(session: AmqpSession, asked: Detach, now: int) -> None:
         session.leaving.discard(asked.handle)
         return
     link = session.link(asked.handle)
+    if isinstance(link, RoutedLink):
+        if not link.is_held(partial(detach, session, asked)):
+            session.output.broker.handle(link.end(asked), now)
+            _say_detached(link, asked, 0)
+        return
     if isinstance(link, Incoming):
         link.give_up(now)
         _end_owned(link, asked, now)
@@ -525,7 +568,7 @@ def _end_owned(link: Incoming | Outgoing, asked: Detach, now: int) -> None:
     output.ask(command, lambda answer, now: _say_detached(link, asked, answer), now)
 
 
-def _say_detached(link: Incoming | Outgoing, asked: Detach, answer: int | Refusal) -> None:
+def _say_detached(link: Link, asked: Detach, answer: int | Refusal) -> None:
     session = link.session
     session.detach(asked.handle, asked.error)
     problem, gate = None, 0

@@ -7,7 +7,6 @@ Must never know why a link is wanted.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Final
 
 from daybook.engine.commands import Attach as AttachConsumer
@@ -24,7 +23,7 @@ from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession
 from daybook.protocols.amqp.tracing import TRACED, mark_of
-from daybook.protocols.amqp.wire.errors import NOT_ALLOWED, AmqpError
+from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER, UNSETTLED
 from daybook.protocols.amqp.wire.performatives import Attach, Begin, Detach, Error
 from daybook.protocols.amqp.wire.termini import Modified, Source, Target
@@ -257,23 +256,12 @@ class AutoLinks:
             ),
         )  # fmt: skip
 
-    def answered(self, channel: int) -> Standing:
-        """Return the one that began a session. Raises AmqpError."""
-        found = next((each for each in self.standings if each.channel == channel), None)
-        if found is None:
-            raise AmqpError(NOT_ALLOWED, f"the broker began no session on channel {channel}")
-        return found
+    def answered(self, channel: int) -> Standing | None:
+        """Return the one that began a session."""
+        return next((each for each in self.standings if each.channel == channel), None)
 
     def clock_stepped(self, step: int) -> None:
         """Times move along with the clock."""
         for each in self.standings:
             if each.due:
                 each.due += step
-
-
-def free_channel(used: set[int], channel_max: int, *, from_above: bool) -> int:
-    """Return a number that is not used; -1 if there is none."""
-    if not from_above:
-        first = next(each for each in count() if each not in used)
-        return first if first <= channel_max else -1
-    return next((each for each in range(channel_max, -1, -1) if each not in used), -1)

@@ -10,9 +10,16 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from daybook.engine.commands import CloseConnection, Command, EndOwner, OpenConnection, Settle
+from daybook.engine.commands import (
+    CloseConnection,
+    Command,
+    EndOwner,
+    HostLinks,
+    OpenConnection,
+    Settle,
+)
 from daybook.engine.commands import Detach as DetachConsumer
-from daybook.engine.facts.definitions import AutoLink
+from daybook.engine.facts.definitions import AutoLink, LinkRoute
 from daybook.engine.facts.reasons import (
     AUTHENTICATION,
     CLOSED,
@@ -26,9 +33,9 @@ from daybook.engine.facts.values import Symbol
 from daybook.engine.links.links import UNTRIED, Ending
 from daybook.engine.names.host_names import host_of
 from daybook.engine.names.names import NAME_BYTES_MAX
+from daybook.engine.queues.entry import Taker
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import attaching
-from daybook.protocols.amqp.auto_links import AutoLinks, free_channel
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.options import FIRST_ROOM, AmqpOptions
@@ -41,6 +48,8 @@ from daybook.protocols.amqp.outcomes import (
 )
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
+from daybook.protocols.amqp.own_sessions import OwnSessions
+from daybook.protocols.amqp.routed import RoutedLink
 from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
@@ -139,12 +148,11 @@ class AmqpConnection(Output):
         self._mechanism = ""
         self._proof: bytes | None = None
         self._open: Open | None = None
-        self._channel_max = 0
-        self.own_links: AutoLinks | None = None
         self._is_open_said = False
         # Sessions by the channel of the peer; the same number is ours.
         self._sessions: Final[dict[int, AmqpSession]] = {}
         self._session_count = 0
+        self.own: Final = OwnSessions(self, self._sessions, self._wake)
         self._open_by = caller.log_in_by
         self._heard = 0
         self._spoken = 0
@@ -168,8 +176,7 @@ class AmqpConnection(Output):
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """The auto-links on the connection."""
-        own = self.own_links
-        return [each.row() for each in own.standings] if own is not None else ()
+        return self.own.rows
 
     @property
     def link_counts(self) -> LinkCounts:
@@ -239,7 +246,8 @@ class AmqpConnection(Output):
             if budget.is_spent:
                 self.has_more = True
                 return
-            single = reader.next_single() if self._state is OPENED else None
+            takes_singles = self._state is OPENED and not self.is_passing
+            single = reader.next_single() if takes_singles else None
             if single is not None:
                 budget.spent += 1
                 self._on_single(single, now)
@@ -279,6 +287,8 @@ class AmqpConnection(Output):
             self.thirsty.clear()
         if self.partial and not self.next_deadline:
             self._set_deadline(now)
+        while self.own.leaving:
+            self._end_own(self.own.leaving.pop(), now)
         if self.dirty:
             for session in self.dirty.values():
                 session.flush()
@@ -414,14 +424,16 @@ class AmqpConnection(Output):
         self.container = said.container_id
         self.host = host
         self.max_frame_size = min(said.max_frame_size, self.options.max_frame_size)
-        self._channel_max = min(said.channel_max, self.options.max_sessions - 1)
+        self.own.channel_max = min(said.channel_max, self.options.max_sessions - 1)
         self._peer_idle_us = (said.idle_time_out or 0) * _US_PER_MS
         self._state = OPENED
         if not self._is_open_said:
             self._say_open(answer)
+        if self.connector or self.caller.is_container:
+            self.broker.handle(HostLinks(answer, self, self.connector), now)
         links = self._wanted_links(said)
         if links:
-            self.attach_own(links, now)
+            self.own.attach(links, now)
         self._heard = now
         self._set_deadline(now)
         self._go_on(now)
@@ -466,7 +478,7 @@ class AmqpConnection(Output):
         except SessionFault as fault:
             self._end_session(session, fault, now)
             return
-        if link is None:
+        if not isinstance(link, Incoming):
             return
         try:
             link.take_single(single, now)
@@ -479,11 +491,11 @@ class AmqpConnection(Output):
             raise AmqpError(NOT_ALLOWED, f"there is no session on channel {channel}")
         return session
 
-    def _sender_of(self, session: AmqpSession, handle: int) -> Incoming | None:
+    def _sender_of(self, session: AmqpSession, handle: int) -> Incoming | RoutedLink | None:
         """Count a transfer and return its link, None if that is leaving. Raises SessionFault."""
         session.count_transfer()
         link = session.links.get(handle)
-        if isinstance(link, Incoming):
+        if isinstance(link, Incoming) or (isinstance(link, RoutedLink) and link.sends):
             return link
         if handle in session.leaving:
             return None
@@ -556,22 +568,11 @@ class AmqpConnection(Output):
             raise AmqpError(NOT_ALLOWED, f"channel {channel} is above channel-max")
         self._session_count += 1
         number = self._session_count
-        own = self.own_links
         if said.remote_channel is not None:
-            if own is None:
-                raise AmqpError(NOT_ALLOWED, "the broker began no session")
-            standing = own.answered(said.remote_channel)
-            session = AmqpSession(self, said.remote_channel, number, said)
-            session.purpose = standing
-            self._sessions[channel] = session
-            standing.begun(session)
+            self._sessions[channel], purpose = self.own.begun(number, said)
+            purpose.begun(self._sessions[channel])
             return
-        # The same number is ours, unless a session that the broker began has it.
-        ours = channel
-        if own is not None and channel in (used := self._used_channels(own)):
-            ours = free_channel(used, self._channel_max, from_above=False)
-            if ours < 0:
-                raise AmqpError(NOT_ALLOWED, "there are more sessions than channel-max allows")
+        ours = self.own.free_channel(channel)
         self._sessions[channel] = AmqpSession(self, ours, number, said)
         self.say(
             ours,
@@ -581,20 +582,9 @@ class AmqpConnection(Output):
             ),
         )  # fmt: skip
 
-    def _used_channels(self, own: AutoLinks) -> set[int]:
-        """Return the numbers of the broker's sides of sessions."""
-        return {each.channel for each in self._sessions.values()} | own.begun
-
-    def attach_own(self, links: Sequence[AutoLink], now: int) -> None:
-        """Attach links of the broker's own, now that the connection is open."""
-        own = self.own_links = AutoLinks(self, links, self._wake, self._own_channel, now)
-        own.tick(now)
-
-    def _own_channel(self) -> int:
-        """Return a number for a session that the broker begins, from above: peers begin with 0."""
-        assert self.own_links is not None
-        used = self._used_channels(self.own_links)
-        return free_channel(used, self._channel_max, from_above=True)
+    def route_begun(self, end: Taker, route: LinkRoute, asked: Any, now: int) -> None:
+        """Attach a link that is passed on to the peer."""
+        self.own.route(end, route, asked)
 
     def _wake(self, at: int) -> None:
         if not self.next_deadline or at < self.next_deadline:
@@ -612,6 +602,9 @@ class AmqpConnection(Output):
                 link.flow(said, now)
                 if said.echo:
                     session.say_flow(handle=link.handle, **link.state_of_flow())
+                return
+            if isinstance(link, RoutedLink):
+                link.flow(said, now)
                 return
             assert isinstance(link, Incoming)
             self._on_flow_of_sender(session, link, said, now)
@@ -637,7 +630,7 @@ class AmqpConnection(Output):
 
     def _on_disposition(self, session: AmqpSession, said: Disposition, now: int) -> None:
         if said.role != RECEIVER:
-            self._on_settled_by_sender(session, said)
+            self._on_settled_by_sender(session, said, now)
             return
         if said.state is None and not said.settled:
             return
@@ -645,7 +638,7 @@ class AmqpConnection(Output):
         self.broker.budget.spent += len(session.unsettled) >> LOOK_SHIFT
         self._settle(session, found, said, now)
 
-    def _on_settled_by_sender(self, session: AmqpSession, said: Disposition) -> None:
+    def _on_settled_by_sender(self, session: AmqpSession, said: Disposition, now: int) -> None:
         """Forget deliveries of settle mode second, which their sender settles; all others are
         settled already."""
         waiting = session.unsettled_by_peer
@@ -654,6 +647,9 @@ class AmqpConnection(Output):
         self.broker.budget.spent += len(waiting) >> LOOK_SHIFT
         for delivery in session.settled_range(said, waiting):
             link = waiting.pop(delivery)
+            if isinstance(link, RoutedLink):
+                link.settled_by_peer(delivery, said, now)
+                continue
             assert isinstance(link, Incoming)
             link.unsettled.discard(delivery)
             self.thirsty[link.number] = link
@@ -679,6 +675,8 @@ class AmqpConnection(Output):
     ) -> bool:
         """End a delivery; return whether all of that is done."""
         link = session.unsettled.get(delivery)
+        if isinstance(link, RoutedLink):
+            link.disposed(delivery, said, now)
         if not isinstance(link, Outgoing):
             return True
         is_settled: bool = said.settled
@@ -752,16 +750,23 @@ class AmqpConnection(Output):
         links = session.detach_all(problem)
         session.forget()
         end = EndOwner(self.connection, session=session.number)
-        self.work(chain(self._ends_of(links, now), (end,)), left, now)
+        self.work(chain(self._ends_of(links, now, problem=problem), (end,)), left, now)
 
     def _ends_of(
-        self, links: Sequence[Link], now: int, *, closes: bool = False
+        self,
+        links: Sequence[Link],
+        now: int,
+        *,
+        closes: bool = False,
+        problem: Error | None = None,
     ) -> Iterator[Command]:
         """Forget links, and yield the commands that end them in the broker: their session ends, or
-        with `closes` they alone."""
+        with `closes` they alone, for a reason that links which are passed on say."""
         for link in links:
             if isinstance(link, Incoming):
                 link.give_up(now)
+            elif isinstance(link, RoutedLink):
+                yield link.end(Detach(link.handle, closes, problem))
             elif isinstance(link, Outgoing):
                 link.drop()
                 yield DetachConsumer(link.consumer, closes=link.ends(closes=closes))
@@ -780,15 +785,21 @@ class AmqpConnection(Output):
 
         def left(now: int) -> None:
             if not session.is_ended:
-                session.end_link(handle, error(fault.condition, fault.text))
+                session.end_link(handle, problem)
 
         links = [link] if link is not None else []
-        self.work(self._ends_of(links, now, closes=True), left, now)
+        problem = error(fault.condition, fault.text)
+        self.work(self._ends_of(links, now, closes=True, problem=problem), left, now)
 
     def _end_session(self, session: AmqpSession, fault: AmqpError, now: int) -> None:
         """End a session on behalf of the broker."""
         problem = error(fault.condition, fault.text)
         self._leave(session, lambda now: self.say(session.channel, End(problem)), now, problem)
+
+    def _end_own(self, session: AmqpSession, now: int) -> None:
+        """End a session that the broker began, and needs no longer."""
+        if not session.is_ended:
+            self._leave(session, lambda now: self.say(session.channel, End()), now, None)
 
     # ---- for the hub
 
@@ -829,8 +840,7 @@ class AmqpConnection(Output):
             )  # fmt: skip
             return
         self._end_unfinished(now)
-        if self.own_links is not None:
-            self.own_links.tick(now)
+        self.own.tick(now)
         if self._peer_idle_us and now - self._spoken >= self._peer_idle_us // 2:
             if self.awaits_disk:
                 self.urgent = EMPTY_FRAME
@@ -859,8 +869,8 @@ class AmqpConnection(Output):
             times.append(self._heard + self.options.idle_time_out_ms * _US_PER_MS)
         if self._peer_idle_us:
             times.append(self._spoken + self._peer_idle_us // 2)
-        if self.own_links is not None and self.own_links.deadline:
-            times.append(self.own_links.deadline)
+        if self.own.deadline:
+            times.append(self.own.deadline)
         self.next_deadline = max(min(times), now + 1) if times else 0
 
     def _tick_before_open(self, now: int) -> None:
@@ -879,8 +889,7 @@ class AmqpConnection(Output):
     def clock_stepped(self, step: int, now: int) -> None:
         """Times move along with the clock."""
         self._heard = self._spoken = now
-        if self.own_links is not None:
-            self.own_links.clock_stepped(step)
+        self.own.clock_stepped(step)
         if self._open_by:
             self._open_by = now + self.options.connect_timeout_ms * _US_PER_MS
         if self.next_deadline:

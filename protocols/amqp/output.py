@@ -83,6 +83,8 @@ class Output:
         self.names_users: Final = options.populate_validated_user
         # Whether the peer may attach links.
         self.lets_attach = True
+        # Whether links were passed on, whose frames must stay what they are.
+        self.is_passing = False
         # Links by their numbers: those that wait for room, whose command is unfinished, and that
         # may need credit.
         self.waiting: Final[dict[int, Sending]] = {}

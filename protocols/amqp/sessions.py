@@ -98,6 +98,10 @@ class Waiting:
 class Purpose(Protocol):
     """The reason for which the broker began a session: a link of its own."""
 
+    def begun(self, session: "AmqpSession") -> None:
+        """Take the session, which the peer has begun too."""
+        ...
+
     def answered(self, said: Attach, now: int) -> None:
         """Take an attach of the peer. Raises SessionFault."""
         ...
@@ -120,28 +124,37 @@ class AmqpSession:
 
     `channel` is that of its output, `number` what the engine knows it by. `links` are by the
     handles of the peer; `leaving` are handles that the broker detached, until the peer does.
-    `is_ended` says that the broker has ended it. `purpose` is set if the broker began it.
+    `is_ended` says that the broker has ended it. It `is_held` while something of the peer waits
+    elsewhere: its window is not widened. `purpose` is set if the broker began it.
     """
 
     __slots__ = (
         "_accepted", "_accepted_to", "_next_delivery", "_unsent", "_waiting", "channel", "is_ended",
-        "leaving", "links", "number", "output", "purpose", "unsettled", "unsettled_by_peer",
-        "windows",
+        "is_held", "leaving", "links", "number", "output", "purpose", "unsettled",
+        "unsettled_by_peer", "windows",
     )  # fmt: skip
 
-    def __init__(self, output: Output, channel: int, number: int, begin: Begin) -> None:
+    def __init__(
+        self,
+        output: Output,
+        channel: int,
+        number: int,
+        begin: Begin,
+        window: int = INCOMING_WINDOW,
+    ) -> None:
         self.output: Final = output
         self.channel: Final = channel
         self.number: Final = number
         self.links: Final[dict[int, Link]] = {}
         self.leaving: Final[set[int]] = set()
         self.is_ended = False
+        self.is_held = False
         self.purpose: Purpose | None = None
         # Deliveries to the peer that it has not settled: the link by their number. And deliveries
         # of the peer whose outcome it knows and has to settle itself (settle mode second).
         self.unsettled: Final[dict[int, Link]] = {}
         self.unsettled_by_peer: Final[dict[int, Link]] = {}
-        self.windows: Final = SessionWindows(begin, INCOMING_WINDOW, FIRST_OUTGOING)
+        self.windows: Final = SessionWindows(begin, window, FIRST_OUTGOING)
         self._next_delivery = 0
         # What waits for the window of the peer, and what is to be done behind it.
         self._waiting: deque[Waiting | Callable[[], None]] = deque()
@@ -160,7 +173,7 @@ class AmqpSession:
             windows.transfer_came()
         except AmqpError as fault:
             raise SessionFault(fault.condition, fault.text) from None
-        if windows.incoming_window < INCOMING_WINDOW >> 1:
+        if windows.incoming_window < windows.incoming_window_max >> 1:
             self.output.dirty[self.channel] = self
 
     def link(self, handle: int) -> "Link":
@@ -221,8 +234,11 @@ class AmqpSession:
     def flush(self) -> None:
         """Tell the peer what it may know and send now."""
         self.flush_accepted()
-        if self.windows.incoming_window < INCOMING_WINDOW >> 1 and not self.is_ended:
-            self.windows.widen()
+        windows = self.windows
+        if windows.incoming_window < windows.incoming_window_max >> 1 and not (
+            self.is_ended or self.is_held
+        ):
+            windows.widen()
             self.say_flow()
 
     def say_flow(self, **link: Any) -> None:
@@ -260,7 +276,9 @@ class AmqpSession:
             if self.purpose is not None:
                 self.purpose.ended(problem)
 
-    def end_link(self, handle: int, problem: Error, gate: int = 0, *, closes: bool = True) -> None:
+    def end_link(
+        self, handle: int, problem: Error | None, gate: int = 0, *, closes: bool = True
+    ) -> None:
         """Detach a link on behalf of the broker; its handle is in use until the peer does too."""
         link = self.links.get(handle)
         own = link.handle if link is not None else handle

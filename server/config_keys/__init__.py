@@ -9,8 +9,9 @@ Modules:
 - `acceptor_options`: The tables of keys of an [[acceptor]]: name, type, default, and meaning of
   each.
 - `config_source`: Reads a configuration file and flags, without checking the values.
-- `connector_options`: The tables of keys of [[connector]], [[auto-link]] and [[sharded-queue]]:
-  connections that the broker opens, and links that it attaches by itself.
+- `connector_options`: The tables of keys of [[connector]], [[auto-link]], [[sharded-queue]] and
+  [[link-route]]: connections that the broker opens, and links that it attaches by itself, or passes
+  on.
 - `journal_options`: The table of the configuration keys of [journal]: how history is written, kept
   and found.
 - `kinds`: Types of configuration values: their names in the documentation, and their parsers.

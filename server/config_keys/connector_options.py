@@ -1,5 +1,5 @@
-"""The tables of keys of [[connector]], [[auto-link]] and [[sharded-queue]]: connections that the
-broker opens, and links that it attaches by itself.
+"""The tables of keys of [[connector]], [[auto-link]], [[sharded-queue]] and [[link-route]]:
+connections that the broker opens, and links that it attaches by itself, or passes on.
 
 See `server.config_keys.options` for the tables of everything else. Must never know a single
 protocol.
@@ -319,6 +319,59 @@ SHARDED_QUEUE: Final = (
         text("the name of a [[virtual-host]]", r"\S*"),
         "",
         "The virtual host that it is on; empty: that of its connectors.",
+        live=True,
+    ),
+)
+
+LINK_ROUTE: Final = (
+    Option(
+        "prefix",
+        text("the beginning of an address", _TEXT),
+        "",
+        "Addresses that begin with these words; or `pattern`.",
+        live=True,
+    ),
+    Option(
+        "pattern",
+        text("a pattern of addresses", _TEXT),
+        "",
+        "Addresses that match: `*` stands for one word, `#` for any number.",
+        live=True,
+    ),
+    Option(
+        "direction",
+        choice(IN, OUT),
+        None,
+        "in: links by which a client sends; out: links by which it receives.",
+        live=True,
+    ),
+    Option(
+        "connector",
+        text("the name of a [[connector]]", r"\S*"),
+        "",
+        "The connector whose peer gets the links; or `container`.",
+        live=True,
+    ),
+    Option(
+        "container",
+        text("the id of a container", _TEXT),
+        "",
+        "Peers with this container id get the links, if they connect to an acceptor with"
+        ' `role = "container"`.',
+        live=True,
+    ),
+    Option(
+        "add-external-prefix",
+        text("the beginning of an address", _TEXT),
+        "",
+        "Put before the address on the way to the peer.",
+        live=True,
+    ),
+    Option(
+        "remove-external-prefix",
+        text("the beginning of an address", _TEXT),
+        "",
+        "Taken off the address, before the other one is put there.",
         live=True,
     ),
 )

@@ -21,7 +21,12 @@ from daybook.engine.settings.distributions import PRIORITY_MAX
 from daybook.engine.settings.permissions import PERMISSIONS
 from daybook.engine.settings.setting_keys import BLOCK, DROP, FAIL
 from daybook.server.config_keys.acceptor_options import ANY
-from daybook.server.config_keys.connector_options import AUTO_LINK, CONNECTOR, SHARDED_QUEUE
+from daybook.server.config_keys.connector_options import (
+    AUTO_LINK,
+    CONNECTOR,
+    LINK_ROUTE,
+    SHARDED_QUEUE,
+)
 from daybook.server.config_keys.journal_options import JOURNAL
 from daybook.server.config_keys.kinds import (
     ADDRESS,
@@ -600,6 +605,7 @@ ARRAYS: Final[dict[str, tuple[Option, ...]]] = {
     "connector": CONNECTOR,
     "auto-link": AUTO_LINK,
     "sharded-queue": SHARDED_QUEUE,
+    "link-route": LINK_ROUTE,
     "security-setting": SECURITY_TABLE,
 }
 """Written [[NAME]], as often as needed. [[address-setting]] is one more, see

@@ -16,6 +16,7 @@ import msgspec
 from daybook.engine.facts.definitions import (
     DistributionEntry,
     DivertDefinition,
+    LinkRoute,
     QueueDefinition,
     Waypoint,
 )
@@ -74,6 +75,7 @@ from daybook.server.configuration.host_config import (
     match_on,
     on_host,
 )
+from daybook.server.configuration.link_route_config import link_routes_of
 from daybook.server.configuration.security_config import SecurityRules, rules_of
 from daybook.server.foreign.findings import Findings, Foreign
 from daybook.server.foreign.reading import read_foreign
@@ -221,6 +223,7 @@ class Config(msgspec.Struct, frozen=True):
     auto_links: tuple[AutoLinkConfig, ...] = ()
     sharded_queues: tuple[ShardedQueueConfig, ...] = ()
     waypoints: tuple[Waypoint, ...] = ()
+    link_routes: tuple[LinkRoute, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: Foreign = Foreign()
 
@@ -339,6 +342,9 @@ class _Builder:
             auto_links=links.auto_links,
             sharded_queues=links.sharded_queues,
             waypoints=links.waypoints,
+            link_routes=link_routes_of(
+                source.arrays["link-route"], connectors, self.right_values, self.problem
+            ),
         )
         check_stored(links.distributions, self.listed, self.problem)
         check_waypoints(links.waypoints, self.listed, self.problem)

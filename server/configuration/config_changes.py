@@ -44,6 +44,7 @@ def effective(old: Config, new: Config) -> Config:
         auto_links=new.auto_links,
         sharded_queues=new.sharded_queues,
         waypoints=new.waypoints,
+        link_routes=new.link_routes,
     )
 
 
@@ -99,6 +100,10 @@ def _groups(config: Config) -> dict[str, dict[str, object]]:
     for each in config.auto_links:
         flat[f"auto-link {each.link.name}"] = _by_key(each) | _by_key(each.link)
     flat |= {f"sharded-queue {queue.name}": _by_key(queue) for queue in config.sharded_queues}
+    for route in config.link_routes:
+        way = "in" if route.is_in else "out"
+        name = f"{way} {route.pattern or route.prefix} to {route.connector or route.container}"
+        flat[f"link-route {name}"] = _by_key(route)
     for match, granted in config.security_settings.items():
         flat[f"security-setting {match}"] = {name: list(who) for name, who in granted.items()}
     for host, rules in config.host_security.items():

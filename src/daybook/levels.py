@@ -214,6 +214,7 @@ FEATURES: Final = (
             "ForwardedDetail.omitted_bytes", "ForwardedDetail.link", "ForwardedDetail.shard",
             "LinkAttachedDetail.phase", "LinkAttachedDetail.auto_link",
             "LinkAttachedDetail.is_fallback", "LinkAttachedDetail.cost", "LinkAttachedDetail.shard",
+            "DistributionsDetail.link_routes", "LinkAttachedDetail.through",
         ),
     ),
 )  # fmt: skip

@@ -35,12 +35,14 @@ from daybook.engine.facts.events import (
 from daybook.engine.facts.settlements import OUTCOMES
 from daybook.engine.links.links import DirectAddress, ReceivingLink
 from daybook.engine.messages.message import PRIORITIES
+from daybook.engine.names.names import plain
 from daybook.engine.queues.consumer import consumer_of
 from daybook.engine.settings.distributions import (
     UNAVAILABLE,
     DistributionError,
     Distributions,
 )
+from daybook.engine.settings.link_routes import LinkRoutes
 from daybook.history.audit import rules
 from daybook.history.audit.checks.ends import (
     OF_CONSUMERS,
@@ -80,26 +82,28 @@ def _forwarded(context: AuditContext) -> details.ForwardedDetail:
 def distributions_changed(context: AuditContext, row: Row) -> Wrong | None:
     """Check that a table is one that a configuration can have, and another one than before."""
     try:
-        table = _table(context)
+        table, routes = _tables(context)
     except DistributionError as error:
         return rules.DIRECT, f"no configuration can say this: {error}", ()
     known = context.core.direct.distributions
-    said = table.entries, table.default, table.waypoints
-    is_known = said == (known.entries, known.default, known.waypoints)
+    said = table.entries, table.default, table.waypoints, routes.routes
+    passed = context.core.routed.table.routes
+    is_known = said == (known.entries, known.default, known.waypoints, passed)
     if is_known and context.direct.knows_table:
         return rules.CHANGED, "these distributions were in force", ()
     return None
 
 
-def _table(context: AuditContext) -> Distributions:
+def _tables(context: AuditContext) -> tuple[Distributions, LinkRoutes]:
     found = events.decode_detail(events.DISTRIBUTIONS_CHANGED, context.detail)
     decoded = cast(details.DistributionsDetail, found)
-    return Distributions(decoded.entries, decoded.default, decoded.waypoints)
+    table = Distributions(decoded.entries, decoded.default, decoded.waypoints)
+    return table, LinkRoutes(decoded.link_routes)
 
 
 @after(events.DISTRIBUTIONS_CHANGED)
 def _table_changed(context: AuditContext, row: Row) -> None:
-    context.distribute(_table(context))
+    context.distribute(*_tables(context))
 
 
 def _entry(context: AuditContext, name: str) -> Distribution | None:
@@ -125,7 +129,26 @@ def link_attached(context: AuditContext, row: Row) -> Wrong | None:
     if row[CONNECTION] not in context.state.connections:
         return rules.SENDER, f"connection {row[CONNECTION]} is not open", (row[CONNECTION],)
     wrong = wrong_attached(context, row) if context.ending else None
-    return wrong or _wrong_address(context, row, _attached(context))
+    decoded = _attached(context)
+    if decoded.through:
+        return wrong or _wrong_route(context, row, decoded)
+    return wrong or _wrong_address(context, row, decoded)
+
+
+def _wrong_route(
+    context: AuditContext, row: Row, decoded: details.LinkAttachedDetail
+) -> Wrong | None:
+    """Check a link that is passed on: a route leads there, and to a connection that is open."""
+    through = decoded.through
+    if through not in context.state.connections or through == row[CONNECTION]:
+        return rules.DIRECT, f"no container is on connection {through}", (through,)
+    if decoded.role not in ROLES or decoded.distribution:
+        return rules.DIRECT, "a link that is passed on sends or receives, and distributes none", ()
+    is_in = decoded.role != RECEIVER
+    routes = context.core.routed.table.find(plain(decoded.address), is_in=is_in)
+    if not routes and context.direct.knows_table:
+        return rules.DIRECT, f"no route leads a {decoded.role} of '{decoded.address}' anywhere", ()
+    return None
 
 
 def _wrong_address(
@@ -191,6 +214,9 @@ def _link_came(context: AuditContext, row: Row) -> None:
     connection = context.state.connections.get(row[CONNECTION])
     if connection is not None:
         decoded = _attached(context)
+        if decoded.through:
+            context.direct.pass_on(context.lsn, connection)
+            return
         entry = _entry(context, decoded.address)
         context.direct.attach(context.lsn, connection, decoded, entry)
 

@@ -9,6 +9,7 @@ from daybook.engine.refusals import Refusal
 from daybook.protocols.amqp.connection import AmqpConnection
 from daybook.protocols.amqp.dialling import DialledConnection
 from daybook.protocols.amqp.options import AmqpOptions
+from daybook.protocols.amqp.wire.frames import Frame, FrameReader
 from daybook.protocols.port import AutoLinkRow, Caller, NotLoggedIn, Outbound
 from tests.support.amqp.peer import follow
 from tests.support.world import World
@@ -72,6 +73,8 @@ class Line:
         self.accepted: Final = AmqpConnection(
             self.there.broker, AmqpOptions(**options), caller, "there"
         )
+        self._reader: Final = FrameReader(1 << 20, 1 << 20)
+        self.heard: Final[list[Any]] = []
         self.accepted.tick(self.there.now)
         self.dialled.tick(self.here.now)
 
@@ -89,7 +92,15 @@ class Line:
     def _carry(self, sender: AmqpConnection, taker: AmqpConnection, world: World) -> None:
         said, sender.out = b"".join(sender.out), []
         if said:
+            if taker is self.accepted:
+                self._reader.receive(said)
+                while (found := self._reader.next()) is not None:
+                    self.heard.append(found.performative if isinstance(found, Frame) else found)
             taker.receive(said, world.now)
+
+    def heard_of(self, kind: type) -> list[Any]:
+        """Return what the broker there has heard of a kind."""
+        return [each for each in self.heard if isinstance(each, kind)]
 
     def _answer(self) -> bool:
         """Answer what the accepted connection asks of its server."""

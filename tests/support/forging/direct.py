@@ -10,12 +10,13 @@ import msgspec
 
 from daybook.engine import commands as c
 from daybook.engine.facts import events, reasons
-from daybook.engine.facts.definitions import CLOSEST, MULTICAST, DistributionEntry
+from daybook.engine.facts.definitions import CLOSEST, MULTICAST, DistributionEntry, LinkRoute
 from daybook.engine.facts.settlements import BY_GRANT
 from tests.support.forging.decisions import Planted, Planter
 from tests.support.forging.faults import appended, changed, replaced, retold, without
 from tests.support.world import Event
 from tests.support.worlds.auditing import DoorWorld
+from tests.support.worlds.silent import Silent
 
 TABLE = (
     DistributionEntry(prefix="one"),
@@ -127,6 +128,36 @@ def link_of_a_closed_connection() -> Planted:
     direct.world.close(ended)
     direct.sender("one")
     return direct.with_row(direct.named("LinkAttached"), "sender", connection=ended)
+
+
+class Routed(Direct):
+    """The same, and a link that is passed on to a container."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        route = LinkRoute(prefix="far", connector="east")
+        self.world.ok(c.ChangeDistributions(TABLE, link_routes=(route,)))
+        self.world.ok(c.HostLinks(self.receiving, Silent(), "east"))
+        self.world.ok(c.RouteLink(self.sending, "far.q", True, "s", None, Silent()))
+
+
+def link_passed_on_to_nobody() -> Planted:
+    """A link is passed on to a connection that is not open."""
+    routed = Routed()
+    event = routed.named("LinkAttached")
+    return routed.saying(event, "direct", through=event.lsn)
+
+
+def link_that_no_route_passes_on() -> Planted:
+    """A link is passed on, and no route leads its address anywhere."""
+    routed = Routed()
+    return routed.saying(routed.named("LinkAttached"), "direct", address="near")
+
+
+def link_passed_on_in_the_other_direction() -> Planted:
+    """A link of a receiver is passed on, and the route is for senders."""
+    routed = Routed()
+    return routed.saying(routed.named("LinkAttached"), "direct", role="receiver")
 
 
 def link_left_behind() -> Planted:
@@ -366,7 +397,8 @@ def forwarded_to_one_that_leaves() -> Planted:
 OF_LINKS: tuple[Planter, ...] = (
     table_that_nobody_can_configure, same_table_again, link_to_a_stored_address,
     link_with_another_distribution, link_of_nobody, receiver_of_any_address,
-    link_of_a_closed_connection, link_left_behind, link_of_another_connection,
+    link_of_a_closed_connection, link_passed_on_to_nobody, link_that_no_route_passes_on,
+    link_passed_on_in_the_other_direction, link_left_behind, link_of_another_connection,
     link_ended_for_another_reason, forwarded_to_a_stored_address, forwarded_elsewhere,
     forwarded_to_the_busier_one, forwarded_to_one_of_all, forwarded_to_two, forwarded_to_a_sender,
     released_although_somebody_receives, forwarded_with_its_own_priority,

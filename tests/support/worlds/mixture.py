@@ -24,6 +24,7 @@ from daybook.engine.facts.definitions import (
     AutoLink,
     DistributionEntry,
     DivertDefinition,
+    LinkRoute,
     Waypoint,
 )
 from daybook.engine.facts.events import GROUPED
@@ -35,6 +36,7 @@ from tests.support.scenario import annotations_by
 from tests.support.topology import create_queue
 from tests.support.world import MANY, SECOND, World
 from tests.support.worlds.auditing import Auditor, DoorWorld
+from tests.support.worlds.silent import Silent
 
 Step = tuple[str, int, int, int]
 
@@ -74,6 +76,11 @@ WAYPOINTS = (
     Waypoint("x.safe"),
 )
 """Addresses that have auto-links; the last one may also have a queue here."""
+ROUTES = (
+    LinkRoute(prefix="far", connector="east"),
+    LinkRoute(prefix="far", is_in=False, connector="east"),
+)
+"""Routes of links, in both directions."""
 
 Values = dict[str, tuple[bool | int | str | float, ...]]
 
@@ -193,7 +200,7 @@ class Player:
         self.begin_life()
 
     def begin_life(self) -> None:
-        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS, waypoints=WAYPOINTS))
+        self.world.ok(c.ChangeDistributions(DISTRIBUTIONS, "stored", WAYPOINTS, ROUTES))
         self.connections = [self.world.connect(), self.world.connect()]
         self.connector = self.world.ok(
             c.OpenConnection("amqp", "east", "", room=MANY, connector="east")
@@ -207,6 +214,8 @@ class Player:
             self.world.handle(c.AttachSender(self.connection(1), name))
         for number in range(6):
             self.auto_link(5 + number, number, number)
+        for connection in self.connections:
+            self.world.ok(c.HostLinks(connection, Silent(), "east"))
         self.turn(0, 0, 0)
 
     def create(self, name: str) -> None:
@@ -441,6 +450,9 @@ class Player:
     def link(self, x: int, y: int, z: int) -> None:
         """A link to a direct address begins: of a sender, which may be anonymous, or a receiver."""
         name, connection = DIRECT[x % len(DIRECT)], self.connection(y)
+        if z % 7 == 6:
+            self.world.handle(c.RouteLink(connection, "far.q", x % 2 == 0, "r", None, Silent()))
+            return
         if z % 4 == 0:
             self.world.handle(c.AttachSender(connection, name if y % 3 else "", link=x, name="s"))
             return
@@ -518,6 +530,9 @@ class Player:
     def leave(self, x: int, y: int, z: int) -> None:
         """A link to a direct address ends."""
         direct = self.world.broker.direct
+        for link in list(self.world.broker.routed.links.values())[z % 4 :][:1]:
+            self.world.handle(c.EndRoutedLink(link.id, link.ends[y % 2].connection_id))
+            return
         own = direct.of_connection.get(direct.connection, {})
         links = sorted({*direct.senders, *direct.receivers} - {*own})
         for number in links[x % 4 :][:1]:
@@ -527,7 +542,8 @@ class Player:
     def distribute(self, x: int, y: int, z: int) -> None:
         """Another table is in force, with one entry less or one more, and other auto-links."""
         entries = DISTRIBUTIONS[: 1 + x % len(DISTRIBUTIONS)]
-        self.world.ok(c.ChangeDistributions(entries, waypoints=WAYPOINTS[: 1 + y % 4]))
+        waypoints, routes = WAYPOINTS[: 1 + y % 4], ROUTES[z % 2 :]
+        self.world.ok(c.ChangeDistributions(entries, "stored", waypoints, routes))
 
     # ---- administration
 
