@@ -53,6 +53,14 @@ class Linked(Direct):
         link = AutoLink(f"{self.name} in", self.name, self.name, is_out=False, **values)
         return self.world.ok(c.AttachSender(self.east, self.name, auto_link=link))
 
+    def send_of_group(self) -> None:
+        """Send a message of a group."""
+        command = c.Send(
+            self.sending, self.name, build([("JMSXGroupID", "g")]), b"a", format=GROUPED,
+            sender=self.senders[self.name], token="t",
+        )  # fmt: skip
+        self.world.ok(command)
+
     def given(self, receiver: int, rule: str) -> Planted:
         """Give the last message to another receiver."""
         return self.with_row(self.named("Forwarded"), rule, consumer=receiver, reason=0)
@@ -143,20 +151,11 @@ def forwarded_to_one_that_is_farther() -> Planted:
     return linked.given(far, "forwarded")
 
 
-def _of_group(linked: Linked) -> None:
-    headers = build([("JMSXGroupID", "g")])
-    command = c.Send(
-        linked.sending, "groups", headers, b"a", format=GROUPED,
-        sender=linked.senders["groups"], token="t",
-    )  # fmt: skip
-    linked.world.ok(command)
-
-
 def forwarded_to_another_shard() -> Planted:
     """A message of a group went to another shard than the one that it is for."""
     linked = Linked("groups")
     shards = linked.out(shard="a"), linked.out(shard="b")
-    _of_group(linked)
+    linked.send_of_group()
     got = linked.named("Forwarded").row[CONSUMER]
     return linked.given(shards[got == shards[0]], "forwarded")
 
@@ -165,7 +164,7 @@ def released_although_its_shard_is_there() -> Planted:
     """Nobody got a message of a group, and its shard was there."""
     linked = Linked("groups")
     linked.out(shard="a"), linked.out(shard="b")
-    _of_group(linked)
+    linked.send_of_group()
     event = linked.named("Forwarded")
     return linked.with_row(event, "forwarded", consumer=0, reason=reasons.NO_RECEIVERS)
 

@@ -15,6 +15,7 @@ from daybook.history.trail import NoSuchMessageError, Trail, follow
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
 from tests.support.forging.direct import Direct, stored
+from tests.support.forging.linked import Linked
 from tests.support.histories import write_history
 from tests.support.world import Event
 
@@ -149,3 +150,37 @@ def test_a_link_is_no_message(tmp_path: Path) -> None:
     direct = Direct("one")
     with pytest.raises(NoSuchMessageError, match="is LinkAttached"):
         _trail(tmp_path, direct.world.journal, direct.receivers[0])
+
+
+def test_it_says_by_which_auto_link_a_message_left(tmp_path: Path) -> None:
+    linked = Linked("groups")
+    shards = linked.out(shard="a"), linked.out(shard="b")
+    linked.send_of_group()
+    event = linked.named("Forwarded")
+    told = _trail(tmp_path, linked.world.journal, event.lsn)
+    (forwarded,) = told.steps
+    assert f"shard '{event.decoded.shard}'" in forwarded.text
+    chosen = event.row[events.CONSUMER]
+    assert chosen in shards
+    name = linked.world.journal[chosen - 1].decoded.auto_link
+    assert [each.text for each in forwarded.consequences][1:] == [
+        f"link {chosen} is a receiver of address 'groups' by auto-link '{name}', "
+        f"of connection {linked.east}"
+    ]
+
+
+def test_it_names_phase_and_fallback(tmp_path: Path) -> None:
+    linked = Linked("safe")
+    store = linked.out(is_fallback=True)
+    message = linked.send("safe")
+    told = _trail(tmp_path, linked.world.journal, message)
+    assert (
+        told.steps[0].consequences[1].text.endswith(f"with fallback, of connection {linked.east}")
+    )
+    assert told.now == ((message, f"in flight to link {store}"),)
+    way = Linked("way")
+    way.out(phase=1)
+    into = way.into(phase=1)
+    way.world.ok(c.Send(way.east, "way", b"", b"a", sender=into, token="t"))
+    told = _trail(tmp_path / "way", way.world.journal, way.named("Forwarded").lsn)
+    assert "a sender of address 'way' at phase 1" in told.steps[0].consequences[0].text
