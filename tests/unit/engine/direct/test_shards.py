@@ -15,6 +15,7 @@ from daybook.engine.facts.events import GROUPED
 from daybook.engine.facts.settlements import ACCEPTED, REJECTED, RELEASED
 from daybook.engine.links.links import UNTRIED
 from daybook.engine.messages.headers import build
+from daybook.engine.refusals import Code
 from tests.support.topology import create_queue
 from tests.unit.engine.direct.test_forwarding import Heard
 from tests.unit.engine.direct.test_phases import Linked
@@ -334,3 +335,18 @@ def test_a_large_message_goes_to_another_shard() -> None:
         sharded.world.broker.direct.receivers[east].outstanding[got.message].message.body_bytes == 8
     )
     assert sharded.breaches() == []
+
+
+def test_a_full_queue_here_is_as_full_as_any() -> None:
+    """Its sender hears of it, and no other shard gets the message instead."""
+    sharded = Sharded()
+    sharded.world.settings(orders={"max_size_messages": 1, "address_full_policy": "FAIL"})
+    sharded.send()
+    east = sharded.shard("east", credit=0)
+    sharded.send()
+    sharded.world.turn()
+    refusal = sharded.world.refused(
+        c.Send(sharded.peer, "orders", b"", b"x", sender=sharded.sender, token="x")
+    )
+    assert refusal.code is Code.LIMIT
+    assert sharded.world.broker.direct.receivers[east].waits == 1
