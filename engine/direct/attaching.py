@@ -163,6 +163,8 @@ def _record(
     role: str,
     name: str,
     auto_link: AutoLink | None,
+    *,
+    traced: bool = False,
 ) -> None:
     address = link.address
     if address is not None:
@@ -171,7 +173,7 @@ def _record(
     core.budget.spent += ATTACH_UNITS
     detail = details.LinkAttachedDetail(
         role=role, name=name, auto_link=auto_link.name if auto_link is not None else "",
-        is_fallback=auto_link is not None and auto_link.is_fallback,
+        is_fallback=auto_link is not None and auto_link.is_fallback, traced=traced,
     )  # fmt: skip
     if address is not None:
         detail = replace(
@@ -208,7 +210,7 @@ def attach_receiver(core: Core, command: Attach) -> int | Refusal | None:
     link.credit_policy = command.credit_policy
     link.credit_messages = command.credit_messages
     link.credit_bytes = command.credit_bytes
-    _record(core, link, "receiver", command.subscription, auto_link)
+    _record(core, link, "receiver", command.subscription, auto_link, traced=command.traced)
     if len(address.receivers) == 1:
         _note_reached(core, address)
     return link.id

@@ -188,7 +188,7 @@ class LinkAttachedDetail(Detail, frozen=True):
     names one in each message. `phase` is that of the address; `auto_link` is the name of the link
     in the configuration, if that made it, with its other words (`definitions.AutoLink`). `through`
     is the connection of the container that the link is passed on to, 0 for one of a direct
-    address."""
+    address. `traced` is as in ConsumerAttached."""
 
     address: str = ""
     role: str = ""
@@ -200,6 +200,7 @@ class LinkAttachedDetail(Detail, frozen=True):
     cost: int = 0
     shard: str = ""
     through: int = 0
+    traced: bool = False
 
 
 class ForwardedDetail(Detail, frozen=True):

@@ -1,32 +1,36 @@
 """Comparing journals: a message that another broker accepted must be in its journal, and once.
 
-Each journal is read once. Only messages that queues keep until their outcome are counted; those to
-direct addresses may come twice or not at all, as their senders hear. Must never know how messages
-are sent from broker to broker.
+Each journal is read once. Messages to direct addresses may come twice, as their senders decide.
+Must never know how messages are sent from broker to broker.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from daybook.engine.facts import details, events, reasons
+from daybook.engine.facts import events, reasons
 from daybook.engine.facts.events import CONSUMER, KIND, MESSAGE, QUEUE, REASON
 from daybook.engine.facts.kinds import (
     ENDING_A_DELIVERY,
     LEAVING,
+    OF_LINKS,
     SAYING_CAME_FROM,
     TAKING,
     changing,
 )
 from daybook.engine.facts.life import BEGINS
 from daybook.engine.facts.life import CONSUMER as CONSUMERS
-from daybook.history.brokers.journals import Journal, Stop, arrival, by_id
+from daybook.history.brokers.journals import Journal, Stop, arrival, by_id, traced_link
 from daybook.history.scan import Event
 from daybook.history.search import Clause, Search
 from daybook.texts import counted
 
 _KINDS: Final = (
-    SAYING_CAME_FROM | TAKING | (ENDING_A_DELIVERY & LEAVING) | changing({CONSUMERS}, {BEGINS})
+    SAYING_CAME_FROM
+    | OF_LINKS
+    | TAKING
+    | (ENDING_A_DELIVERY & LEAVING)
+    | changing({CONSUMERS}, {BEGINS})
 )
 LISTED_MAX: Final = 5
 """How many events a finding names."""
@@ -71,7 +75,7 @@ class _Side:
         self.journal: Final = journal
         self.links: Final[dict[int, str]] = {}
         self.delivered: Final[defaultdict[int, set[int]]] = defaultdict(set)
-        self.accepted: Final[defaultdict[int, list[Accepted]]] = defaultdict(list)
+        self.accepted: Final[defaultdict[Stop, list[Accepted]]] = defaultdict(list)
         self.forwarded: Final[set[int]] = set()
 
     @property
@@ -82,16 +86,24 @@ class _Side:
     def take(self, event: Event) -> None:
         """Take the next event."""
         row, kind = event.row, event.row[KIND]
-        if kind == events.CONSUMER_ATTACHED:
-            decoded = cast(details.ConsumerAttachedDetail, events.decode_detail(kind, event.detail))
-            if decoded.traced:
-                self.links[row[CONSUMER]] = decoded.subscription
+        begun = traced_link(event)
+        if begun is not None:
+            self.links[row[CONSUMER]] = begun
         elif kind == events.FORWARDED:
             self.forwarded.add(row[MESSAGE])
-        elif row[CONSUMER] in self.links and kind in TAKING:
+        elif row[CONSUMER] in self.links:
+            self._take_of_link(event)
+
+    def _take_of_link(self, event: Event) -> None:
+        """Take a delivery to another broker, or the end of one."""
+        row, kind = event.row, event.row[KIND]
+        accepted = Accepted(event.lsn, self.links[row[CONSUMER]])
+        if kind in TAKING:
             self.delivered[row[MESSAGE]].add(row[QUEUE])
-        elif row[CONSUMER] in self.links and kind == events.ACKNOWLEDGED:
-            self.accepted[row[MESSAGE]].append(Accepted(event.lsn, self.links[row[CONSUMER]]))
+        elif kind == events.ACKNOWLEDGED:
+            self.accepted[Stop(self.journal.data_id, row[MESSAGE], True)].append(accepted)
+        elif kind == events.FORWARD_SETTLED and row[REASON] == reasons.BY_CONSUMER:
+            self.accepted[Stop(self.journal.data_id, row[MESSAGE], False)].append(accepted)
 
 
 class Arrived(NamedTuple):
@@ -155,11 +167,11 @@ def _lost(side: _Side, arrived: dict[Stop, list[Arrived]]) -> Iterator[Finding |
     journal = side.journal
     leading: set[str] = set()
     gone: list[tuple[int, Accepted]] = []
-    for message, accepted in side.accepted.items():
-        count = len(arrived.get(Stop(journal.data_id, message, True), ()))
+    for stop, accepted in side.accepted.items():
+        count = len(arrived.get(stop, ()))
         if count:
             leading |= {each.link for each in accepted}
-        gone += [(message, each) for each in accepted[count:]]
+        gone += [(stop.message, each) for each in accepted[count:]]
     elsewhere = Counter(each.link for _, each in gone if each.link not in leading)
     for link, number in elsewhere.items():
         yield (

@@ -51,6 +51,19 @@ def arrival(event: Event) -> Stop | None:
     return stop_of(decoded.came_from)
 
 
+def traced_link(event: Event) -> str | None:
+    """Return the name of the link that begins with an event, and by which messages leave for
+    another broker; None if none does."""
+    kind = event.row[KIND]
+    if kind == events.CONSUMER_ATTACHED:
+        consumer = cast(details.ConsumerAttachedDetail, events.decode_detail(kind, event.detail))
+        return consumer.subscription if consumer.traced else None
+    if kind == events.LINK_ATTACHED:
+        link = cast(details.LinkAttachedDetail, events.decode_detail(kind, event.detail))
+        return link.name if link.traced else None
+    return None
+
+
 class CameFrom:
     """Events by which one of some messages came, as a condition of searches
     (`history.search.Contents`)."""
@@ -102,12 +115,7 @@ class Journal:
         begun = self.finder.at(taker)
         if begun is None:
             return ""
-        if begun.row[KIND] != events.CONSUMER_ATTACHED:
-            return None
-        decoded = cast(
-            details.ConsumerAttachedDetail, events.decode_detail(begun.row[KIND], begun.detail)
-        )
-        return decoded.subscription if decoded.traced else None
+        return traced_link(begun)
 
 
 def by_id(journals: Sequence[Journal]) -> dict[str, Journal]:

@@ -324,7 +324,7 @@ def _consume(
     link = Outgoing(session, asked.handle, asked.name, number, place.address, is_settled=is_settled)
     link.owns = owns
     if tracing.TRACED in asked.desired_capabilities:
-        link.mark = tracing.mark_of(place.queue or place.address)
+        link.mark = tracing.mark_of(place.address, place.queue)
     command, granted = _command_of(session, asked, source, place, link)
     link.default = granted.default_outcome
 

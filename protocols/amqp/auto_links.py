@@ -130,7 +130,7 @@ class Standing:
         name, number, address = auto_link.name, output.number_link(), auto_link.address
         if auto_link.is_out:
             link = Outgoing(session, OWN_HANDLE, name, number, address, is_settled=False)
-            link.mark = mark_of(address, auto_link.phase, is_fallback=auto_link.is_fallback)
+            link.mark = mark_of(address, phase=auto_link.phase, is_fallback=auto_link.is_fallback)
             return link, AttachConsumer(
                 output.connection, address, subscription=name, credit_policy=BY_GRANT,
                 credit_messages=0, credit_bytes=0, receiver=link, session=session.number,

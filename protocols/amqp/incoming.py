@@ -447,7 +447,7 @@ class Incoming(Link):
     def _trace(self, send: Send, trace: tuple[str, ...]) -> None:
         """Say where a message came from, and let it come once. Raises Unsendable."""
         output = self.session.output
-        mark = tracing.mark_of(send.queue or send.address, self.phase)
+        mark = tracing.mark_of(send.address, send.queue, self.phase)
         why = tracing.why_refused(trace, output.broker.identity, mark)
         if why:
             raise Unsendable(error(NOT_ALLOWED, why))

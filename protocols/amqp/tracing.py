@@ -33,10 +33,12 @@ _DIGITS: Final = 8
 
 
 @lru_cache(maxsize=1024)
-def mark_of(name: str, phase: int = 0, *, is_fallback: bool = False) -> str:
-    """Return what names a place to its own broker alone: an address or a queue, its phase, and
-    whether a link leads from there to a fallback."""
-    text = f"{name}\n{phase}\n{is_fallback}"
+def mark_of(
+    address: str, queue: str | None = None, phase: int = 0, *, is_fallback: bool = False
+) -> str:
+    """Return what names a place to its own broker alone: an address, or a queue that was named; the
+    phase, and whether a link leads from there to a fallback."""
+    text = f"{address}\n{queue}\n{phase}\n{is_fallback}"
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 

@@ -225,7 +225,7 @@ HARMLESS: Final = (
     "BrokerStartedDetail.level", "DroppedDetail.basis", "DivertedDetail.basis",
     "RoutedDetail.named", "ReturnedDetail.condition", "ReturnedDetail.error",
     "RoutedDetail.came_from", "ForwardedDetail.came_from", "DroppedDetail.came_from",
-    "DivertedDetail.came_from", "ConsumerAttachedDetail.traced",
+    "DivertedDetail.came_from", "ConsumerAttachedDetail.traced", "LinkAttachedDetail.traced",
 )  # fmt: skip
 """Fields that releases without them may ignore: the state and its digest are the same."""
 

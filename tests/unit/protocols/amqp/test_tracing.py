@@ -73,10 +73,15 @@ def test_it_may_come_back_to_another_place(peer: Peer) -> None:
 
 
 def test_a_queue_by_its_full_name_is_a_place_of_its_own(peer: Peer) -> None:
+    """A shard may get back what was sent to the address of all shards, but not what it gave away
+    itself."""
     peer.sender(0, "q::q")
-    peer.sender(1, None)
-    peer.send(0, 0, traced(stop(4, "q", broker=HERE)))
-    assert isinstance(outcomes(peer)[0], Rejected)
+    own = f"{HERE}/4/q{mark_of('q', 'q')}"
+    peer.send(0, 0, traced(stop(4, "q", broker=HERE), stop(7)))
+    peer.send(0, 1, traced(own, stop(7)))
+    first, second = outcomes(peer)
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Rejected)
 
 
 def test_it_may_not_go_round_and_round() -> None:
@@ -90,7 +95,7 @@ def test_it_may_not_go_round_and_round() -> None:
 def test_a_phase_and_a_fallback_are_places_of_their_own() -> None:
     gone = [stop(4, "a", broker=HERE)]
     assert why_refused(gone, HERE, mark_of("a"))
-    assert not why_refused(gone, HERE, mark_of("a", 1))
+    assert not why_refused(gone, HERE, mark_of("a", phase=1))
     fallen = [f"{HERE}/4/d{mark_of('a', is_fallback=True)}"]
     assert not why_refused(fallen, HERE, mark_of("a"))
 
