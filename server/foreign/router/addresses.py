@@ -96,7 +96,7 @@ def read_auto_link(section: Section, peers: Peers, notes: Notes) -> None:
 
 
 def _has_peer(reading: Reading, peers: Peers) -> bool:
-    """Say on whose connections a link is; return whether there may be any."""
+    """Say on whose connections links are; return whether there may be any."""
     connection, container = reading.text("connection"), reading.text("containerId")
     if connection and container:
         reading.refuse("containerId", "it has connection and containerId; remove one of them")
@@ -118,60 +118,62 @@ def _has_peer(reading: Reading, peers: Peers) -> bool:
     return False
 
 
-def read_link_route(section: Section, notes: Notes) -> None:
-    """Name a link route, which there is none of yet."""
+def read_link_route(section: Section, peers: Peers, notes: Notes) -> None:
+    """Translate a link route, whose connector must be there."""
     reading = Reading(section, notes)
-    if ("prefix" in reading) == ("pattern" in reading):
-        what = "prefix and pattern; remove one of them" if "prefix" in reading else None
-        reading.refuse("pattern", f"it has {what or 'neither prefix nor pattern; give one'}")
-        return
-    if "connection" in reading and "containerId" in reading:
-        reading.refuse("containerId", "it has connection and containerId; remove one of them")
-        return
-    shown = reading.text("prefix") or reading.text("pattern")
-    text = f"{shown!r} is not taken over: link routes are not there yet; see autoLink"
-    notes.lose(section.line, f"linkRoute: {text}")
+    has_peer = _has_peer(reading, peers)
+    for key, ours in (
+        ("prefix", "prefix"),
+        ("pattern", "pattern"),
+        ("direction", "direction"),
+        ("addExternalPrefix", "add-external-prefix"),
+        ("delExternalPrefix", "remove-external-prefix"),
+    ):
+        if key in reading:
+            reading.put(ours, reading.text(key), key)
+    # There is one distribution of links.
+    reading.text("distribution")
+    reading.end()
+    if has_peer:
+        notes.source.arrays["link-route"].append(reading.block)
 
 
 def find_stored_here(notes: Notes) -> None:
     """Note the addresses with a waypoint or a fallback to which no auto-link leads: the router
     would store nothing, and here a queue of this broker does. Dead letters are stored then, too."""
-    links = notes.source.arrays["auto-link"]
-    stored = []
-    for block in notes.source.arrays["address"]:
-        for key, is_fallback in (("waypoint", False), ("enable-fallback", True)):
-            given = block.values.get(key)
-            names = [
-                str(each.values["address"].value) for each in links
-                if not is_fallback or "fallback" in each.values
-            ]  # fmt: skip
-            if given is not None and not _leads_to(block, names):
-                stored.append(int(given.where.rpartition(":")[2]))
-    for line in stored:
+    blocks = notes.source.arrays["address"]
+    table = _table_of(blocks)
+    if table is None:
+        return
+    linked: dict[str, set[int]] = {"waypoint": set(), "enable-fallback": set()}
+    for each in notes.source.arrays["auto-link"]:
+        entry = id(table.find(str(each.values["address"].value)))
+        linked["waypoint"].add(entry)
+        if "fallback" in each.values:
+            linked["enable-fallback"].add(entry)
+    stored = [
+        block.values[key].where
+        for block, entry in zip(blocks, table.entries, strict=True)
+        for key, entries in linked.items()
+        if key in block.values and id(entry) not in entries
+    ]
+    lines = [int(where.rpartition(":")[2]) for where in stored]
+    for line in lines:
         text = "no autoLink leads to a store for it; here a queue of this broker stores its"
         notes.lose(line, f"address: {text} messages")
-    if stored:
-        _store_dead_letters(stored[0], notes)
+    if lines:
+        _store_dead_letters(table, lines[0], notes)
 
 
-def _leads_to(block: Block, names: list[str]) -> bool:
-    """Return whether an entry is for one of these names, by itself."""
-    table = _table_of([block])
-    return table is None or any(table.find(name) is table.entries[0] for name in names)
-
-
-def _store_dead_letters(line: int, notes: Notes) -> None:
-    """Store dead letters and expired messages where no entry says something else of their
-    addresses."""
-    table = _table_of(notes.source.arrays["address"])
+def _store_dead_letters(table: Distributions, line: int, notes: Notes) -> None:
+    """Store dead letters and expired messages, unless an entry names their addresses."""
     for key in ("dead-letter-address", "expiry-address"):
         name = str(DEFAULT_SETTINGS[key])
-        if table is not None and table.find(name) not in table.entries:
+        entry = table.find(name)
+        if not (entry.prefix or entry.pattern).startswith(name):
             values = {"pattern": name, "distribution": STORED}
-            block = Block(
-                notes.where(line), {key: notes.given(value, line) for key, value in values.items()}
-            )
-            notes.source.arrays["address"].append(block)
+            given = {ours: notes.given(value, line) for ours, value in values.items()}
+            notes.source.arrays["address"].append(Block(notes.where(line), given))
 
 
 def _table_of(blocks: Sequence[Block]) -> Distributions | None:

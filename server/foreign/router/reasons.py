@@ -47,13 +47,14 @@ LOST: Final[dict[str, dict[str, str]]] = {
     },
     "address": {},
     "autoLink": {},
+    "linkRoute": {},
     "log": {},
     "policy": {
         "policyDir": _POLICY,
     },
 }
-"""Attributes that their users will miss, by section. Link routes, and virtual hosts of policies,
-are named as a whole."""
+"""Attributes that their users will miss, by section. Virtual hosts of policies are named as a
+whole."""
 
 NEEDLESS: Final[dict[str, dict[str, str]]] = {
     "router": {
@@ -96,6 +97,7 @@ NEEDLESS: Final[dict[str, dict[str, str]]] = {
     ),
     "address": {},
     "autoLink": {},
+    "linkRoute": {},
     "log": {
         "includeTimestamp": _LOGS,
         "includeSource": _LOGS,
@@ -113,7 +115,7 @@ UNREAD_LOST: Final = {
     "console": "there is no web console",
     "fixedAddress": "it is of an old release; write an `address` section",
     "waypoint": "it is of an old release; write `autoLink` sections",
-    "linkRoutePattern": "it is of an old release, and link routes are not there yet",
+    "linkRoutePattern": "it is of an old release; write `linkRoute` sections",
     "container": "it is of an old release; write a `router` section",
     "authServicePlugin": "no other service checks logins",
     **dict.fromkeys(

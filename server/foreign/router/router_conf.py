@@ -72,7 +72,7 @@ class _Sections:
             read_auto_link(section, peers, notes)
         find_stored_here(notes)
         for section in self.of("linkRoute"):
-            read_link_route(section, notes)
+            read_link_route(section, peers, notes)
         for section in self.of("log"):
             read_log(section, notes)
         for section in self.of("policy"):

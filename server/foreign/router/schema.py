@@ -26,6 +26,9 @@ _PREFIXES: Final = (
 _WORDS: Final = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
+FAULTY_MAX: Final = 100
+"""Sections with faults after which no more are looked for."""
+
 TEXT: Final = "a text"
 FLAG: Final = "yes or no"
 NUMBER: Final = "a whole number"
@@ -186,7 +189,14 @@ def checked(sections: list[Section], wrong: Wrong) -> list[Section]:
     of their types; faults of the others are noted.
     """
     first: dict[tuple[str, str], Section] = {}
-    return [each for each in sections if _is_right(each, first, wrong)]
+    right = []
+    for number, each in enumerate(sections, 1):
+        if _is_right(each, first, wrong):
+            right.append(each)
+        elif number - len(right) >= FAULTY_MAX:
+            wrong(each.line, "there may be more faults behind this line")
+            break
+    return right
 
 
 def _is_right(section: Section, first: dict[tuple[str, str], Section], wrong: Wrong) -> bool:

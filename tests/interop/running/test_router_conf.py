@@ -34,10 +34,9 @@ address {
     prefix: kept
     waypoint: yes
 }
-linkRoute {
-    prefix: elsewhere
-    direction: in
-    containerId: other
+exchange {
+    name: elsewhere
+    address: elsewhere
 }
 """
 """With addresses that differ in what a client sees."""
@@ -114,9 +113,7 @@ def test_the_container_id_is_that_of_the_router(connect: Connect) -> None:
 
 
 def test_the_log_names_what_is_lost(broker: BrokerProcess) -> None:
-    assert "linkRoute: 'elsewhere' is not taken over: link routes are not there" in (
-        broker.log_text()
-    )
+    assert "exchange: exchanges are not taken over" in broker.log_text()
 
 
 @pytest.mark.parametrize("name", PIECES)

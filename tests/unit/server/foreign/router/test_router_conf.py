@@ -1,10 +1,12 @@
 """The configuration of a router: what its sections become, and that nothing is left unsaid."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from daybook.engine.facts.definitions import LinkRoute
 from daybook.engine.settings.distributions import Distributions
 from daybook.server.configuration.config import Config, ConfigError, load
 from daybook.server.configuration.config_text import as_toml
@@ -273,6 +275,26 @@ def test_an_auto_link_to_a_container(file: Path) -> None:
     same(file)
 
 
+def test_link_routes(file: Path) -> None:
+    text = (
+        BROKER
+        + section("linkRoute", "prefix: a", "dir: in", "connection: my_broker",
+                  "addExternalPrefix: x.", "delExternalPrefix: a.", "distribution: linkBalanced")
+        + section("linkRoute", "pattern: b/#", "direction: out", "containerId: store")
+        + section("linkRoute", "prefix: c", "direction: out", "connection: far")
+        + section("connector", "name: far", "role: edge")
+    )  # fmt: skip
+    config, lost, _ = read(file, text)
+    assert config.link_routes == (
+        LinkRoute("a", "", True, "my_broker", "", "x.", "a."),
+        LinkRoute("", "b/#", False, "", "store"),
+    )
+    assert any(
+        each.startswith("24: linkRoute: it is not taken over: its connector") for each in lost
+    )
+    same(file)
+
+
 def test_dead_letters_of_what_is_stored_here_are_stored(file: Path) -> None:
     text = section("address", "prefix: a", "waypoint: yes")
     config, _, _ = read(file, text)
@@ -284,6 +306,8 @@ def test_dead_letters_of_what_is_stored_here_are_stored(file: Path) -> None:
     config, _, _ = read(file, text + section("address", "prefix: DLQ", "distribution: multicast"))
     table = Distributions(config.distributions, config.broker.default_distribution)
     assert table.find("DLQ").distribution == "multicast", "as the file says"
+    config, _, _ = read(file, text + section("address", "pattern: #", "distribution: closest"))
+    assert Distributions(config.distributions).find("DLQ").is_stored, "as # names nothing"
     config, _, _ = read(file, section("address", "prefix: a"))
     assert len(config.distributions) == 1, "nothing is stored here"
 
@@ -349,8 +373,12 @@ def test_phases_that_are_a_waypoint(file: Path) -> None:
          "connection is 'a', and no connector or listener has this name"),
         (BROKER + section("autoLink", "address: a", "direction: out", "connection: my_broker",
                           "phase: 10"), 12, "phase is 10; it must be from 0 to 9"),
-        (section("linkRoute", "direction: in"), 1, "it has neither prefix nor pattern; give one"),
-        (section("linkRoute", "direction: in", "prefix: a", "pattern: b"), 4, "remove one of them"),
+        (section("linkRoute", "direction: in", "containerId: a"), 1,
+         "it has neither prefix nor pattern"),
+        (section("linkRoute", "direction: in", "prefix: a", "pattern: b", "containerId: a"), 4,
+         "it has a prefix and a pattern; remove one of them"),
+        (section("linkRoute", "direction: in", "prefix: a"), 1,
+         "it has neither connection nor containerId"),
         (section("linkRoute", "direction: in", "prefix: a", "connection: a", "containerId: b"), 5,
          "it has connection and containerId"),
         (section("linkRoute", "prefix: a"), 1, "direction is missing"),
@@ -365,6 +393,29 @@ def test_a_contradiction_is_refused_with_its_line(
     assert len(found) == 1, found
     assert found[0].startswith(f"{where}: "), found
     assert what in found[0]
+
+
+def test_faults_without_end_are_not_all_listed(file: Path) -> None:
+    found = problems(file, "adress {\n}\n" * 500)
+    assert len(found) == 101
+    assert found[-1] == "199: there may be more faults behind this line"
+
+
+def test_many_sections_are_read_quickly(file: Path) -> None:
+    """Nothing is looked for in all addresses once for each auto-link."""
+    number = 20_000
+    text = "".join(
+        section("address", f"prefix: a{each}", "waypoint: yes")
+        + section("autoLink", f"address: a{each}", "direction: out", "containerId: c")
+        for each in range(number)
+    )
+    file.write_text(text)
+    findings = Findings()
+    begun = time.process_time()
+    source = read_router_conf(file, [], findings)
+    assert time.process_time() - begun < 30
+    assert len(source.arrays["auto-link"]) == number
+    assert len(findings.lost) == 1
 
 
 def test_an_auto_link_that_nobody_would_hear_is_refused(file: Path) -> None:
@@ -407,10 +458,11 @@ BASES: dict[str, tuple[str, ...]] = {
     "connector": ("name: x", "saslUsername: u"),
     "address": ("prefix: x",),
     "autoLink": ("address: x", "direction: out", "containerId: c"),
+    "linkRoute": ("prefix: a", "direction: out", "containerId: c"),
     "log": ("module: DEFAULT", "enable: info+"),
 }
 """A section that is right without its further attributes."""
-AS_A_WHOLE = ("linkRoute", "vhost")
+AS_A_WHOLE = ("vhost",)
 """Sections that are named as a whole."""
 OFF = ("healthz", "metrics", "websockets", "verifyHostname")
 """Attributes that are yes by default."""
@@ -485,14 +537,17 @@ def test_routers_of_the_documentation_are_right(file: Path) -> None:
     """Each file in "behind a router": the router takes it, and its links lead to the store."""
     files = blocks_of("routing.md", "\nrouter {")
     found = {}
+    routes = []
     for text in files:
         config, _, _ = read(file, text)
         same(file)
         links = [(each.link.is_out, each.link.phase) for each in config.auto_links]
         found[config.broker.name] = links
+        routes.append(len(config.link_routes))
         assert Distributions(config.distributions).find("orders").waypoint
     both = [(True, 0), (False, 1)]
     assert found == {"A": both, "B": [], "C": both}
+    assert routes == [3, 0, 0]
     (further,) = blocks_of("routing.md", "\nlistener {")
     config, _, _ = read(file, files[0].replace("standalone", "interior") + further)
     assert len(config.acceptors) == 1, "that for routers is none of ours"
