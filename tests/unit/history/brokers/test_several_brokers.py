@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine.commands import Send
+from daybook.engine.commands import ChangeDistributions, Send
+from daybook.engine.facts.definitions import AutoLink, DistributionEntry
+from daybook.engine.refusals import Refusal
 from daybook.journal.data_directory import JOURNAL
 from daybook.tools.journal_cli import cli
 from tests.support.amqp.line import THERE, Line
@@ -40,7 +42,8 @@ def sent(world: DoorWorld | None, came: bool = False) -> int:
 
 
 def send(world: World, address: str, body: bytes) -> None:
-    assert world.broker.handle(Send(world.connect(), address, b"", body), world.now)
+    answer = world.broker.handle(Send(world.connect(), address, b"", body), world.now)
+    assert not isinstance(answer, Refusal), answer.text
 
 
 def both(line: Line, folder: Path) -> tuple[Path, Path]:
@@ -219,3 +222,25 @@ def test_an_audit_of_several_has_no_span(line: Line, tmp_path: Path) -> None:
     assert answer.exit_code == 2
     assert "--from is for one data directory" in answer.stderr
     assert (west / JOURNAL).is_dir()
+
+
+def test_a_message_to_a_direct_address_is_followed_and_counted_too(tmp_path: Path) -> None:
+    west, east = DoorWorld(), DoorWorld()
+    west.ok(ChangeDistributions((DistributionEntry(prefix="work"),)))
+    line = Line(AutoLink("work", "work", "jobs", is_out=True), here=west, there=east).settle()
+    for body in (b"x", b"y"):
+        send(west, "work", body)
+        line.settle()
+    first, second = (each.lsn for each in west.events_named("Forwarded"))
+    number = east.events_named("Routed")[0].lsn
+    folders = both(line, tmp_path)
+    answer = ask("trail", folders[0], first, "--data", folders[1]).stdout
+    assert f"message {number} came from message {first} in {folders[0]}" in answer
+    answer = ask("audit", folders[0], "--data", folders[1]).stdout
+    assert "2 messages came from one to another, each of them once" in answer
+    shutil.rmtree(folders[1])
+    del east.journal[east.events_named("Routed")[1].lsn - 1 :]
+    written(east, folders[1])
+    found = ask("audit", folders[0], "--data", folders[1])
+    assert found.exit_code == 1
+    assert f"message {second} of {folders[0]} was accepted at link 'work'" in found.stdout
