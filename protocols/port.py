@@ -234,6 +234,7 @@ ATTACHING: Final = "attaching"
 ACTIVE: Final = "active"
 FAILED: Final = "failed"
 """The states of an auto-link on a connection: not asked for, no answer yet, attached, refused."""
+LINK_STATES: Final = (INACTIVE, ATTACHING, ACTIVE, FAILED)
 
 
 class AutoLinkRow(NamedTuple):
@@ -435,6 +436,11 @@ class MessagingSession(Session, Protocol):
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """The auto-links on the connection."""
+        ...
+
+    @property
+    def peer_product(self) -> str:
+        """The product that the peer says it is, with its version; "" if it does not."""
         ...
 
     def link_rows(self, first: int, count: int) -> list[LinkRow]:

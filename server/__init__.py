@@ -10,6 +10,8 @@ Modules:
 - `configured`: The commands that put a configuration in force in the engine, in order.
 - `configuring`: Putting a configuration in force: its commands, one after the other, each durable
   before the next.
+- `connectors`: Connections that the broker opens to other brokers and routers, and keeps open (ADR
+  110).
 - `ending`: The stop of a broker: all decided events become durable, if that is still possible.
 - `foreign`: Configurations of other brokers, read as if they were ours. It must never act on the
   configurations that it reads.

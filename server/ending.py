@@ -12,14 +12,13 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from daybook.engine.queues.queue import StoreError
 from daybook.journal.writing.process_writer import ProcessWriter
 from daybook.server.history.indexing import Indexing
 from daybook.server.history.signing import Signing
 from daybook.server.hub.hub import Hub
-from daybook.server.network.listeners import Acceptor
 from daybook.server.process import logs
 from daybook.server.process.guard import Guard
 
@@ -32,6 +31,14 @@ RESERVED: Final = 0.25
 """The part of the time of a stop that is kept for killing processes that hang."""
 
 log = logs.logger("service")
+
+
+class Doors(Protocol):
+    """An owner of connections: an acceptor, or all connectors."""
+
+    def close_all(self) -> None:
+        """Close what is still connected."""
+        ...
 
 
 class Ending:
@@ -58,7 +65,7 @@ class Ending:
         self.has_stopped = False
         """Whether the stop is durable; later failures do not matter."""
 
-    async def run(self, acceptors: Sequence[Acceptor], now: int, *, has_begun: bool) -> bool:
+    async def run(self, doors: Sequence[Doors], now: int, *, has_begun: bool) -> bool:
         """End hub, writer and index; return whether the stop was clean."""
         stopped = asyncio.Event()
         if self._hub.failure is None and has_begun:
@@ -69,8 +76,8 @@ class Ending:
                 # The digest at a stop reads the whole index.
                 self._on_unreadable(error)
         self._hub.say_goodbye()
-        for acceptor in acceptors:
-            acceptor.close_all()
+        for each in doors:
+            each.close_all()
         self.has_stopped = stopped.is_set()
         why_not = "" if self.has_stopped else self._why_not()
         if self.has_stopped:

@@ -43,6 +43,8 @@ from daybook.server.configuration.config_changes import changes, effective
 from daybook.server.configuration.host_config import all_names, limits_of
 from daybook.server.configuration.signing_config import check_signing
 from daybook.server.configuring import Configuring, StartError
+from daybook.server.connectors.connectors import Connectors
+from daybook.server.connectors.line import Surroundings
 from daybook.server.ending import Ending
 from daybook.server.foreign.taking_over import load_users
 from daybook.server.history.data_directory_session import Journaling, attach, look_at_lock
@@ -199,16 +201,7 @@ class Service:
         self._configuring = Configuring(self.hub, self._loop, self._stop)
         self.disk = DiskWatch(self._directory.path, self.hub, lambda: self.config.broker)
         self._listen_to_writer()
-        self.monitoring = BrokerMonitoring(
-            self.hub,
-            clock=_now,
-            stats=self._writer.stats,
-            vitals=self.vitals,
-            numbers=self._numbers,
-            acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
-        )
-        self.onlookers = Onlookers(self.monitoring, clock=_now, schedule=self._schedule_step)
-        self.administrators = Administrators(self.hub, self.users, lambda: self.checks.logins, _now)
+        self._build_connections()
         peers = self.hub.peers, self.onlookers.peers, self.administrators.peers
         self._pulse = Pulse(peers, lambda: self.broker.lsn)
         self.indexing = Indexing(
@@ -244,6 +237,29 @@ class Service:
             self.hub, self._directory.path, lambda: self.indexing.store, self.config.journal
         )
 
+    def _build_connections(self) -> None:
+        """Create the connections beside those of clients, and the figures that some of them
+        show."""
+        self.connectors = Connectors(
+            Surroundings(
+                self.hub, self.checks.admission, self._loop, self.config.broker.name, now=_now,
+                has_user=self.users.has,
+            )
+        )  # fmt: skip
+        self.connectors.configure(self.config)
+        self.monitoring = BrokerMonitoring(
+            self.hub,
+            clock=_now,
+            stats=self._writer.stats,
+            vitals=self.vitals,
+            numbers=self._numbers,
+            acceptors=lambda: [acceptor.figures for acceptor in self._acceptors],
+            connectors=self.connectors.figures,
+            auto_links=self.connectors.link_states,
+        )
+        self.onlookers = Onlookers(self.monitoring, clock=_now, schedule=self._schedule_step)
+        self.administrators = Administrators(self.hub, self.users, lambda: self.checks.logins, _now)
+
     async def _start(self) -> None:
         # Bind before the start is decided, so that a port in use leaves no event in the journal.
         await self._bind()
@@ -255,6 +271,7 @@ class Service:
         if self._stop.is_set():
             return
         self._control = ControlServer(self.hub, self._directory.path / CONTROL_SOCKET)
+        self._control.outgoing = self.connectors
         self.hub.extra_status = self.status
         await self._control.start()
         self.administrators.control = self._control
@@ -262,6 +279,7 @@ class Service:
         for acceptor in self._acceptors:
             if acceptor.entrance.logs_in:
                 await acceptor.start()
+        self.connectors.start()
         self._begin_background_work(self._control)
         self._handle_signals()
         self.monitoring.phase = Phase.SERVING
@@ -325,7 +343,7 @@ class Service:
     async def _bind(self) -> None:
         entrances = Entrances(
             self.hub, self.onlookers, f"daybook/{VERSION}",
-            lambda: session_options(self.config), self.administrators,
+            lambda: session_options(self.config), self.administrators, self.connectors.links_of,
         )  # fmt: skip
         for config in self.config.acceptors:
             try:
@@ -361,6 +379,7 @@ class Service:
         self.checks.tick()
         for acceptor in self._acceptors:
             acceptor.tick()
+        self.connectors.tick()
         self._notifier.tick(time.monotonic_ns() // 1000)
 
     def _tick_index(self) -> None:
@@ -516,6 +535,8 @@ class Service:
         try:
             if is_new:
                 await self._configuring.apply(lambda: self.config)
+                # Links are for the addresses that the configuration has made.
+                self.connectors.configure(self.config)
         except StartError as error:
             log.error("a part of the configuration was refused", why=str(error))
         await self.rights.close_forbidden()
@@ -543,6 +564,7 @@ class Service:
             "blocks_written": stats.blocks,
             "blocks_written_near": stats.near_blocks,
             "disk_free_bytes": self.disk.free_bytes,
+            **self.connectors.status(),
             **self.checks.status(),
             **self.indexing.status(),
             **self.signing.status(),
@@ -562,6 +584,7 @@ class Service:
             **self.indexing.status(),
             **self.signing.status(),
             "retention_trouble": self.retention.trouble,
+            **self.connectors.vitals(),
             "background": self._supervisor.status(),
             "senders_held": blocked or ("memory is full" if broker.room.memory_full else ""),
         }
@@ -589,12 +612,15 @@ class Service:
             # Onlookers are served during the stop too.
             if acceptor.entrance.logs_in:
                 acceptor.stop()
+        self.connectors.stop()
         self.administrators.stop()
         if self._control is not None:
             await self._control.close()
         stopping = self._loop.create_task(self._supervisor.stop())
         await asyncio.wait({stopping}, timeout=BACKGROUND_SECONDS)
-        if not await self._ending.run(self._acceptors, _now(), has_begun=self._begun):
+        if not await self._ending.run(
+            (*self._acceptors, self.connectors), _now(), has_begun=self._begun
+        ):
             self._exit_code = FAILED
         elif self._ending.has_stopped:
             log.info("stopped", lsn=self.broker.lsn)

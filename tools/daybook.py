@@ -24,9 +24,11 @@ CONFIG_SOURCES: Final = (
 
 PLACES: Final = {
     "address": "daybook.tools.administration.broker_commands:address",
+    "auto-link": "daybook.tools.administration.broker_commands:auto_link",
     "browse": "daybook.tools.administration.broker_commands:browse",
     "config": "daybook.tools.administration.configuration:config",
     "connection": "daybook.tools.administration.broker_commands:connection",
+    "connectors": "daybook.tools.administration.broker_commands:connectors",
     "consumer": "daybook.tools.administration.broker_commands:consumer",
     "divert": "daybook.tools.administration.broker_commands:divert",
     "drill": "daybook.tools.drills.command:drill_group",

@@ -96,6 +96,8 @@ from daybook.protocols.amqp.wire.performatives import (
 from daybook.protocols.port import AutoLinkRow, BrokerPort, Caller, LinkCounts, LinkRow, SaslStep
 
 _US_PER_MS: Final = 1000
+_PRODUCT_LENGTH_MAX: Final = 200
+"""How much of a peer's own description is shown."""
 IDLE_TIME_OUT_MIN_MS: Final = 500
 """The shortest time for which a peer may ask: sessions are looked at ten times a second."""
 LOOK_SHIFT: Final = 6
@@ -177,6 +179,13 @@ class AmqpConnection(Output):
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """The auto-links on the connection."""
         return self.own.rows
+
+    @property
+    def peer_product(self) -> str:
+        """The product that the peer says it is, with its version."""
+        said = self._open.properties or {} if self._open is not None else {}
+        shown = [said.get("product"), said.get("version")]
+        return " ".join(each for each in shown if isinstance(each, str))[:_PRODUCT_LENGTH_MAX]
 
     @property
     def link_counts(self) -> LinkCounts:

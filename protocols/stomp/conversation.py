@@ -272,6 +272,11 @@ class Conversation(Output):
         return ()
 
     @property
+    def peer_product(self) -> str:
+        """Clients of STOMP do not say it."""
+        return ""
+
+    @property
     def link_counts(self) -> LinkCounts:
         """How many subscriptions there are: each is a link."""
         return LinkCounts(0, 0, len(self.by_key))

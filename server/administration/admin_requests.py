@@ -190,6 +190,67 @@ class Links(Reading, frozen=True, tag="links"):
         )
 
 
+def _with_times(row: Answer) -> Answer:
+    """Show how long a connector is in its state, and when it tries again."""
+    later = f"{row['next_try_seconds']:,.0f} s" if row["state"] == "waiting" else ""
+    links = f"{row['active_links']} of {row['auto_links']}"
+    return row | {
+        "since": f"{row['since_seconds']:,.0f} s", "next_try": later, "links": links,
+    }  # fmt: skip
+
+
+class Connectors(Reading, frozen=True, tag="connectors"):
+    """List the connections that the broker opens to others, and their states.
+
+    A connector is connecting, open, or waiting for its next attempt, with the reason of its last
+    failure. Its links are the auto-links that are attached, and all.
+    """
+
+    is_about_clients = True
+    ways = (
+        Way(
+            "connectors",
+            table=Table(
+                "connectors",
+                ("connector", "url", "state", "since", "next_try", "links", "why"),
+                ("container", "product", "attempts", "failures", "connection", "host"),
+                named_by="host",
+                shape=_with_times,
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Answer:
+        """Return all connectors."""
+        return {"connectors": source.outgoing.rows()}
+
+
+class AutoLinks(Reading, frozen=True, tag="auto-links"):
+    """List the links that the broker attaches by itself, on each of their connections.
+
+    A link is inactive without a connection; attaching; active; or failed with the reason, and
+    attached again soon.
+    """
+
+    connector: Annotated[str, Option("--connector", "Those of a connector.", "CONNECTOR")] = ""
+    is_about_clients = True
+    ways = (
+        Way(
+            "auto-link list",
+            table=Table(
+                "auto_links",
+                ("auto_link", "address", "direction", "external_address", "state", "messages"),
+                ("connector", "container", "connection", "why", "phase", "fallback", "host"),
+                named_by="host",
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Answer:
+        """Return all auto-links."""
+        return {"auto_links": source.outgoing.link_rows(self.connector)}
+
+
 class Consumers(Reading, frozen=True, tag="consumers"):
     """List consumers and their queues."""
 
@@ -769,7 +830,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
-        SettingsRemoval,
+        SettingsRemoval, Connectors, AutoLinks,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

@@ -48,6 +48,8 @@ from daybook.server.administration.admin_requests import REQUESTS, ConnectionClo
 from daybook.server.administration.request_rows import (
     Answer,
     Change,
+    NoOutgoing,
+    Outgoing,
     Reading,
     Request,
     ViewSource,
@@ -141,6 +143,7 @@ class ControlServer:
     def __init__(self, hub: ControlledHub, path: Path) -> None:
         self._hub: Final = hub
         self._path: Final = path
+        self.outgoing: Outgoing = NoOutgoing()
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._looking: Final = asyncio.Lock()
@@ -252,6 +255,7 @@ class ControlServer:
                 hub.beginning_of,
                 hub.session_of,
                 lambda counted: {"pid": os.getpid()} | hub.status(counted),
+                self.outgoing,
             )
         )
         if not isinstance(found, Generator):

@@ -8,7 +8,7 @@ which requests there are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -117,6 +117,31 @@ def _known(address: str) -> Refusal | None:
     return None
 
 
+class Outgoing(Protocol):
+    """The connections that the broker opens, for lists."""
+
+    def rows(self) -> list[Answer]:
+        """Return a row for each connector."""
+        ...
+
+    def link_rows(self, connector: str = "") -> list[Answer]:
+        """Return a row for each auto-link on each of its connections, those of a connector or of
+        all."""
+        ...
+
+
+class NoOutgoing:
+    """There are none: no broker runs."""
+
+    def rows(self) -> list[Answer]:
+        """Return no rows."""
+        return []
+
+    def link_rows(self, connector: str = "") -> list[Answer]:
+        """Return no rows."""
+        return []
+
+
 class ViewSource(msgspec.Struct, frozen=True):
     """Where views come from: the state of a running broker, or one that was folded from a journal.
 
@@ -130,6 +155,7 @@ class ViewSource(msgspec.Struct, frozen=True):
     beginning: Callable[[Message], bytes] = views.no_beginning
     session_of: Callable[[int], MessagingSession | None] = nobody
     status: Callable[[Answer], Answer] = views.without_broker
+    outgoing: Outgoing = NoOutgoing()
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="do"):

@@ -349,6 +349,7 @@ def _checked(links: Sequence[Placed], entries: Distributions, problem: Problem) 
             problem(_where(each.block, "address"), text)
         elif entry.is_stored and not entry.waypoint:
             link = _stored(each, problem)
+            _check_round(each, links, problem)
         elif link.is_fallback:
             _check_fallback(each, entry, problem)
         else:
@@ -367,6 +368,25 @@ def _stored(each: Placed, problem: Problem) -> AutoLink:
         text = f"auto-link: phase is {link.phase}, and {own!r} has none: it stores its messages"
         problem(_where(each.block, "phase"), f"{text} in a queue of this broker; remove it")
     return msgspec.structs.replace(link, phase=0)
+
+
+def _check_round(each: Placed, links: Sequence[Placed], problem: Problem) -> None:
+    """Refuse a link that brings back what another one has taken away."""
+    link, own = each.link.link, plain(each.link.link.address)
+    for other in links if not link.is_out else ():
+        there = other.link.link
+        if (
+            there.is_out
+            and (there.address, there.external) == (link.address, link.external)
+            and other.link.peer == each.link.peer
+        ):
+            problem(
+                each.block.where,
+                f"auto-link: messages of {own!r} would go round, by this one and by that at"
+                f" {other.block.where}; set waypoint = true in an [[address]] for it, or remove one"
+                " of them",
+            )
+            return
 
 
 def _check_fallback(each: Placed, entry: DistributionEntry, problem: Problem) -> None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from daybook.engine.queues.queue import Address, Queue
 from daybook.engine.state.state import State
 from daybook.journal.writing.writer import SYNC_BOUNDS, WriterStats
-from daybook.protocols.port import RECEIVES, SENDS, Family, Histogram, Reading
+from daybook.protocols.port import LINK_STATES, RECEIVES, SENDS, Family, Histogram, Reading
 from daybook.server.hub.hub import Hub
 from daybook.server.monitoring.health import KINDS, Problem
 from daybook.server.process.machine_memory import resident
@@ -35,6 +35,15 @@ class AcceptorFigures(NamedTuple):
     protocol: str
     connections: int
     certificate_expires: float = 0.0  # seconds since 1970 UTC, 0 without TLS
+
+
+class ConnectorFigures(NamedTuple):
+    """The figures of a connector."""
+
+    name: str
+    is_open: bool
+    attempts: int
+    failures: int
 
 
 class Process(Protocol):
@@ -60,6 +69,14 @@ class Process(Protocol):
 
     def acceptors(self) -> list[AcceptorFigures]:
         """The acceptors."""
+        ...
+
+    def connectors(self) -> list[ConnectorFigures]:
+        """The connectors."""
+        ...
+
+    def auto_links(self) -> list[str]:
+        """The states of all auto-links."""
         ...
 
     def number(self, key: str) -> float:
@@ -112,6 +129,11 @@ def _links(process: Process) -> Values:
     return [((SENDS,), senders), ((RECEIVES,), sum(each.receivers for each in counts))]
 
 
+def _auto_links(process: Process) -> Values:
+    found = process.auto_links()
+    return [((state,), found.count(state)) for state in LINK_STATES]
+
+
 def _certificates(process: Process) -> Values:
     acceptors = process.acceptors()
     return [((one.name,), one.certificate_expires) for one in acceptors if one.certificate_expires]
@@ -159,6 +181,30 @@ BROKER: Final = (
         _certificates,
         "Until when the certificate of an acceptor with TLS is valid, in seconds since 1970 UTC.",
         "acceptor",
+    ),
+    _gauge(
+        "connector_up",
+        lambda process: [((each.name,), float(each.is_open)) for each in process.connectors()],
+        "1 if the connection of a connector is open, 0 if not.",
+        "connector",
+    ),
+    _counter(
+        "connector_attempts_total",
+        lambda process: [((each.name,), each.attempts) for each in process.connectors()],
+        "Attempts to open the connection of a connector.",
+        "connector",
+    ),
+    _counter(
+        "connector_failures_total",
+        lambda process: [((each.name,), each.failures) for each in process.connectors()],
+        "Attempts that failed, and open connections that ended.",
+        "connector",
+    ),
+    _gauge(
+        "auto_links",
+        _auto_links,
+        "Auto-links by state, on each of their connections.",
+        "state",
     ),
     _counter(
         "strangers_dismissed_total",

@@ -5,7 +5,7 @@ It uses only the status. Texts may name files, and are for administrators; the r
 `why_unready` are for anybody.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,12 +17,12 @@ EXIT_INDEX: Final = 4
 EXIT_DISK: Final = 5
 BEHIND_SHARE: Final = 0.5
 """The index counts as behind from this part of max-unindexed-bytes on."""
-PAUSED_NAMED_MAX: Final = 5
-"""How many paused queues a sentence names."""
+NAMED_MAX: Final = 5
+"""How many paused queues, or connectors, a sentence names."""
 
 KINDS: Final = (
     "disk", "durability", "index", "journal", "queue", "index_lag", "retention", "background",
-    "signing", "paused",
+    "signing", "paused", "connector",
 )  # fmt: skip
 """The kinds of problems of a running broker."""
 
@@ -77,12 +77,24 @@ def problems(status: Mapping[str, Any]) -> list[Problem]:
     ]
     if (paused := status.get("queues_paused", {})).get("count"):
         found.append(Problem(EXIT_WARNING, _paused(paused), "paused"))
+    if troubled := status.get("connectors_in_trouble"):
+        found.append(Problem(EXIT_WARNING, _down(troubled), "connector"))
     return found
+
+
+def _down(troubled: Sequence[Mapping[str, str]]) -> str:
+    """Describe the connectors that could not connect."""
+    texts = [
+        f"connector {each['connector']} is down: {each['why']}" for each in troubled[:NAMED_MAX]
+    ]
+    if more := len(troubled) - len(texts):
+        texts.append(f"{more:,} more connector{'s are' if more > 1 else ' is'} down")
+    return "; ".join(texts)
 
 
 def _paused(paused: Mapping[str, Any]) -> str:
     """Describe the paused queues in which messages wait."""
-    named = paused["queues"][:PAUSED_NAMED_MAX]
+    named = paused["queues"][:NAMED_MAX]
     texts = [_paused_queue(**each) for each in named]
     if more := paused["count"] - len(named):
         texts.append(f"messages wait in {more:,} more paused queue{'s' * (more > 1)}")

@@ -14,7 +14,7 @@ from daybook.journal.writing.writer import WriterStats
 from daybook.protocols.port import Reading
 from daybook.server.hub.hub import Hub
 from daybook.server.monitoring import figures, health
-from daybook.server.monitoring.figures import AcceptorFigures
+from daybook.server.monitoring.figures import AcceptorFigures, ConnectorFigures
 from daybook.server.monitoring.health import Problem
 from daybook.server.monitoring.paused_queues import PausedQueues
 
@@ -66,11 +66,15 @@ class BrokerMonitoring:
         vitals: Callable[[], Mapping[str, Any]],
         numbers: Callable[[], Mapping[str, Any]],
         acceptors: Callable[[], list[AcceptorFigures]],
+        connectors: Callable[[], list[ConnectorFigures]] = list,
+        auto_links: Callable[[], list[str]] = list,
     ) -> None:
         self.hub = hub
         self.phase = Phase.STARTING
         self.stats = stats
         self.acceptors = acceptors
+        self.connectors = connectors
+        self.auto_links = auto_links
         self.now = clock
         self._vitals: Final = vitals
         self._numbers: Final = numbers

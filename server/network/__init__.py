@@ -12,6 +12,8 @@ Modules:
 - `entrances`: Connects an acceptor to the hub, to onlookers, or to administrators.
 - `first_bytes`: Finds the protocol of a peer by its first bytes, where an acceptor speaks several.
 - `hangups`: Detects closed connections of peers from which nothing is read.
+- `keep_alive`: Probes of the kernel for peers that have disappeared. Must never know why nothing is
+  heard.
 - `layers`: The layers between a socket and a session: TLS and WebSocket. A plain connection has
   neither.
 - `listeners`: Listening sockets: accepts connections within the limits, or refuses them with a

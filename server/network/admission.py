@@ -105,6 +105,10 @@ class Admission:
         # The dict is created again if it was removed as empty.
         self._pending_by_network.setdefault(network, OrderedDict())[visitor] = None
 
+    def count_own(self, change: int) -> None:
+        """Count a connection that the broker itself opens (1), or that has ended (-1)."""
+        self.count += change
+
     def remove(self, visitor: Visitor, address: str) -> None:
         """Stop counting a socket that was closed."""
         network = network_of(address)

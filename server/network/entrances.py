@@ -7,8 +7,9 @@ protocol.
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
+from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.facts.reasons import PROTOCOL_ERROR
 from daybook.protocols.port import (
     HOST_NAMES,
@@ -16,16 +17,25 @@ from daybook.protocols.port import (
     Caller,
     Messaging,
     Offer,
+    Outbound,
     Session,
     Value,
     Watching,
 )
 from daybook.protocols.registry import OFFERS
-from daybook.server.config_keys.acceptor_config import AcceptorConfig
+from daybook.server.config_keys.acceptor_config import CONTAINER, AcceptorConfig
 from daybook.server.hub.hub import Hub
 from daybook.server.hub.peer import Peer, Transport
 from daybook.server.network.administrators import Administrator, Administrators
 from daybook.server.network.onlookers import Onlooker, Onlookers
+
+AutoLinksOf: TypeAlias = Callable[[str], tuple[AutoLink, ...]]
+"""Returns the auto-links that are to be attached to a peer with a container id."""
+
+
+def none_of(container: str) -> tuple[AutoLink, ...]:
+    """Return no auto-links."""
+    return ()
 
 
 class PeerState(Protocol):
@@ -109,8 +119,10 @@ class MessagingEntrance:
         protocols: Mapping[str, Messaging],
         acceptor: str,
         server_name: str,
+        auto_links: AutoLinksOf = none_of,
     ) -> None:
-        """`protocols` by their schemes, the first one for peers that have said nothing."""
+        """`protocols` by their schemes, the first one for peers that have said nothing;
+        `auto_links` are those of a peer with a container id."""
         self.offers: Sequence[Offer] = [OFFERS[scheme] for scheme in protocols]
         self.handler: ConnectionHandler = hub
         self._first: Final = next(iter(protocols.values()))
@@ -119,11 +131,13 @@ class MessagingEntrance:
         self._protocols: Final = protocols
         self._acceptor: Final = acceptor
         self._server_name: Final = server_name
+        self._auto_links: Final = auto_links
 
     def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> PeerState:
         """Create the state of a peer."""
         caller = Caller(name, self._hub.mechanisms.offered, is_loopback=is_loopback)
         caller.secret = self._hub.secret
+        caller.auto_links = self._auto_links
         session = self._first.session(self._hub.broker, caller, self._server_name)
         peer = Peer(session, transport, caller, self._acceptor, self.room)
         peer.is_tuned = self._first.tunes_room
@@ -143,6 +157,40 @@ class MessagingEntrance:
             peer.caller.log_in_by = peer.session.next_deadline
             peer.session = protocol.session(self._hub.broker, peer.caller, self._server_name)
             self._hub.opened(peer)
+
+
+class DialledEntrance:
+    """Connects the connections that the broker opens to the hub; `outbound` makes the words of the
+    next one."""
+
+    logs_in = True
+
+    def __init__(
+        self, hub: Hub, scheme: str, options: Mapping[str, Value], outbound: Callable[[], Outbound]
+    ) -> None:
+        """`options` are those of the protocol with this scheme."""
+        offer = OFFERS[scheme]
+        assert offer.dialling is not None
+        self.offers: Sequence[Offer] = [offer]
+        self.handler: ConnectionHandler = hub
+        self._protocol: Final = offer.dialling(options)
+        self.room = self._protocol.room
+        self._hub: Final = hub
+        self._outbound: Final = outbound
+
+    def peer(self, transport: Transport, name: str, *, is_loopback: bool) -> Peer:
+        """Create the state of a peer."""
+        words = self._outbound()
+        caller = Caller(name, is_loopback=is_loopback)
+        caller.secret = self._hub.secret
+        session = self._protocol.dial(self._hub.broker, caller, words)
+        peer = Peer(session, transport, caller, words.connector, self.room)
+        peer.is_tuned = self._protocol.tunes_room
+        peer.user = words.user
+        return peer
+
+    def speak(self, peer: Peer, offer: Offer | None, /) -> None:
+        """A peer has no choice."""
 
 
 class _OneProtocol:
@@ -198,14 +246,17 @@ class Entrances:
         server_name: str,
         options: Callable[[], Mapping[str, Value]] = dict,
         administrators: Administrators | None = None,
+        auto_links: AutoLinksOf = none_of,
     ) -> None:
         """`options` returns those that every session gets, besides the ones of its acceptor.
 
-        `administrators` are needed for acceptors of Administering protocols only.
+        `administrators` are needed for acceptors of Administering protocols only, `auto_links` for
+        those that are for containers.
         """
         self._hub: Final = hub
         self._onlookers: Final = onlookers
         self._administrators: Final = administrators
+        self._auto_links: Final = auto_links
         self._server_name: Final = server_name
         self._options: Final = options
 
@@ -217,7 +268,8 @@ class Entrances:
             if (make := OFFERS[scheme].messaging) is not None
         }
         if protocols:
-            return MessagingEntrance(self._hub, protocols, config.name, self._server_name)
+            links = self._auto_links if config.role == CONTAINER else none_of
+            return MessagingEntrance(self._hub, protocols, config.name, self._server_name, links)
         offer = OFFERS[config.protocol]
         if offer.administering is not None:
             assert self._administrators is not None

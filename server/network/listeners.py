@@ -18,9 +18,11 @@ from daybook.server.monitoring.figures import AcceptorFigures
 from daybook.server.network.admission import Admission, network_of
 from daybook.server.network.entrances import Entrance, Entrances
 from daybook.server.network.hangups import Hangups
+from daybook.server.network.keep_alive import keep_alive
 from daybook.server.network.layers.certificates import Identity, TlsError
 from daybook.server.network.layers.client_names import ClientNames
 from daybook.server.network.layers.handshakes import Handshakes
+from daybook.server.network.layers.tls import Tls
 from daybook.server.network.layers.websocket import WebSocketOptions
 from daybook.server.network.peer_socket import Connection
 from daybook.server.process import logs
@@ -51,9 +53,6 @@ ANSWERED_AMONG: Final = 64
 SHARED_AMONG: Final = 1024
 """The number of oldest connections among which those of an address are counted."""
 
-KEEPALIVE_PROBES: Final = 6
-"""How many unanswered keep-alive probes the kernel sends before it closes a connection."""
-
 log = logs.logger("listeners")
 
 
@@ -63,6 +62,8 @@ class Acceptor:
     Sockets are accepted here and not by the event loop, which would continue to accept without free
     descriptors, and could refuse a connection only after it has created a transport.
     """
+
+    is_outgoing = False
 
     def __init__(self, entrances: Entrances, config: AcceptorConfig, admission: Admission) -> None:
         """Raise TlsError if the certificate cannot be used."""
@@ -158,7 +159,7 @@ class Acceptor:
         accepted.setblocking(False)
         with contextlib.suppress(OSError):
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(accepted, self.config.tcp_keepalive)
+            keep_alive(accepted, self.config.tcp_keepalive)
         connection = Connection(self, host, port)
         self.connections[connection] = None
         if self.entrance.logs_in:
@@ -181,6 +182,16 @@ class Acceptor:
             del self.connections[connection]
             if self.entrance.logs_in:
                 self.admission.remove(connection, connection.host)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.config.name
+
+    def tls(self) -> Tls | None:
+        """Return the TLS of a new connection, None if it is spoken without."""
+        identity = self.identity
+        return Tls(identity.context, identity.end_point) if identity is not None else None
 
     @property
     def port(self) -> int:
@@ -314,17 +325,6 @@ async def _bound(host: str, port: int) -> list[socket.socket]:
             listener.close()
         raise
     return bound
-
-
-def _keep_alive(accepted: socket.socket, idle_ms: int) -> None:
-    """Make the kernel detect peers that disappeared."""
-    if not idle_ms:
-        return
-    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, idle_ms // 1000))
-    interval = max(1, idle_ms // 1000 // KEEPALIVE_PROBES)
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 def _dismiss(accepted: socket.socket, why: bytes) -> None:

@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from daybook.protocols.port import Certificate, Offer
-from daybook.server.config_keys.acceptor_config import AcceptorConfig
 from daybook.server.configuration.encryption import is_loopback
-from daybook.server.hub.error_frames import ErrorFrames
 from daybook.server.hub.peer import WRITE_HIGH_BYTES, Peer
 from daybook.server.network.entrances import ConnectionHandler, Entrance, PeerState
 from daybook.server.network.first_bytes import (
@@ -22,7 +20,6 @@ from daybook.server.network.first_bytes import (
     recognised,
 )
 from daybook.server.network.hangups import Hangups
-from daybook.server.network.layers.certificates import Identity
 from daybook.server.network.layers.client_names import ClientNames
 from daybook.server.network.layers.handshakes import Handshakes
 from daybook.server.network.layers.shell import Shell
@@ -44,16 +41,33 @@ _BEGIN_OF_HTTP: Final = b"G"
 log = logger("listeners")
 
 
-class ListeningAddress(Protocol):
-    """The acceptor of a connection, as far as the connection knows it."""
+class Ends(Protocol):
+    """Gets the reasons why connections end."""
 
-    config: AcceptorConfig
+    def note(self, host: str, peer: str, error: str, /) -> None:
+        """Note the reason why the connection of a peer ends."""
+        ...
+
+
+class ConnectionOwner(Protocol):
+    """The acceptor of a connection, or the connector, as far as the connection knows it. A
+    connector has opened it (`is_outgoing`), so the session speaks first."""
+
+    is_outgoing: bool
     entrance: Entrance
-    identity: Identity | None
     client_names: ClientNames
     websocket: WebSocketOptions | None
     hangups: Hangups
     handshakes: Handshakes
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        ...
+
+    def tls(self) -> Tls | None:
+        """Return the TLS of a new connection, None if it is spoken without."""
+        ...
 
     @property
     def buffer(self) -> memoryview:
@@ -66,13 +80,13 @@ class ListeningAddress(Protocol):
         ...
 
     @property
-    def error_frames(self) -> ErrorFrames:
-        """Counts the errors that sessions ended with."""
+    def error_frames(self) -> Ends:
+        """Gets the errors that sessions ended with."""
         ...
 
     @property
-    def layer_errors(self) -> ErrorFrames:
-        """Counts the errors of the layers below the sessions."""
+    def layer_errors(self) -> Ends:
+        """Gets the errors of the layers below the sessions."""
         ...
 
     def forget(self, connection: Any, /) -> None:
@@ -83,22 +97,22 @@ class ListeningAddress(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One socket: the transport of a peer."""
 
-    def __init__(self, acceptor: ListeningAddress, host: str, port: int) -> None:
-        self._acceptor: Final = acceptor
-        self._entrance: Final = acceptor.entrance
-        self._handler: Final[ConnectionHandler] = acceptor.entrance.handler
+    def __init__(self, owner: ConnectionOwner, host: str, port: int) -> None:
+        self._owner: Final = owner
+        self._entrance: Final = owner.entrance
+        self._handler: Final[ConnectionHandler] = owner.entrance.handler
         self.host: Final = host
         self._port: Final = port
         # The protocol of the peer: the first one, until its bytes have shown another.
-        self._offer = acceptor.entrance.offers[0]
+        self._offer = owner.entrance.offers[0]
         self._first_bytes = b""
         self._transport: asyncio.Transport | None = None
         self._peer: PeerState | None = None
         self._dismissed = ""
         self._is_unwanted = False
         self._watched = -1
-        self._early_buffer: Final = acceptor.early_buffer
-        self._buffer: Final = acceptor.buffer
+        self._early_buffer: Final = owner.early_buffer
+        self._buffer: Final = owner.buffer
         # The receiver of the bytes of the socket: at first the one that looks at them.
         self._take: Callable[[bytes], None] = self._look
         self._decoded: Callable[[bytes], None] = self._look
@@ -108,11 +122,19 @@ class Connection(asyncio.BufferedProtocol):
         self.is_paused = False
         self._is_busy = False
         self._is_finished = False
+        self._is_open = False
+        self.lost_by = ""
+        """The error of the socket that has ended it, "" for none."""
 
     @property
     def is_made(self) -> bool:
         """Whether there is a transport; the event loop creates one soon after accepting."""
         return self._transport is not None
+
+    @property
+    def peer(self) -> PeerState | None:
+        """The state of its peer, None after its end."""
+        return self._peer
 
     @property
     def has_logged_in(self) -> bool:
@@ -153,15 +175,24 @@ class Connection(asyncio.BufferedProtocol):
         high = min(WRITE_HIGH_BYTES, self._entrance.room // 2)
         self._transport.set_write_buffer_limits(high, high // 4)
         is_local = is_loopback(self.host)
-        peer = self._peer = self._entrance.peer(self, name, is_loopback=is_local)
-        if self._acceptor.identity is not None:
-            self._begin_tls(self._acceptor.identity)
-        log.debug("connected", peer=name, acceptor=self._acceptor.config.name)
-        self._handler.opened(peer)
+        self._peer = self._entrance.peer(self, name, is_loopback=is_local)
+        tls = self._owner.tls()
+        if tls is not None:
+            self._begin_tls(tls)
+        log.debug("connected", peer=name, acceptor=self._owner.name)
+        if tls is None or not tls.is_client:
+            self._open()
         if self._is_unwanted:
             self.abort()
         if self._dismissed:
             self.dismiss(self._dismissed)
+
+    def _open(self) -> None:
+        """Let the session begin; one that speaks first, when the layers below can carry that."""
+        self._is_open = True
+        if self._owner.is_outgoing:
+            self._take_directly()
+        self._handler.opened(self._peer)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer for the next read."""
@@ -180,13 +211,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed."""
-        self._acceptor.forget(self)
+        self.lost_by = str(exc) if exc is not None else ""
+        self._owner.forget(self)
         self._unwatch()
         self._let_go()
         peer, self._peer = self._peer, None
         if peer is not None:
-            log.debug("disconnected", peer=peer.name, error=str(exc) if exc else None)
-            self._handler.lost(peer)
+            log.debug("disconnected", peer=peer.name, error=self.lost_by or None)
+            if self._is_open:
+                self._handler.lost(peer)
 
     def _let_go(self) -> None:
         """Drop the layers and whatever refers to the peer: cycles would live until a collection of
@@ -227,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         assert transport is not None
         if not transport.is_closing():
             self._watched = transport.get_extra_info("socket").fileno()
-            self._acceptor.hangups.watch(self._watched, transport.abort)
+            self._owner.hangups.watch(self._watched, transport.abort)
 
     def resume_reading(self) -> None:
         """Read from the socket again."""
@@ -241,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _unwatch(self) -> None:
         if self._watched >= 0:
-            self._acceptor.hangups.forget(self._watched)
+            self._owner.hangups.forget(self._watched)
             self._watched = -1
 
     def close(self, delay_ms: int) -> None:
@@ -251,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
         error = ""
         if self._peer is not None and self._peer.session.error:
             error, self._peer.session.error = self._peer.session.error, ""
-            self._acceptor.error_frames.note(self.host, self._peer.name, error)
+            self._owner.error_frames.note(self.host, self._peer.name, error)
         if self._web is not None and (last := self._web.farewell(error)):
             delay_ms = max(delay_ms, CLOSE_MS)
             self._write_below(last)
@@ -270,18 +303,16 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         return self._transport
 
-    def _begin_tls(self, identity: Identity) -> None:
+    def _begin_tls(self, tls: Tls) -> None:
         """Let TLS take the bytes of the socket."""
-        acceptor = self._acceptor
+        owner = self._owner
         shell = self._shell = Shell(
-            self,
-            Tls(identity.context, identity.end_point),
-            acceptor.client_names,
-            acceptor.handshakes,
-            self._explain_tls,
+            self, tls, owner.client_names, owner.handshakes, self._explain_tls
         )
         self._take = shell.received
         self._encode = shell.write
+        if tls.is_client:
+            shell.begin()
 
     def _explain_tls(self, data: bytes) -> bytes:
         """Encode for a peer that begins so, without TLS, that the port wants TLS."""
@@ -293,8 +324,8 @@ class Connection(asyncio.BufferedProtocol):
         if data[0] == HANDSHAKE_RECORD and self._shell is None and not self._first_bytes:
             self.fail("the client speaks TLS, and this port does not", REFUSAL)
             return
-        if self._acceptor.websocket is not None and data[:1] == _BEGIN_OF_HTTP:
-            self._begin_websocket(self._acceptor.websocket)
+        if self._owner.websocket is not None and data[:1] == _BEGIN_OF_HTTP:
+            self._begin_websocket(self._owner.websocket)
             (self._take if self._shell is None else self._decoded)(data)
         else:
             self._recognise(data)
@@ -312,6 +343,10 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._speak(None if isinstance(found, Unclear) else found)
         self._first_bytes = b""
+        self._take_directly()(data)
+
+    def _take_directly(self) -> Callable[[bytes], None]:
+        """Let the session take the bytes that the layers decode."""
         direct = partial(self._handler.received, self._peer)
         if self._web is not None:
             self._web.deliver = direct
@@ -319,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take = direct
         else:
             self._decoded = direct
-        direct(data)
+        return direct
 
     def _speak(self, offer: Offer | None) -> None:
         self._offer = offer or self._offer
@@ -383,12 +418,14 @@ class Connection(asyncio.BufferedProtocol):
         if peer is not None and self._shell is not None:
             login = certificate.login or None if certificate is not None else None
             log.debug("encrypted", peer=peer.name, tls=self._shell.agreed, certified=login)
+        if not self._is_open:
+            self._open()
 
     def fail(self, why: str, last: bytes) -> None:
         """End the connection because a layer cannot decode what the peer sends."""
         transport = self.transport
         if self._peer is not None:
-            self._acceptor.layer_errors.note(self.host, self._peer.name, why)
+            self._owner.layer_errors.note(self.host, self._peer.name, why)
         if not transport.is_closing():
             transport.write(last + (b"" if self._shell is None else self._shell.farewell()))
         self._is_finished = True

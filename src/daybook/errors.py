@@ -57,6 +57,7 @@ them is a mistake of ours. Each error is defined in the module that raises it:
             TomlMissing             server.config_keys.toml_source
         ConfigError                 server.configuration.config
         StartError                  server.configuring
+        NotPrepared                 server.connectors.preparing
         RouterFileError             server.foreign.router.grammar
         XmlError                    server.foreign.xml_source
         StepError                   server.history.retention_rounds

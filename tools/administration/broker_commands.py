@@ -5,7 +5,7 @@ on more than a field.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -27,6 +27,7 @@ from daybook.tools.administration.request_commands import (
     add_commands,
     attribute_options,
     change,
+    command_of,
     help_of,
     if_missing_option,
     json_option,
@@ -104,13 +105,20 @@ def link() -> None:
     """Show the links by which clients send and receive."""
 
 
+@click.group(cls=Commands, name="auto-link")
+def auto_link() -> None:
+    """Show the links that the broker attaches by itself to others."""
+
+
 @click.group(cls=Commands)
 def consumer() -> None:
     """Show consumers."""
 
 
-for _group in (queue, address, divert, connection, link, consumer):
+for _group in (queue, address, divert, connection, link, auto_link, consumer):
     add_commands(_group)
+
+connectors: Final = command_of("connectors")
 
 
 @click.command(help=help_of(Browse))

@@ -83,6 +83,7 @@ def _show(answer: dict[str, Any]) -> None:
     # Shown among the problems.
     answer.pop("queues_unreadable", None)
     answer.pop("queues_paused", None)
+    answer.pop("connectors_in_trouble", None)
     memory = answer.pop("memory", {})
     holders = [
         each | {"transactions_bytes": each["transactions"]}

@@ -200,6 +200,17 @@ def add_commands(group: click.Group) -> None:
                 group.add_command(_command(name, tag, row, way))
 
 
+def command_of(name: str) -> click.Command:
+    """Return a command that the table describes, and that belongs to no group."""
+    [found] = [
+        _command(name, tag, row, way)
+        for tag, row in REQUESTS.items()
+        for way in row.ways
+        if way.command == name
+    ]
+    return found
+
+
 def attribute_options(mark: Attributes) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the arguments and options from which a field is made."""
     options = [_parameter(field, str, each) for field, each in mark.more.items()]

@@ -2,8 +2,8 @@
 
 Modules:
 
-- `certificates`: The certificate of an acceptor, and what its peers must show: files in, a TLS
-  context out.
+- `certificates`: The certificate of an acceptor or a connector, and what its peers must show: files
+  in, a TLS context out.
 - `client_names`: The holder, and the login, of a certificate that a client has shown.
 - `handshakes`: The handshakes of TLS, a few in each turn of the event loop.
 - `shell`: TLS of a connection, with the socket below and the session above it.

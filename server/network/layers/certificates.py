@@ -1,4 +1,5 @@
-"""The certificate of an acceptor, and what its peers must show: files in, a TLS context out.
+"""The certificate of an acceptor or a connector, and what its peers must show: files in, a TLS
+context out.
 
 Everything is read and checked before the new context replaces the old one, so that a bad
 certificate never ends what works. Fault model: files may be missing, unreadable, damaged, mixed up,
@@ -16,6 +17,7 @@ from typing import Final
 from daybook.errors import DaybookError
 from daybook.server.config_keys.acceptor_config import OPTIONAL, REQUIRED, VERSIONS, AcceptorConfig
 from daybook.server.configuration.config import Config
+from daybook.server.configuration.connector_config import ConnectorConfig
 
 EXPIRES_SOON_SECONDS: Final = 14 * 24 * 3600
 FILE_BYTES_MAX: Final = 1 << 20
@@ -59,7 +61,8 @@ class Identity:
         _load_pair(self.context, certificate, key)
         self.end_point: Final = end_point(text)
         if config.client_certificates in _DEMANDS:
-            _trust(self.context, config)
+            self.context.verify_mode = _DEMANDS[config.client_certificates]
+            _trust(self.context, config.client_ca, "client-ca")
         self._key: Final = key
 
     @property
@@ -81,13 +84,37 @@ class Identity:
 
 
 def check(config: Config) -> None:
-    """Read the certificates of all acceptors. Raises TlsError."""
+    """Read the certificates of all acceptors and connectors. Raises TlsError."""
     for acceptor in config.acceptors:
         if acceptor.tls:
             try:
                 Identity(acceptor)
             except TlsError as error:
                 raise TlsError(f"acceptor {acceptor.name!r}: {error}") from None
+    for connector in config.connectors:
+        if connector.tls:
+            try:
+                client_context(connector)
+            except TlsError as error:
+                raise TlsError(f"connector {connector.name!r}: {error}") from None
+
+
+def client_context(config: ConnectorConfig) -> ssl.SSLContext:
+    """Return the TLS context of a connector, made from its files. Raises TlsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = _VERSIONS[config.tls_min_version]
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.check_hostname = config.verify_host_name
+    if config.trusted_certificates:
+        _trust(context, config.trusted_certificates, "trusted-certificates")
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if config.certificate:
+        certificate = Path(config.certificate)
+        key = Path(config.private_key or config.certificate)
+        validity(_read(certificate, "certificate"), str(certificate))
+        _load_pair(context, certificate, key)
+    return context
 
 
 def _context(config: AcceptorConfig) -> ssl.SSLContext:
@@ -134,19 +161,18 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         ) from None
 
 
-def _trust(context: ssl.SSLContext, config: AcceptorConfig) -> None:
-    """Ask clients for certificates of an authority."""
-    _read(Path(config.client_ca), "client-ca")
-    context.verify_mode = _DEMANDS[config.client_certificates]
+def _trust(context: ssl.SSLContext, path: str, key: str) -> None:
+    """Accept certificates of the authorities in a file, which a key names. Raises TlsError."""
+    _read(Path(path), key)
     try:
-        context.load_verify_locations(config.client_ca)
+        context.load_verify_locations(path)
     except ssl.SSLError as error:
         raise TlsError(
-            f"client-ca {config.client_ca} cannot be used: {error.reason or error}; it must be a"
-            " file of certificates in PEM format"
+            f"{key} {path} cannot be used: {error.reason or error}; it must be a file of"
+            " certificates in PEM format"
         ) from None
     if not context.cert_store_stats()["x509"]:
-        raise TlsError(f"client-ca {config.client_ca} has no certificate")
+        raise TlsError(f"{key} {path} has no certificate")
 
 
 def _read(path: Path, key: str) -> str:

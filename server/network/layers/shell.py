@@ -80,6 +80,12 @@ class Shell:
         self._has_begun = False
         self._is_ended = False
 
+    def begin(self) -> None:
+        """Begin the handshake, as the broker has connected to the peer."""
+        self._has_begun = self._is_shaking = True
+        self._owner.charge(HANDSHAKE_BYTES)
+        self._handshakes.add(self)
+
     # ---- from the socket
 
     def received(self, data: bytes) -> None:

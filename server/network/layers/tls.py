@@ -22,7 +22,7 @@ REFUSAL: Final = bytes((21, 3, 1, 0, 2, 2, 40))
 """A fatal alert, "handshake failure", which a client of TLS understands before any handshake."""
 _READ_BYTES: Final = 64 * 1024
 
-_REASONS: Final = {
+_OF_CLIENTS: Final = {
     "UNSUPPORTED_PROTOCOL": "the client offers no TLS version that is allowed (tls-min-version)",
     "NO_SHARED_CIPHER": "client and broker have no cipher in common (ciphers)",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client shows no certificate (client-certificates)",
@@ -35,6 +35,22 @@ _REASONS: Final = {
     "HTTP_REQUEST": "the client speaks without TLS",
     "WRONG_VERSION_NUMBER": "the client does not speak TLS",
 }
+"""The words of an acceptor about its clients."""
+_OF_SERVERS: Final = {
+    "UNSUPPORTED_PROTOCOL": "the peer speaks no TLS version that is allowed (tls-min-version)",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the peer allows none of the TLS versions (tls-min-version)",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the peer refused the handshake: it wants another"
+    " cipher, a certificate, or no TLS",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the peer wants a certificate (certificate)",
+    "CERTIFICATE_VERIFY_FAILED": "the peer's certificate is not accepted",
+    "TLSV1_ALERT_UNKNOWN_CA": "the peer does not trust the broker's certificate",
+    "TLSV1_ALERT_DECRYPT_ERROR": "the peer does not accept the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the peer does not accept the broker's certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the peer does not accept the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "for the peer the broker's certificate has expired",
+    "WRONG_VERSION_NUMBER": "the peer does not speak TLS; write the URL without s",
+}
+"""The same of a peer that the broker connects to."""
 
 
 class TlsFailure(Exception):
@@ -43,16 +59,22 @@ class TlsFailure(Exception):
 
 class Tls:
     """The state of one connection. `is_open` is set after the handshake, `has_ended` when the peer
-    has said that nothing more comes.
+    has said that nothing more comes. `is_client` says that the broker has connected to the peer.
     """
 
-    def __init__(self, context: ssl.SSLContext, end_point: bytes = b"") -> None:
-        """`end_point` is the hash of the broker's certificate by which logins are bound to it."""
+    def __init__(
+        self, context: ssl.SSLContext, end_point: bytes = b"", server_name: str | None = None
+    ) -> None:
+        """`end_point` is the hash of the broker's certificate by which logins are bound to it.
+        `server_name` is the name of a peer that the broker has connected to, None for a client."""
+        self.is_client: Final = server_name is not None
         self.is_open = False
         self.has_ended = False
         self._incoming: Final = ssl.MemoryBIO()
         self._outgoing: Final = ssl.MemoryBIO()
-        self._object: Final = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._object: Final = context.wrap_bio(
+            self._incoming, self._outgoing, not self.is_client, server_name
+        )
         self._end_point: Final = end_point
         self._early = 0
 
@@ -71,7 +93,7 @@ class Tls:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError as error:
-            raise TlsFailure(_reason(error)) from None
+            raise TlsFailure(self._reason(error)) from None
         self.is_open = True
         return True
 
@@ -107,7 +129,7 @@ class Tls:
         except ssl.SSLZeroReturnError:
             self.has_ended = True
         except ssl.SSLError as error:
-            raise TlsFailure(_reason(error)) from None
+            raise TlsFailure(self._reason(error)) from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def encrypt(self, data: bytes) -> bytes:
@@ -115,7 +137,7 @@ class Tls:
         try:
             self._object.write(data)
         except ssl.SSLError as error:
-            raise TlsFailure(_reason(error)) from None
+            raise TlsFailure(self._reason(error)) from None
         return self._outgoing.read()
 
     def output(self) -> bytes:
@@ -134,9 +156,9 @@ class Tls:
         """Bytes of memory that hold input of the peer."""
         return self._incoming.pending
 
-
-def _reason(error: ssl.SSLError) -> str:
-    reason = error.reason or ""
-    text = _REASONS.get(reason) or reason.lower().replace("_", " ") or str(error)
-    detail = getattr(error, "verify_message", "")
-    return f"{text}: {detail}" if detail else text
+    def _reason(self, error: ssl.SSLError) -> str:
+        reason = error.reason or ""
+        known = (_OF_SERVERS if self.is_client else _OF_CLIENTS).get(reason)
+        text = known or reason.lower().replace("_", " ") or str(error)
+        detail = getattr(error, "verify_message", "")
+        return f"{text}: {detail}" if detail else text

@@ -84,6 +84,11 @@ class LinksSession:
         return ()
 
     @property
+    def peer_product(self) -> str:
+        """Peers do not say it."""
+        return ""
+
+    @property
     def link_counts(self) -> LinkCounts:
         """How many links there are."""
         receivers = sum(isinstance(each, Outgoing) for each in self.links.values())

@@ -206,7 +206,13 @@ def test_an_auto_link_of_a_queue_has_no_phase(read: Callable[..., Config]) -> No
     config = read(
         EAST
         + link(address='"jobs"', direction='"in"', connector='"east"')
-        + link(address='"jobs"', direction='"out"', connector='"east"', phase="0")
+        + link(
+            address='"jobs"',
+            direction='"out"',
+            connector='"east"',
+            phase="0",
+            external_address='"others"',
+        )
     )
     assert [each.link.phase for each in config.auto_links] == [0, 0]
     assert config.waypoints == ()
@@ -302,10 +308,15 @@ IN = OUT | {"direction": '"in"'}
             + link(**(OUT | {"address": '"work"'})),
             "FILE:8: auto-link: 'work' is unavailable; use another address",
         ),
+        (
+            EAST + link(**OUT) + link(**IN),
+            "FILE:8: auto-link: messages of 'orders' would go round, by this one and by that at"
+            " FILE:4; set waypoint = true in an [[address]] for it, or remove one of them",
+        ),
         (EAST + link(**OUT) + link(**OUT), "FILE:8: auto-link: it is the same as that at FILE:4"),
         (
-            EAST + link(**OUT, name='"x"') + link(**IN, name='"x"'),
-            "FILE:13: auto-link.name 'x' was used before, at FILE:8",
+            EAST + WAYPOINT + link(**OUT, name='"x"') + link(**IN, name='"x"'),
+            "FILE:16: auto-link.name 'x' was used before, at FILE:11",
         ),
         (
             EAST + link(**(OUT | {"address": '"a.*"'})),

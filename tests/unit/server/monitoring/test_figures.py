@@ -8,9 +8,9 @@ import pytest
 from daybook.engine.commands import CreateAddress, CreateQueue
 from daybook.engine.facts.definitions import QueueDefinition
 from daybook.journal.writing.writer import SYNC_BOUNDS, SyncTimes, WriterStats
-from daybook.protocols.port import Histogram
+from daybook.protocols.port import ACTIVE, FAILED, Histogram
 from daybook.server.monitoring import figures
-from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures
+from daybook.server.monitoring.figures import FAMILIES, SLICE, AcceptorFigures, ConnectorFigures
 from daybook.server.monitoring.health import problems, why_unready
 from daybook.server.monitoring.status_view import LAGS_MAX, BrokerMonitoring, IndexLag, Phase
 from tests.unit.server.hub.test_hub import Bench
@@ -35,6 +35,8 @@ def monitoring_of(bench: Bench, **vitals: Any) -> BrokerMonitoring:
         vitals=lambda: vitals,
         numbers=lambda: NUMBERS,
         acceptors=lambda: [AcceptorFigures("a", "stomp", 3, 1.9e9)],
+        connectors=lambda: [ConnectorFigures("east", True, 3, 2)],
+        auto_links=lambda: [ACTIVE, ACTIVE, FAILED],
     )
 
 
@@ -61,6 +63,26 @@ def create(bench: Bench, count: int) -> None:
         bench.hub.request(CreateAddress(f"q{number}", ("anycast",)))
         bench.hub.request(CreateQueue(f"q{number}", QueueDefinition(name=f"q{number}")))
         bench.run()
+
+
+def test_connectors_and_auto_links_have_metrics() -> None:
+    found = told(monitoring_of(Bench()))
+    assert found["daybook_connector_up"] == {("east",): 1.0}
+    assert found["daybook_connector_attempts_total"] == {("east",): 3}
+    assert found["daybook_connector_failures_total"] == {("east",): 2}
+    assert found["daybook_auto_links"] == {
+        ("inactive",): 0, ("attaching",): 0, ("active",): 2, ("failed",): 1,
+    }  # fmt: skip
+
+
+def test_a_connector_that_is_down_is_a_warning() -> None:
+    down = [{"connector": f"c{each}", "why": "it hangs"} for each in range(7)]
+    (problem,) = problems({"connectors_in_trouble": down})
+    assert (problem.code, problem.kind, problem.unready) == (0, "connector", "")
+    assert problem.text.startswith("connector c0 is down: it hangs; connector c1 is down")
+    assert problem.text.endswith("; 2 more connectors are down")
+    (problem,) = problems({"connectors_in_trouble": down[:6]})
+    assert problem.text.endswith("; 1 more connector is down")
 
 
 def test_every_family_is_told_of_a_broker_with_queues() -> None:
