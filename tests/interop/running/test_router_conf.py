@@ -16,7 +16,7 @@ from proton.utils import BlockingConnection, LinkDetached
 from daybook.client.control import ask
 from tests.support import nursery
 from tests.support.brokers.router_conf import HEAD, PIECES, document
-from tests.support.process import BrokerProcess, NotReady
+from tests.support.process import BrokerProcess, NotReady, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -147,3 +147,71 @@ def test_a_contradiction_stops_the_start(tmp_path: Path) -> None:
         pytest.raises(NotReady, match=r"address\.priority is 10"),
     ):
         process.start()
+
+
+ROUTER: Final = """
+connector {{
+    name: store
+    host: 127.0.0.1
+    port: {port}
+    role: route-container
+}}
+address {{
+    prefix: orders
+    waypoint: yes
+}}
+autoLink {{
+    address: orders
+    connection: store
+    direction: out
+}}
+autoLink {{
+    address: orders
+    connection: store
+    direction: in
+}}
+linkRoute {{
+    prefix: books
+    connection: store
+    direction: in
+}}
+linkRoute {{
+    prefix: books
+    connection: store
+    direction: out
+}}
+"""
+
+
+def messages_of(broker: BrokerProcess) -> dict[str, int]:
+    answer = ask(broker.data, {"do": "queues"})
+    assert answer is not None
+    return {row["queue"]: row["messages"] for row in answer["queues"]}
+
+
+def test_a_router_in_front_of_a_store(tmp_path: Path) -> None:
+    """Chapter 12.1.4.2 with two brokers: one has the configuration of the router, and one the
+    queues. A message waits in the store until a consumer comes to the router."""
+    toml = 'name = "store"\n[[queue]]\nname = "orders"\n'
+    with BrokerProcess(
+        tmp_path / "store", config=toml, listen=("amqp://127.0.0.1:0",), processes=1
+    ) as store:
+        store.start()
+        sections = document(ROUTER.format(port=store.port))
+        with BrokerProcess(tmp_path / "router", config=sections, listen=(), processes=1) as router:
+            router.start()
+            where = f"127.0.0.1:{router.port}"
+            client = BlockingConnection(where, timeout=SECONDS, allowed_mechs="ANONYMOUS")
+            sender = client.create_sender("orders")
+            client.wait(lambda: sender.link.credit > 0, msg="credit")
+            sender.send(Message(body="an order"))
+            assert messages_of(store) == {"orders": 1}
+            assert messages_of(router) == {}, "the router stores nothing"
+            receiver = client.create_receiver("orders", credit=1)
+            assert receiver.receive(SECONDS).body == "an order"
+            receiver.accept()
+            flush(client)
+            wait_for(lambda: messages_of(store)["orders"] == 0, "the order to leave the store")
+            client.create_sender("books").send(Message(body="a book"))
+            assert messages_of(store)["books"] == 1
+            client.close()
