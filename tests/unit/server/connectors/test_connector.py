@@ -147,8 +147,8 @@ def test_what_prevents_a_connection_is_a_reason(
         connector.start()
         assert connector.state == CONNECTING
         await until(lambda: connector.failures == 2)
-        assert (connector.state, connector.why) == (WAITING, why)
-        assert 0 <= connector.next_try_seconds <= 0.02
+        assert connector.why == why
+        assert connector.state in (WAITING, CONNECTING)
         assert surroundings.counted == 0
 
     run(test, *lines, **around)
