@@ -15,7 +15,7 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from daybook.client.control import ask
 from tests.support import nursery
-from tests.support.brokers.router_conf import HEAD, PIECES, document
+from tests.support.brokers.router_conf import HEAD, PIECES, blocks_of, document
 from tests.support.process import BrokerProcess, NotReady, wait_for
 
 pytestmark = pytest.mark.interop
@@ -66,9 +66,9 @@ def connect(broker: BrokerProcess) -> Iterator[Connect]:
         each.close()
 
 
-def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, text_in: str = "") -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "daybook", *arguments]
-    return nursery.run(command, capture_output=True, text=True, check=False)
+    return nursery.run(command, capture_output=True, text=True, check=False, input=text_in)
 
 
 def flush(connection: BlockingConnection) -> None:
@@ -214,4 +214,53 @@ def test_a_router_in_front_of_a_store(tmp_path: Path) -> None:
             wait_for(lambda: messages_of(store)["orders"] == 0, "the order to leave the store")
             client.create_sender("books").send(Message(body="a book"))
             assert messages_of(store)["books"] == 1
+            client.close()
+
+
+def replaced(text: str, *pairs: tuple[str, str]) -> str:
+    """Return a text with other pieces, which it must have."""
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def test_one_router_and_its_store_as_documented(tmp_path: Path) -> None:
+    """The files of docs/routing.md, "one router", without TLS: login and rights suffice for queue
+    and link routes."""
+    passcode = tmp_path / "passcode"
+    passcode.write_text("of the router\n")
+    toml = replaced(
+        next(each for each in blocks_of("routing.md", "toml") if "store-1" in each),
+        ("0.0.0.0:5671", "127.0.0.1:0"),
+        ("tls = true\ncertificate = ", "certificate = "),
+    )
+    with BrokerProcess(tmp_path / "store", config=toml, listen=(), processes=1) as store:
+        store.directory.mkdir()
+        users = str(store.directory / "users.toml")
+        words = ("user", "add", "router-a", "--users-file", users, "--passcode-stdin")
+        added = run(*words, text_in=passcode.read_text())
+        assert added.returncode == 0, added.stderr
+        store.start()
+        sections = replaced(
+            blocks_of("routing.md", "\nrouter {")[0],
+            ("host: 0.0.0.0\n    port: amqp", "host: 127.0.0.1\n    port: 0"),
+            (
+                "host: store-1.example.org\n    port: amqps",
+                f"host: 127.0.0.1\n    port: {store.port}",
+            ),
+            ("    sslProfile: inside\n", ""),
+            ("/etc/qpid-dispatch/passcode", str(passcode)),
+        )
+        with BrokerProcess(tmp_path / "router", config=sections, listen=(), processes=1) as router:
+            router.start()
+            where = f"127.0.0.1:{router.port}"
+            client = BlockingConnection(where, timeout=SECONDS, allowed_mechs="ANONYMOUS")
+            for address in ("orders", "books.new"):
+                sender = client.create_sender(address)
+                client.wait(lambda link=sender.link: link.credit > 0, msg="credit")
+                sender.send(Message(body=address))
+                receiver = client.create_receiver(address, credit=1)
+                assert receiver.receive(SECONDS).body == address
+                receiver.accept()
             client.close()

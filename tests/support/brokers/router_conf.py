@@ -4,6 +4,7 @@ file around one.
 Each has the addresses that it must give: names, and the distribution that each must have.
 """
 
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -133,3 +134,9 @@ PIECES: Final[dict[str, Piece]] = {
 def document(sections: str) -> str:
     """Return a whole file with these sections."""
     return HEAD + sections
+
+
+def blocks_of(page: str, begins: str) -> list[str]:
+    """Return the blocks of code of a page that begin so."""
+    parts = (Path(__file__).parents[3] / "docs" / page).read_text().split("\n```")[1::2]
+    return [part.partition("\n")[2] + "\n" for part in parts if part.startswith(begins)]

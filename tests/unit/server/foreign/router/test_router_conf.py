@@ -14,7 +14,7 @@ from daybook.server.foreign.findings import Findings
 from daybook.server.foreign.reading import read_foreign
 from daybook.server.foreign.router.router_conf import read_router_conf
 from daybook.server.foreign.router.schema import FLAG, MAP, NUMBER, SECTIONS, UNREAD, Kind
-from tests.support.brokers.router_conf import BROKER, PIECES, Link, document
+from tests.support.brokers.router_conf import BROKER, PIECES, Link, blocks_of, document
 
 
 @pytest.fixture
@@ -525,12 +525,6 @@ def test_the_form_in_json(tmp_path: Path) -> None:
     assert config.distributions[0].priority == 3
     assert config.acceptors[0].port == 5673
     same(file)
-
-
-def blocks_of(page: str, begins: str) -> list[str]:
-    """Return the blocks of code of a page that begin so."""
-    parts = (Path(__file__).parents[5] / "docs" / page).read_text().split("\n```")[1::2]
-    return [part.partition("\n")[2] + "\n" for part in parts if part.startswith(begins)]
 
 
 def test_routers_of_the_documentation_are_right(file: Path) -> None:
