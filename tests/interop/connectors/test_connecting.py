@@ -1,6 +1,5 @@
 """Connectors of one broker to another one, to peers that misbehave, and what lists say of them."""
 
-import json
 import signal
 import socket
 import subprocess
@@ -9,85 +8,36 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from tests.interop.connectors.using import (
+    QUICK,
+    SECONDS,
+    command,
+    connector,
+    east,
+    listed,
+    row,
+    wait_for_link,
+    wait_until,
+    wait_why,
+    west,
+)
 from tests.interop.using import events
 from tests.support.brokers.certificates import Authority
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
 
-SECONDS: Final = 20.0
 PASSCODE: Final = "open-sesame"
-AMQP: Final = ("amqp://127.0.0.1:0",)
 BRIDGE: Final = """
 [[auto-link]]
 address = "orders"
 direction = "out"
 connector = "east"
 """
-
-
-def command(*words: str) -> str:
-    done = subprocess.run([DAYBOOK, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def listed(broker: BrokerProcess, *words: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(command(*words, "--data", str(broker.data), "--json"))
-    return rows
-
-
-def row(broker: BrokerProcess, name: str = "east") -> dict[str, Any]:
-    [found] = [each for each in listed(broker, "connectors") if each["connector"] == name]
-    return found
-
-
-def wait_until(broker: BrokerProcess, state: str, name: str = "east") -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        found = row(broker, name)
-        return found if found["state"] == state else None
-
-    return wait_for(look, f"{name} to be {state}", SECONDS)  # type: ignore[no-any-return]
-
-
-def wait_for_link(broker: BrokerProcess, name: str, state: str = "active") -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
-        rows = listed(broker, "auto-link", "list")
-        found = [each for each in rows if each["auto_link"] == name and each["state"] == state]
-        return found[0] if found else None
-
-    return wait_for(look, f"{name} to be {state}", SECONDS)  # type: ignore[no-any-return]
-
-
-def wait_why(broker: BrokerProcess, words: str, name: str = "east") -> str:
-    def look() -> str:
-        why: str = row(broker, name)["why"]
-        return why if words in why else ""
-
-    return wait_for(look, f"the reason {words!r}", SECONDS)  # type: ignore[no-any-return]
-
-
-def connector(port: int, *lines: str, name: str = "east", scheme: str = "amqp") -> str:
-    url = f'url = "{scheme}://127.0.0.1:{port}"'
-    return "\n".join(("[[connector]]", f'name = "{name}"', url, *lines, ""))
-
-
-QUICK: Final = ('reconnect-delay = "100ms"', 'reconnect-delay-max = "400ms"')
-
-
-def west(folder: Path, config: str, **more: Any) -> BrokerProcess:
-    return BrokerProcess(
-        folder / "west", config=config, listen=AMQP, settings=["name=west"], processes=1, **more
-    )
-
-
-def east(folder: Path, config: str = "", port: int = 0) -> BrokerProcess:
-    listen = (f"amqp://127.0.0.1:{port}",)
-    return BrokerProcess(folder / "east", config=config, listen=listen, processes=1)
 
 
 def add_user(broker: BrokerProcess, login: str) -> None:
