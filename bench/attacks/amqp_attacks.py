@@ -19,6 +19,7 @@ from bench.load.amqp_peer import (
 )
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.described import Described
+from daybook.engine.messages.amqp.reader import Reader
 from daybook.engine.messages.amqp.writer import section_of
 from daybook.protocols.amqp.wire.frames import AMQP, SASL, Frame, frame, protocol_header
 from daybook.protocols.amqp.wire.kinds import RECEIVER
@@ -39,6 +40,8 @@ from daybook.protocols.amqp.wire.termini import (
     Declare,
     Discharge,
     Released,
+    Source,
+    Target,
     TransactionalState,
 )
 
@@ -182,6 +185,22 @@ class Releases(AmqpScenario):
             first = round_number * 2000
             said = frame(0, Disposition(RECEIVER, first, first + 1999, True, Released()))
             self.peer.ask(said, Transfer, 2000)
+
+
+class Invented(AmqpScenario):
+    """attaches with 2,500 invented tags each, over and over"""
+
+    def attack(self) -> None:
+        """Say of each that it is accepted."""
+        said = COMPOSITES.encoded(Accepted())
+        state = Reader(said, 0, len(said)).value()
+        unsettled = {(each << 32).to_bytes(16, "big"): state for each in range(2500)}
+        attach = Attach(
+            "invented", 0, RECEIVER, source=Source("attacked"), target=Target(), unsettled=unsettled
+        )
+        one = frame(0, attach) + frame(0, Detach(0, True))
+        for _ in range(50 * self.scale):
+            self.peer.ask(one, Detach, 1)
 
 
 class Kept(AmqpScenario):
@@ -372,6 +391,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
     "amqp-dispositions": Dispositions,
     "amqp-accepts": Accepts,
     "amqp-releases": Releases,
+    "amqp-invented": Invented,
     "amqp-kept": Kept,
     "amqp-tiny-windows": TinyWindows,
     "amqp-deaf": Deaf,

@@ -86,6 +86,8 @@ ANSWER_BYTES: Final = 200
 _LIFETIME: Final = "lifetime-policy"
 _ON_CLOSE: Final = Described(0x2B, [])
 """The lifetime policy delete-on-close (part 3, 3.5.10)."""
+UNKNOWN_TAGS_MAX: Final = 100
+"""How many tags of deliveries that a link was not given are looked at."""
 PRIORITY_MAX: Final = (1 << 31) - 1
 _TOPIC: Final = ("topic", "temporary-topic")
 
@@ -102,7 +104,7 @@ def attach(session: AmqpSession, asked: Attach, now: int) -> None:
             raise LinkFault(UNAUTHORIZED_ACCESS, text)
         if session.output.attached >= session.output.options.max_links:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "there are too many links: see max-links")
-        if len(COMPOSITES.encoded(asked)) + ANSWER_BYTES > session.output.max_frame_size:
+        if _answer_bytes(asked) > session.output.max_frame_size:
             raise LinkFault(FRAME_SIZE_TOO_SMALL, "the answer would be longer than max-frame-size")
         if len(asked.name) > NAME_BYTES_MAX:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "the name of the link is too long")
@@ -147,6 +149,13 @@ def _attach_here(session: AmqpSession, asked: Attach, now: int) -> None:
         _attach_receiver(session, asked, now)
     else:
         _attach_sender(session, asked, now)
+
+
+def _answer_bytes(asked: Attach) -> int:
+    """Return how long the answer may be; it says nothing of unsettled deliveries."""
+    if asked.unsettled:
+        asked = msgspec.structs.replace(asked, unsettled=None)
+    return len(COMPOSITES.encoded(asked)) + ANSWER_BYTES
 
 
 def _refuse(session: AmqpSession, asked: Attach, problem: Error) -> None:
@@ -345,15 +354,21 @@ def _consume(
 def _resumed(link: Outgoing, unsettled: dict[Any, Any]) -> Iterator[Command]:
     """Yield what settles the deliveries of an earlier link whose outcome the peer says (2.6.13).
 
-    Those without an outcome are delivered again, as new ones.
+    Those without an outcome are delivered again, as new ones. So is the rest behind many tags that
+    the link was not given: looking at them costs the broker more than it costs the peer.
     """
+    unknown = 0
     for tag, state in unsettled.items():
         said = COMPOSITES.struct_of(state)
         ending = ending_of(said)
         if ending is None or transaction_of(said) is not None or link.is_settled:
             continue
         message = link.tags.message(tag)
-        if message:
+        if not message:
+            unknown += 1
+            if unknown == UNKNOWN_TAGS_MAX:
+                return
+        else:
             yield Resume(link.consumer, message)
             yield settlement_of(link.consumer, message, ending)
 

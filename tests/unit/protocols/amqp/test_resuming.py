@@ -8,6 +8,7 @@ from daybook.engine import commands as c
 from daybook.engine.facts.definitions import NEVER, QueueDefinition
 from daybook.engine.facts.values import Symbol
 from daybook.engine.messages.amqp.reader import Reader
+from daybook.protocols.amqp import attaching
 from daybook.protocols.amqp.wire.errors import INVALID_FIELD, STOLEN
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SETTLED, UNSETTLED_STATE
 from daybook.protocols.amqp.wire.performatives import Attach, Close, Detach, Disposition, Open
@@ -119,6 +120,16 @@ def test_nobody_settles_by_a_tag_that_is_invented() -> None:
     for invented in (message, message + bytes(8), message + proof[::-1], beside + proof):
         assert not _settled_by(world, invented)
     assert _settled_by(world, tag)
+
+
+@pytest.mark.parametrize("many", [attaching.UNKNOWN_TAGS_MAX - 1, attaching.UNKNOWN_TAGS_MAX])
+def test_not_many_invented_tags_are_looked_at(many: int) -> None:
+    world = World()
+    (tag,) = _with_deliveries(world)
+    peer = Peer(world).open()
+    invented = {each.to_bytes(16): said(Accepted()) for each in range(many)}
+    peer.receiver(0, "q", name=LINK, unsettled={**invented, tag: said(Accepted())})
+    assert len(world.entries("q")) == (many == attaching.UNKNOWN_TAGS_MAX)
 
 
 def test_states_that_end_nothing_mean_nothing() -> None:
