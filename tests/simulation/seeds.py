@@ -21,8 +21,10 @@ AMQP_FROM = 1 << 36
 """Clients of AMQP beside those of STOMP."""
 RETURNING_FROM = 1 << 37
 """Clients of AMQP that resume links, take them over, or want to be the only ones of their id."""
-SEEDS = 1 << 38
-"""Seeds that are drawn are below: three of four runs have clients of both protocols."""
+DIRECT_FROM = 1 << 38
+"""Clients of direct addresses beside all others."""
+SEEDS = 1 << 39
+"""Seeds that are drawn are below: half of the runs have all of that."""
 
 
 def draw_device_block(seed: int) -> int:

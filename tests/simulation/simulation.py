@@ -23,6 +23,7 @@ from daybook.recovery.directory import Recovered
 from daybook.server.hub.ports import HubOptions
 from tests.simulation.counts import Counts, WayCounts
 from tests.simulation.judges.checkers import Judge
+from tests.simulation.judges.direct_oracle import FALLING_BACK
 from tests.simulation.judges.violation import Violation
 from tests.simulation.languages import Languages
 from tests.simulation.machine.clock import Clock
@@ -37,6 +38,11 @@ from tests.simulation.mishaps.hooks import Hooks
 from tests.simulation.mishaps.limits import draw_limits
 from tests.simulation.peers.amqp_clients import AmqpClient
 from tests.simulation.peers.clients import DEAD_LETTERS, MORE_QUEUES, QUEUES, Client
+from tests.simulation.peers.direct_clients import (
+    DirectAmqpClient,
+    DirectClient,
+    DirectStompClient,
+)
 from tests.simulation.peers.kinds import MIXED, MixedKinds, with_mixed
 from tests.simulation.peers.ledger import Ledger
 from tests.simulation.peers.swarm_clients import SwarmClient
@@ -55,6 +61,7 @@ from tests.support.stored.recovering import recover
 DATA_ID = bytes(range(16))
 TICK_US = 100_000
 QUIET_STEPS_MAX = 200_000
+REST_STEPS = 400
 
 
 class Simulation:
@@ -79,6 +86,7 @@ class Simulation:
         self.swarm = Swarm(self) if seed >= SWARM_FROM else None
         options = Options(hosts=self.swarm.hosts() if self.swarm is not None else {})
         self.judge = Judge(self.ledger, options, counts_are_durable=self._expect_counts)
+        self.judge.direct.places = self.languages.places
         self._segment_bytes = chance.choice((8_192, 16_384, 65_536, 262_144))
         self._hub_options = HubOptions(
             block_bytes=chance.choice((1_000, 10_000, 262_144)),
@@ -106,7 +114,7 @@ class Simulation:
             collateral_bytes=self._device_block_bytes,
         )
         self._slots = chance.randint(2, 8)
-        self.clients: list[Client] = []
+        self.clients: list[Client | DirectClient] = []
         self.links: list[Link] = []
         self.life: Incarnation | None = None
         self._links = 0
@@ -277,6 +285,7 @@ class Simulation:
                 global_max_messages=self._limits.global_max_messages,
                 disk_full_policy=self._limits.disk_full_policy,
                 hosts=self.swarm.hosts() if self.swarm is not None else {},
+                journal_direct=self.languages.journal_direct,
                 entered_at_once=1 if self.seed >= ARRIVING_FROM else 256,
             ),
             hub_options=self._hub_options,
@@ -285,6 +294,7 @@ class Simulation:
             disk=self.disk,
             settings=self._settings,
             journal_non_persistent=self._non_persistent,
+            table=self.languages.table,
             make_writer=self.hooks.make_writer,
             note_live=self._note_live,
         )
@@ -370,11 +380,15 @@ class Simulation:
         self.note(f"link {link.serial} connects, {client.language}")
         life.accept(link)
 
-    def _client(self, slot: int, link: Link) -> Client:
+    def _client(self, slot: int, link: Link) -> Client | DirectClient:
         ledger, chance = self.ledger, self.chance
         drawn: dict[str, Any] = {"queues": self.queues, "resends": self.resends}
         if self.swarm is None or self._is_draining:
             return Client(slot, link, ledger, chance, self.clock, **drawn)
+        if self.languages.uses_direct(self.swarm.features):
+            link.is_direct, link.is_amqp = True, chance.random() < 0.7
+            direct = DirectAmqpClient if link.is_amqp else DirectStompClient
+            return direct(slot, link, self.judge.direct, ledger, chance)
         drawn["features"] = self.swarm.features
         link.is_amqp = self.languages.speaks_amqp(self.swarm.features)
         kind = AmqpClient if link.is_amqp else SwarmClient
@@ -411,7 +425,7 @@ class Simulation:
             return min(available, 65_536)
         return self.chance.randint(1, min(available, 300 if roll < 0.9 else 5_000))
 
-    def _forget(self, client: Client) -> None:
+    def _forget(self, client: Client | DirectClient) -> None:
         client.link.client_gone = True
         client.lost()
         self.clients.remove(client)
@@ -421,7 +435,7 @@ class Simulation:
         if self.clients:
             self._vanish(self.chance.choice(self.clients))
 
-    def _vanish(self, client: Client) -> None:
+    def _vanish(self, client: Client | DirectClient) -> None:
         self.note(f"link {client.link.serial} vanishes")
         client.link.to_broker.clear()
         client.link.lost_at = self.clock.now + self.chance.choice((0, 200_000, 20_000_000))
@@ -515,6 +529,7 @@ class Simulation:
         self.counts.blocked += bool(life.hub.blocked.count)
         if life.is_quiet and life.hub.failure is None:
             self._nobody_waits_in_vain(life)
+            self._check_direct()
             self.judge.check_parted()
         if life.is_quiet and life.hub.failure is None and self.chance.random() < 0.2:
             self.judge.look(self.disk)
@@ -526,6 +541,13 @@ class Simulation:
         for name in life.broker.room.waiting.addresses():
             if next_in_line(life.broker, name) and not life.hub.stopping:
                 raise Violation("liveness", f"somebody waits for {name}, which has room")
+
+    def _check_direct(self) -> None:
+        """Judge direct addresses, when nothing is on its way."""
+        if any(link.to_broker or link.to_client or not link.reading for link in self.links):
+            return
+        direct = [each for each in self.clients if isinstance(each, DirectClient)]
+        self.judge.direct.check_rest(credit for each in direct for credit in each.credits())
 
     def administrate(self) -> None:
         """An administrator does something to a queue."""
@@ -553,6 +575,8 @@ class Simulation:
         self.disk.capacity_bytes = None
         for client in self.clients:
             client.link.stalled = False
+        if self.languages.table:
+            self._rest()
         stops = self.counts.clean_stops
         while self.counts.clean_stops == stops:
             self._until(self._serves, "the broker does not start")
@@ -561,6 +585,16 @@ class Simulation:
             self._until(lambda: self.life is None, "the broker does not stop")
         while self.clients:
             self.bytes_to_client()
+
+    def _rest(self) -> None:
+        """Let all that is on its way arrive, and nobody do anything more, so that what clients of
+        direct addresses wait for can be judged."""
+        actions = (
+            self.bytes_to_broker, self.bytes_to_client, self.turn, self.write, self.hear_news,
+            self.login, self.time_passes,
+        )  # fmt: skip
+        for _ in range(REST_STEPS):
+            self._step(self.chance.choice(actions))
 
     def drain(self) -> None:
         """Start again: every queue must drain, and what was promised must have been delivered."""
@@ -592,7 +626,7 @@ class Simulation:
         queues = self.life.broker.state.queue_by_name
         self._slots = 1
         self._is_draining = True
-        for name in (*self.queues, DEAD_LETTERS, "expired"):
+        for name in (*self.queues, DEAD_LETTERS, "expired", FALLING_BACK):
             queue = queues.get(name)
             # Some kinds of queues are never empty, or wait for more consumers.
             if queue is None or name in MIXED:
@@ -617,10 +651,16 @@ class Simulation:
         def is_drained() -> bool:
             nonlocal client
             if client is None or client.is_over:
-                ready = (each for each in self.clients if each.is_connected and not each.is_over)
+                ready = (
+                    each
+                    for each in self.clients
+                    if isinstance(each, Client) and each.is_connected and not each.is_over
+                )
                 client = next(ready, None)
                 if client is not None:
-                    client.drain(queue.name)
+                    # The queue that a direct address falls back to is named in full.
+                    is_direct = queue.name == FALLING_BACK
+                    client.drain(queue.name, f"{FALLING_BACK}::{FALLING_BACK}" * is_direct)
             return client is not None and not queue.message_count
 
         self._until(is_drained, f"{queue.name} does not drain")

@@ -24,6 +24,7 @@ from daybook.history.audit.context import Folded
 from daybook.history.audit.rules import REQUESTED
 from daybook.journal.blocks.block import Block
 from tests.simulation.judges.amqp_ear import AmqpEar
+from tests.simulation.judges.direct_oracle import DirectOracle
 from tests.simulation.judges.ears import StompEar, Told
 from tests.simulation.judges.facts import Facts, tag_of_id
 from tests.simulation.judges.platter import PlatterReader
@@ -56,6 +57,8 @@ class Judge:
         self.folded = State()
         # Clocks are set back and forth here.
         self.audit = audits.Judge(self.folded, 0, options, audits.Clock(LATER, LATER))
+        self.direct = DirectOracle(self.facts, lambda: self.reads_failed())
+        self.facts.may_take = self.direct.taken
         self.rest = Rest()
         self.promises = Promises({})
         self.counts_are_durable = counts_are_durable
@@ -197,6 +200,8 @@ class Judge:
 
     def hear(self, link: Link, data: bytes) -> None:
         """Bytes leave the broker."""
+        if link.is_direct:
+            return
         ear = self._ears.get(link.serial)
         if ear is None:
             self._links[link.serial] = link

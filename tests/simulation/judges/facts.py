@@ -6,9 +6,10 @@ carried with another body. Whether the broker may decide an event is for the aud
 """
 
 import re
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
+from daybook.engine.consumers.fallback import PROTOCOL as FALLBACK
 from daybook.engine.facts import events, reasons
 from tests.simulation.judges.violation import Violation
 from tests.simulation.peers.clients import queues_named_by
@@ -55,6 +56,8 @@ class Facts:
         # The link of a connection: the simulator names peers by it.
         self.links: dict[int, int] = {}
         self._amqp: set[int] = set()
+        # Whether a receiver of a direct address may have accepted the message with a tag.
+        self.may_take: Callable[[int], bool] = lambda tag: False
         self.closed: set[int] = set()
         self.attached: set[tuple[int, str]] = set()
         self.detached: set[tuple[int, str]] = set()
@@ -319,6 +322,8 @@ class Facts:
             self.automatic.add(message)
         else:
             asked = consumer.asked(message) in self.ledger.acks
+        if not consumer.link:
+            asked = self.may_take(self.tags.get(message, 0))
         if not asked:
             raise Violation("P1", f"event {lsn}: {message} acknowledged; nobody asked: {consumer}")
         self.acknowledged.add(consumer.told(message))
@@ -343,7 +348,7 @@ class Facts:
             reasons.GIVEN_BACK: (ledger.released,), reasons.REFUSED: (ledger.refused,),
         }  # fmt: skip
         key = consumer.asked(message)
-        if reason in wanted and not any(key in each for each in wanted[reason]):
+        if consumer.link and reason in wanted and not any(key in each for each in wanted[reason]):
             raise Violation("P1", f"event {lsn}: {message} ended; nobody asked: {consumer}")
 
     def _left(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
@@ -356,7 +361,8 @@ class Facts:
     # ---- connections, consumers, queues
 
     def _connection_opened(self, lsn: int, row: events.Row, detail: Any, body: bytes) -> None:
-        link = self.links[lsn] = int(detail.peer)
+        # The broker itself takes messages from queues that direct addresses fall back to.
+        link = self.links[lsn] = 0 if detail.protocol == FALLBACK else int(detail.peer)
         if detail.protocol.startswith("AMQP"):
             self._amqp.add(link)
         others = self._open.setdefault((detail.host, detail.user, detail.client_id), set())

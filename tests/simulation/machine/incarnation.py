@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from daybook.engine.broker import Broker
-from daybook.engine.commands import ChangeSettings
+from daybook.engine.commands import ChangeDistributions, ChangeSettings
 from daybook.engine.core.core import Options
+from daybook.engine.facts.definitions import DistributionEntry
 from daybook.journal.blocks.batch import BatchLike
 from daybook.journal.disk import Disk
 from daybook.journal.journal import Journal
@@ -63,6 +64,7 @@ class Incarnation:
         disk: Disk,
         settings: dict[str, dict[str, str | int | bool | float]],
         journal_non_persistent: str,
+        table: tuple[DistributionEntry, ...],
         make_writer: WriterFactory,
         note_live: Callable[[Broker], None],
     ) -> None:
@@ -91,6 +93,8 @@ class Incarnation:
         self.hub.chunks = ContentReader(disk, LAYOUT)
         self.ask(start_after(recovered, disk, "sim", options.lsns_reserved))
         self.ask(ChangeSettings(settings, journal_non_persistent))
+        if table:
+            self.ask(ChangeDistributions(table))
 
     @property
     def is_serving(self) -> bool:

@@ -37,6 +37,8 @@ class Link:
         self.lost_at = 0
         self.connection = 0
         self.is_amqp = False
+        # Its client keeps an account of its own, in `judges.direct_oracle`.
+        self.is_direct = False
         self._watch = watch
         self._high_bytes = high_bytes
         self._is_above = False

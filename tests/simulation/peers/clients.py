@@ -170,11 +170,11 @@ class Client:
         self.produces = False
         self._weights = {self.beat: 1}
 
-    def drain(self, queue: str) -> None:
+    def drain(self, queue: str, place: str = "") -> None:
         """Only consume and acknowledge, from one queue: for the end of a simulation."""
         self.produces = False
         self._weights = {self.settle_all: 1}
-        destination = f"/queue/{self._queues.get(queue, queue)}"
+        destination = f"/queue/{place or self._queues.get(queue, queue)}"
         self._subscribe_to(destination, queue, "client-individual", durable=False)
 
     def send(self) -> None:

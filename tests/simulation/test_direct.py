@@ -1,0 +1,122 @@
+"""Clients of direct addresses do everything, beside all others, and planted mistakes are found."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from daybook.engine.consumers.fallback import Emptying
+from daybook.engine.direct import attaching
+from daybook.engine.facts.settlements import ACCEPTED
+from daybook.engine.links.links import UNTRIED, Ending, Forwarding
+from tests.simulation.judges.direct_oracle import PLACES
+from tests.simulation.mishaps.hooks import Hooks
+from tests.simulation.peers.direct_clients import OUTCOMES
+from tests.simulation.seeds import DIRECT_FROM
+from tests.simulation.simulation import Simulation
+from tests.simulation.test_mutations import is_found
+from tests.simulation.test_simulation import play_until, simulate
+from tests.support.compiled import replaces_parts
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+SEEDS_MAX = 40
+WANTED = (
+    *(f"direct {place}" for place in PLACES),
+    *(f"direct heard {each}" for each in OUTCOMES),
+    "direct sent", "direct settled", "direct sent by STOMP", "direct drained", "direct detached",
+    "direct accepted by STOMP", "direct failed by STOMP",
+)  # fmt: skip
+
+
+ONCE_FOUND = (
+    # A large message to a direct address was refused; its chunks were written again meanwhile.
+    (DIRECT_FROM + 11, 600),
+    (274877917013, 4_000),
+)
+"""Seeds that failed before a fault was corrected, with their steps."""
+
+
+def test_promises_are_kept_from_seeds_that_once_failed() -> None:
+    for seed, steps in ONCE_FOUND:
+        simulate(seed, steps)
+
+
+def test_clients_of_direct_addresses_do_everything() -> None:
+    def tell(simulation: Simulation) -> dict[str, int]:
+        return {name: simulation.ledger.deeds[name] for name in WANTED}
+
+    numbers = range(SEEDS_MAX)
+    play_until((DIRECT_FROM + each for each in numbers), dict.fromkeys(WANTED, 0), tell)
+
+
+def hears_the_first(patch: pytest.MonkeyPatch) -> None:
+    """Of several receivers, the first one decides what the sender hears"""
+
+    def end(self: Forwarding, ending: Ending) -> bool:
+        self.ending = self.ending or ending
+        self.waits -= 1
+        return not self.waits
+
+    patch.setattr(Forwarding, "end", end)
+
+
+def waits_for_one(patch: pytest.MonkeyPatch) -> None:
+    """The sender hears when the first of several receivers has ended its message"""
+
+    def end(self: Forwarding, ending: Ending) -> bool:
+        self.waits -= 1
+        if self.ending is not None:
+            return False
+        self.ending = ending
+        return True
+
+    patch.setattr(Forwarding, "end", end)
+
+
+def says_nobody_got_it(patch: pytest.MonkeyPatch) -> None:
+    """A receiver that dies leaves nothing in doubt"""
+    patch.setattr(attaching, "IN_DOUBT", UNTRIED)
+
+
+def lets_the_newest_go_first(patch: pytest.MonkeyPatch) -> None:
+    """What waits for credit comes in the wrong order"""
+    patch.setattr("daybook.engine.links.links.deque", Backwards)
+
+
+class Backwards(deque[Any]):
+    """A queue that gives the newest one first."""
+
+    def popleft(self) -> Any:
+        """Return the newest one."""
+        return self.pop()
+
+
+def takes_before_it_is_settled(patch: pytest.MonkeyPatch) -> None:
+    """A message leaves its queue as soon as a receiver gets it"""
+    real = Emptying.deliver
+
+    def deliver(self: Emptying, message: Any, count: int, marks: int, gate: int) -> None:
+        real(self, message, count, marks, gate)
+        self.ended(message.id, Ending(ACCEPTED), 0)
+
+    patch.setattr(Emptying, "deliver", deliver)
+
+
+PLANTED: dict[Plant, int] = {
+    hears_the_first: 11,
+    waits_for_one: 5,
+    says_nobody_got_it: 2,
+    lets_the_newest_go_first: 2,
+    takes_before_it_is_settled: 0,
+}
+"""With the seed, from DIRECT_FROM on, that is tried first, because it found each once."""
+
+
+@replaces_parts
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_mistake_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    numbers = (PLANTED[plant], *range(SEEDS_MAX))
+    assert any(is_found(Hooks(), DIRECT_FROM + number) for number in numbers)
