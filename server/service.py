@@ -243,7 +243,7 @@ class Service:
         self.connectors = Connectors(
             Surroundings(
                 self.hub, self.checks.admission, self._loop, self.config.broker.name, now=_now,
-                has_user=self.users.has,
+                why_not_act=self.users.why_not_act,
             )
         )  # fmt: skip
         self.connectors.configure(self.config)

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from daybook.engine.names.names import HOST
 from daybook.protocols.port import Outbound
 from daybook.server.config_keys.acceptor_config import NONE
 from daybook.server.configuration.connector_config import ConnectorConfig
@@ -40,8 +41,9 @@ class Surroundings:
         name: str,
         *,
         now: Callable[[], int],
-        has_user: Callable[[str], bool],
+        why_not_act: Callable[[str, str], str],
     ) -> None:
+        """`why_not_act` returns why nobody may act as a user on a virtual host, "" if they may."""
         self.hub: Final = hub
         self.loop: Final = loop
         self.name: Final = name
@@ -50,12 +52,12 @@ class Surroundings:
         self.hangups: Final = Hangups(loop)
         self.handshakes: Final = Handshakes(loop.call_soon)
         self.buffer: Final = memoryview(bytearray(READ_BYTES))
-        self._has_user: Final = has_user
+        self._why_not_act: Final = why_not_act
 
     def why_not(self, config: ConnectorConfig) -> str:
         """Return why a connection cannot be opened now, "" if it can."""
-        if config.user and not self._has_user(config.user):
-            return f"there is no user {config.user!r} here (user)"
+        if config.user and (why := self._why_not_act(config.user, config.virtual_host or HOST)):
+            return f"{why} (user)"
         if self.admission.descriptors.is_short:
             return "no descriptors are left"
         return ""

@@ -337,6 +337,14 @@ class Users:
         """Return whether there is such a user."""
         return login in self._users
 
+    def why_not_act(self, login: str, host: str) -> str:
+        """Return why nobody may act on a virtual host with the rights of a user, "" if they may."""
+        if not self.has(login):
+            return f"there is no user {login!r} here"
+        if self.is_disabled(login):
+            return f"the user {login!r} is disabled"
+        return "" if self.may_use(login, host) else f"the user {login!r} may not use {host!r}"
+
     def changed_since(self, before: dict[str, User]) -> set[str]:
         """Return the logins of a `snapshot` that were removed, are disabled, have another passcode
         now, or may not use a virtual host any more."""

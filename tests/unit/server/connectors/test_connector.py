@@ -33,7 +33,8 @@ class Around:
         bench = Bench()
         self.real = Surroundings(
             bench.hub, admission, asyncio.get_running_loop(), "west",
-            now=lambda: bench.now, has_user=users.__contains__,
+            now=lambda: bench.now,
+            why_not_act=lambda user, host: "" if user in users else f"no {user} on {host}",
         )  # fmt: skip
 
     def _count(self, change: int) -> None:
@@ -136,7 +137,7 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_others(
     ("lines", "around", "why"),
     [
         ((), {"is_short": True}, "no descriptors are left"),
-        (('user = "x"',), {"users": ("y",)}, "there is no user 'x' here (user)"),
+        (('user = "x"',), {"users": ("y",)}, "no x on default (user)"),
         ((), {}, "127.0.0.1: Connection refused"),
     ],
 )

@@ -243,6 +243,17 @@ def test_a_verification_that_a_reload_overtakes_is_not_remembered(written: Path)
     assert users.verify("alice", "right") is False
 
 
+def test_nobody_acts_as_a_user_who_is_not_let_in(tmp_path: Path) -> None:
+    users = Users.load(tmp_path / "users.toml")
+    users.add("a", "x")
+    users.add("b", "x", (), ("eu",))
+    assert users.why_not_act("a", "default") == users.why_not_act("b", "eu") == ""
+    assert users.why_not_act("c", "default") == "there is no user 'c' here"
+    assert users.why_not_act("b", "default") == "the user 'b' may not use 'default'"
+    users.set_disabled("a", True)
+    assert users.why_not_act("a", "default") == "the user 'a' is disabled"
+
+
 def admits(users: Users, login: str, passcode: str, *, peer_is_loopback: bool = True) -> bool:
     """Whether somebody is let in, at once or after hashing."""
     return users.admits_at_once(login, passcode, peer_is_loopback=peer_is_loopback) or (
