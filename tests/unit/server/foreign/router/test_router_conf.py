@@ -424,6 +424,13 @@ def test_an_auto_link_that_nobody_would_hear_is_refused(file: Path) -> None:
     assert "auto-link: at phase 1 of 'a' nobody would get anything from it" in found
 
 
+def test_an_auto_link_that_feeds_consumers_of_an_ordinary_address(file: Path) -> None:
+    lines = ("address: a", "direction: in", "connection: my_broker", "phase: 0")
+    config, _, _ = read(file, BROKER + section("autoLink", *lines))
+    assert [each.link.phase for each in config.auto_links] == [0]
+    same(file)
+
+
 def test_logs_and_policies(file: Path) -> None:
     text = (
         section("log", "module: DEFAULT", "enable: warning+", "outputFile: /var/log/router.log")
