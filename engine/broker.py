@@ -427,6 +427,15 @@ class Broker(Core):
         """Whether there are routes by which links are passed on to containers."""
         return bool(self.routed.table.routes)
 
+    def available(self, consumer: int) -> int | None:
+        """Return how many messages wait for a consumer, whatever credit it has; None for one of
+        several queues."""
+        link = self.direct.receivers.get(consumer)
+        if link is not None:
+            return link.waits
+        found = self.state.consumers.get(consumer)
+        return found.queue.ready_count if found is not None else None
+
     def consumer_of(self, number: int, message: int) -> Consumer | None:
         """Return a consumer by its id, or by that of its bundle the one that has a message."""
         bundle = self.bundles.get(number)

@@ -61,6 +61,10 @@ class BrokerPort(Protocol):
         messages if it says none."""
         ...
 
+    def available(self, consumer: int) -> int | None:
+        """Return how many messages wait for a consumer, None if that is not known."""
+        ...
+
     @property
     def lsn(self) -> int:
         """LSN of the last decided event."""
@@ -238,13 +242,16 @@ LINK_STATES: Final = (INACTIVE, ATTACHING, ACTIVE, FAILED)
 
 
 class AutoLinkRow(NamedTuple):
-    """An auto-link on a connection, for administrators: `why` it failed, and how many messages went
-    through it."""
+    """An auto-link on a connection, for administrators: `why` it failed, how many messages went
+    through it in all, and how many of these have no outcome yet (`in_flight`). `available` is how
+    many wait at the peer for one that comes in, None if the peer does not say that."""
 
     link: AutoLink
     state: str
     why: str = ""
     total: int = 0
+    in_flight: int = 0
+    available: int | None = None
 
 
 # ---- what sessions offer the server

@@ -34,6 +34,8 @@ OWN_HANDLE: Final = 0
 FIRST_RETRY_US: Final = 2_000_000
 RETRY_US: Final = 5_000_000
 """How long after a failure a link is attached again, and after each one that follows (6.6)."""
+ASK_US: Final = 5_000_000
+"""How often a peer is asked how many messages wait there."""
 _ENDED: Final = "the peer ended it and did not say why"
 
 
@@ -63,8 +65,23 @@ class Standing:
 
     def row(self) -> AutoLinkRow:
         """Return it for administrators."""
-        total = self._total + (self.link.row().total if self.link is not None else 0)
-        return AutoLinkRow(self.auto_link, self.state, self.why, total)
+        link = self.link
+        if link is None:
+            return AutoLinkRow(self.auto_link, self.state, self.why, self._total)
+        row = link.row()
+        available = link.available if isinstance(link, Incoming) else None
+        total = self._total + row.total
+        return AutoLinkRow(self.auto_link, self.state, "", total, row.in_flight, available)
+
+    def ask(self) -> None:
+        """Ask the peer how many messages wait there."""
+        link = self.link
+        if isinstance(link, Incoming):
+            credit = link.credit
+            link.session.say_flow(
+                handle=link.handle, delivery_count=credit.delivery_count,
+                link_credit=credit.link_credit, echo=True,
+            )  # fmt: skip
 
     def begun(self, session: AmqpSession) -> None:
         """Attach the link to its session, which the peer has begun too."""
@@ -215,11 +232,12 @@ class AutoLinks:
         self.wake: Final = wake
         self._channel: Final = channel
         self.standings: Final = [Standing(self, each, now) for each in links]
+        self._ask_at = now + ASK_US
 
     @property
     def deadline(self) -> int:
-        """When the next attempt is due; 0 for none."""
-        return min((each.due for each in self.standings if each.due), default=0)
+        """When there is something to do next."""
+        return min((self._ask_at, *(each.due for each in self.standings if each.due)))
 
     @property
     def begun(self) -> set[int]:
@@ -232,6 +250,10 @@ class AutoLinks:
             if each.due and each.due <= now:
                 each.due = 0
                 self._try(each, now)
+        if self._ask_at <= now:
+            self._ask_at = now + ASK_US
+            for each in self.standings:
+                each.ask()
 
     def _try(self, standing: Standing, now: int) -> None:
         if not standing.is_clear:
@@ -262,6 +284,7 @@ class AutoLinks:
 
     def clock_stepped(self, step: int) -> None:
         """Times move along with the clock."""
+        self._ask_at += step
         for each in self.standings:
             if each.due:
                 each.due += step

@@ -629,6 +629,7 @@ class AmqpConnection(Output):
         except AmqpError as fault:
             self._end_link(session, link.peer_handle, LinkFault(fault.condition, fault.text), now)
             return
+        link.available = said.available
         self.thirsty[link.number] = link
         if said.echo:
             credit = link.credit

@@ -125,9 +125,9 @@ class Incoming(Link):
     address (`protocols.amqp.tracing`)."""
 
     __slots__ = (
-        "_arrivals", "_average", "_messages", "_target", "credit", "forwarded", "is_open",
-        "is_traced", "is_waiting", "last_piece", "mode", "phase", "place", "sender", "single_max",
-        "tells_drops", "unsettled",
+        "_arrivals", "_average", "_messages", "_target", "available", "credit", "forwarded",
+        "is_open", "is_traced", "is_waiting", "last_piece", "mode", "phase", "place", "sender",
+        "single_max", "tells_drops", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +151,8 @@ class Incoming(Link):
         self.tells_drops = False
         self.phase = 0
         self.forwarded: Final[dict[int, int]] = {}
+        # How many messages wait at the peer, if it says that.
+        self.available: int | None = None
         # When the last frame of a message came that is not whole.
         self.last_piece = 0
         self._messages: Final[list[Message]] = []

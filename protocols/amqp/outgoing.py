@@ -271,10 +271,13 @@ class Outgoing(Link):
         self.session.output.ask(command, lambda answer, now: None, now)
 
     def state_of_flow(self) -> dict[str, Any]:
-        """Return its delivery-count and what is left of the credit."""
+        """Return its delivery-count, what is left of the credit, and how many messages wait."""
         # A peer may have said more than a field can hold.
         credit = min(max(self._in_all - self._count, 0), _MASK)
-        return {"delivery_count": self._count & _MASK, "link_credit": credit}
+        available = self.session.output.broker.available(self.consumer)
+        return {
+            "delivery_count": self._count & _MASK, "link_credit": credit, "available": available,
+        }  # fmt: skip
 
     def forget(self, delivery: int) -> None:
         """Forget a delivery that is settled."""

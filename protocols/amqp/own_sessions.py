@@ -43,7 +43,7 @@ class OwnSessions:
 
     @property
     def deadline(self) -> int:
-        """When the next attempt of an auto-link is due; 0 for none."""
+        """When auto-links have something to do next; 0 for never."""
         return self._auto_links.deadline if self._auto_links is not None else 0
 
     def attach(self, links: Sequence[AutoLink], now: int) -> None:

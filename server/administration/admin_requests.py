@@ -19,13 +19,15 @@ from daybook.engine.facts.definitions import (
     ANYCAST,
     DIVERT_ATTRIBUTES,
     LIVE_ATTRIBUTES,
+    LOCAL,
     MULTICAST,
     DivertDefinition,
     QueueDefinition,
     is_as_requested,
     not_requestable,
 )
-from daybook.engine.queues.queue import StoreError
+from daybook.engine.names.names import plain
+from daybook.engine.queues.queue import Queue, StoreError
 from daybook.engine.refusals import Code, Refusal
 from daybook.engine.settings.permissions import (
     BROWSE,
@@ -330,6 +332,49 @@ class GroupsOf(OnQueue, Reading, frozen=True, tag="groups"):
     def look(self, source: ViewSource) -> Sliced:
         """Return a page of the groups of a queue."""
         return views.listing_groups(source.state, self.queue, self.offset)
+
+
+class ShardsOf(OnAddress, Reading, frozen=True, tag="shards"):
+    """List the shards of a sharded queue: on this broker, and on others.
+
+    Waiting are the messages that a shard has and that nobody got; others say it every few seconds,
+    if they are Daybooks. Sent and received are messages of the links to a shard since they began;
+    those that are unconfirmed or in flight have no outcome yet.
+    """
+
+    is_about_clients = True
+    ways = (
+        Way(
+            "queue shards",
+            table=Table(
+                "shards",
+                ("shard", "state", "waiting", "sent", "unconfirmed", "received", "in_flight"),
+                ("address", "why"),
+            ),
+        ),
+    )
+
+    def look(self, source: ViewSource) -> Answer | Refusal:
+        """Return all shards of a queue."""
+        rows = source.outgoing.shard_rows(self.address)
+        if rows is None:
+            return Refusal(
+                Code.NOT_FOUND,
+                f"'{plain(self.address)}' is not a sharded queue; write a [[sharded-queue]] with"
+                " this name, or ask for `daybook queue list`",
+            )
+        queue = source.state.queue_by_name.get(self.address)
+        return {"shards": [_with_queue(row, queue) for row in rows]}
+
+
+def _with_queue(row: Answer, queue: Queue | None) -> Answer:
+    """Add the counts of the shard that is a queue of this broker."""
+    if row["shard"] != LOCAL or queue is None:
+        return row
+    return row | {
+        "waiting": queue.ready_count, "sent": queue.added,
+        "received": queue.acknowledged, "in_flight": queue.in_flight_count,
+    }  # fmt: skip
 
 
 class SettingsOf(OnAddress, Reading, frozen=True, tag="settings"):
@@ -830,7 +875,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
-        SettingsRemoval, Connectors, AutoLinks,
+        SettingsRemoval, Connectors, AutoLinks, ShardsOf,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

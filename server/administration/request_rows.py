@@ -129,6 +129,11 @@ class Outgoing(Protocol):
         all."""
         ...
 
+    def shard_rows(self, name: str) -> list[Answer] | None:
+        """Return a row for each shard of a sharded queue, that of this broker first; None if it is
+        none."""
+        ...
+
 
 class NoOutgoing:
     """There are none: no broker runs."""
@@ -140,6 +145,10 @@ class NoOutgoing:
     def link_rows(self, connector: str = "") -> list[Answer]:
         """Return no rows."""
         return []
+
+    def shard_rows(self, name: str) -> list[Answer] | None:
+        """Know of no shards."""
+        return None
 
 
 class ViewSource(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ are. Must never know how a connection is opened.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from daybook.engine.facts.definitions import AutoLink
+from daybook.engine.facts.definitions import LOCAL, AutoLink
 from daybook.engine.names.names import HOST, host_and_name
-from daybook.protocols.port import INACTIVE, AutoLinkRow
+from daybook.protocols.port import ACTIVE, INACTIVE, AutoLinkRow
 from daybook.server.config_keys.connector_options import IN, OUT
-from daybook.server.configuration.auto_link_config import AutoLinkConfig
+from daybook.server.configuration.auto_link_config import AutoLinkConfig, ShardedQueueConfig
 from daybook.server.configuration.config import Config
 from daybook.server.configuration.connector_config import ConnectorConfig
 from daybook.server.connectors.connector import OPEN, Connector
@@ -32,6 +32,7 @@ class Connectors:
         self._by_name: Final[dict[str, Connector]] = {}
         self._leaving: Final[set[Connector]] = set()
         self._links: tuple[AutoLinkConfig, ...] = ()
+        self._queues: tuple[ShardedQueueConfig, ...] = ()
         self._is_started = False
 
     def links_of(self, container: str) -> tuple[AutoLink, ...]:
@@ -46,7 +47,7 @@ class Connectors:
 
     def configure(self, config: Config) -> None:
         """Add, change and remove connectors."""
-        self._links = config.auto_links
+        self._links, self._queues = config.auto_links, config.sharded_queues
         wanted = {each.name: each for each in config.connectors}
         for name in self._by_name.keys() - wanted.keys():
             self._leave(self._by_name.pop(name), REMOVED, None)
@@ -146,6 +147,19 @@ class Connectors:
             if connector in ("", link.connector)
         ]
 
+    def shard_rows(self, name: str) -> list[dict[str, Any]] | None:
+        """Return a row for each shard of a sharded queue, that of this broker first; None if it is
+        none."""
+        queue = next((each for each in self._queues if each.name == name), None)
+        if queue is None:
+            return None
+        rows = {each: _shard_row(each, queue.external_address) for each in queue.connectors}
+        for link, standing, _ in self._standings():
+            if link.link.address == name and link.connector in rows:
+                _add_link(rows[link.connector], standing)
+        local = [_shard_row(LOCAL, name) | {"state": ACTIVE}] if queue.local else []
+        return [*local, *rows.values()]
+
     def _standings(self) -> Iterator[tuple[AutoLinkConfig, AutoLinkRow, int]]:
         """Yield each auto-link with its state, and the connection that it is on, 0 for none."""
         found: dict[AutoLink, list[tuple[AutoLinkRow, int]]] = {}
@@ -181,6 +195,27 @@ def _row(connector: Connector, now: int) -> dict[str, Any]:
         "active_links": states.count("active"),
         "host": config.virtual_host or HOST,
     }
+
+
+def _shard_row(connector: str, external: str) -> dict[str, Any]:
+    return {
+        "shard": connector, "state": INACTIVE, "address": external, "waiting": None, "sent": 0,
+        "unconfirmed": 0, "received": 0, "in_flight": 0, "why": "",
+    }  # fmt: skip
+
+
+def _add_link(row: dict[str, Any], standing: AutoLinkRow) -> None:
+    """Add one of the two links of a shard; the state is that of the worse one."""
+    if standing.link.is_out:
+        row["sent"] += standing.total
+        row["unconfirmed"] += standing.in_flight
+    else:
+        row["received"] += standing.total
+        row["in_flight"] += standing.in_flight
+        row["waiting"] = standing.available
+    if row["state"] in (INACTIVE, ACTIVE):
+        row["state"] = standing.state
+    row["why"] = row["why"] or standing.why
 
 
 def _link_row(link: AutoLinkConfig, row: AutoLinkRow, connection: int) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 from proton import Message
 from proton.utils import BlockingConnection, SendException
 
-from tests.interop.using import audited, queues
+from tests.interop.using import audited, daybook, queues, run
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -64,6 +65,11 @@ class Brokers:
         found = [queues(each).get("orders", {}) for each in (self.west, self.east)]
         return [int(each.get("messages", 0)) for each in found]
 
+    def shards(self) -> dict[str, dict[str, Any]]:
+        """Return the shards as the broker in the west knows them, by name."""
+        found = msgspec.json.decode(daybook(self.west, "queue", "shards", "orders", "--json"))
+        return {each["shard"]: each for each in found}
+
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Brokers]:
@@ -83,7 +89,13 @@ def test_a_broker_that_dies_loses_nothing_and_gives_back_what_it_has(brokers: Br
     west, east = brokers.stored()
     assert west + east == len(brokers.sent)
     assert east > 10 < west
+    wait_for(lambda: brokers.shards()["east"]["waiting"] == east, "the count of the shard there")
+    shards = brokers.shards()
+    assert (shards["east"]["sent"], shards["east"]["unconfirmed"]) == (east, 0)
+    assert (shards["local"]["state"], shards["local"]["waiting"]) == ("active", west)
     brokers.east.kill()
+    wait_for(lambda: brokers.shards()["east"]["state"] != "active", "the shard there to be down")
+    assert brokers.shards()["east"]["why"]
     brokers.send(sender, 40)
     brokers.east.start()
     receiver = brokers.connect().create_receiver("orders", credit=20)
@@ -95,3 +107,11 @@ def test_a_broker_that_dies_loses_nothing_and_gives_back_what_it_has(brokers: Br
     connection.close()
     for each in (brokers.west, brokers.east):
         audited(each)
+
+
+def test_shards_of_another_queue_are_not_listed(brokers: Brokers) -> None:
+    found = run(brokers.west, "queue", "shards", "bills")
+    assert found.returncode == 1
+    assert (
+        "'bills' is not a sharded queue; write a [[sharded-queue]] with this name" in found.stderr
+    )

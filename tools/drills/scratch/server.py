@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from daybook.engine.facts.definitions import STORED
 from daybook.engine.settings.setting_key import Value
 from daybook.journal.disk import RealDisk
 from daybook.journal.writing.lifeline import end_with
@@ -75,7 +76,7 @@ def drilled(serving: Serving) -> Config:
     config = load(serving.config or None, [f"data-directory={serving.data}", *serving.settings])
     broker = replace(
         config.broker, data_directory=serving.data, users_file=f"{serving.data}/users.toml",
-        allow_guest=True, populate_validated_user=False,
+        allow_guest=True, populate_validated_user=False, default_distribution=STORED,
     )  # fmt: skip
     journal = _signing(config.journal, Path(serving.data).parent)
     if not any(each.startswith("journal.archive-directory=") for each in serving.settings):
@@ -89,7 +90,9 @@ def drilled(serving: Serving) -> Config:
     return replace(
         config, broker=broker, journal=journal, acceptors=tuple(acceptors),
         address_settings=settings, addresses=(), queues=(), diverts=(), security_settings={},
-        virtual_hosts=(), host_security={}, warnings=(), log=_log(config),
+        virtual_hosts=(), host_security={}, warnings=(), log=_log(config), distributions=(),
+        # A drill never connects to others.
+        connectors=(), auto_links=(), sharded_queues=(), waypoints=(), link_routes=(),
     )  # fmt: skip
 
 

@@ -70,6 +70,23 @@ def test_messages_come_over_a_link_that_comes_in() -> None:
     assert line.rows()["from-east"].total == 1
 
 
+def test_a_peer_says_how_many_messages_wait_there() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(IN, OUT, here=here, there=there).settle()
+    assert line.rows()["from-east"].available is None
+    # Another consumer has the credit that this one has not got.
+    there.handle(c.PauseQueue("orders"))
+    for _ in range(3):
+        line.send(there, "orders", b"x")
+    line.settle().later(5.1)
+    assert line.rows()["from-east"].available == 3
+    assert line.rows()["to-east"].available is None
+    there.handle(c.ResumeQueue("orders"))
+    line.settle().later(5.1)
+    assert line.rows()["from-east"].available == 0
+    assert line.rows()["from-east"].total == 3
+
+
 def test_a_link_to_a_container_is_attached_when_it_has_connected() -> None:
     here, there = _with_queue("orders"), _with_queue("orders")
     line = Line(container_links=(OUT,), here=here, there=there).settle()

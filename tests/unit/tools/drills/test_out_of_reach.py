@@ -41,6 +41,41 @@ NAMES_NO_PLACE = {
 """Options that take any text, and are neither opened nor connected to."""
 MADE_BY_NAME = {"virtual-host", "address", "queue", "divert", "security-setting"}
 """The sections of what is in a broker: a drill has none of the operator's."""
+TO_OTHERS = {"connector", "auto-link", "sharded-queue", "link-route"}
+"""The sections about other brokers: a drill connects to none."""
+ROUTING = """
+default-distribution = "balanced"
+
+[[connector]]
+name = "east"
+url = "amqp://east.example.org"
+
+[[auto-link]]
+address = "bridge"
+direction = "out"
+connector = "east"
+
+[[auto-link]]
+address = "kept"
+direction = "in"
+connector = "east"
+
+[[sharded-queue]]
+name = "orders"
+connectors = ["east"]
+
+[[link-route]]
+prefix = "far"
+direction = "in"
+connector = "east"
+
+[[address]]
+prefix = "bridge"
+
+[[address]]
+prefix = "kept"
+distribution = "stored"
+"""
 
 
 def place_for(option: Option) -> Any:
@@ -95,10 +130,28 @@ def test_no_option_reaches_what_the_operator_has(
     assert found.acceptors[0].host == "127.0.0.1"
 
 
+def test_a_drill_connects_to_no_other_broker_and_stores_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "broker.toml"
+    path.write_text(ROUTING)
+    operators = configs.load(path)
+    assert operators.connectors
+    assert operators.waypoints
+    monkeypatch.setattr(server, "load", lambda *given: operators)
+    found = drilled(Serving("", str(tmp_path / "data")))
+    given = (
+        found.connectors, found.auto_links, found.sharded_queues, found.waypoints,
+        found.link_routes, found.distributions,
+    )  # fmt: skip
+    assert given == ((),) * 6
+    assert found.broker.default_distribution == "stored"
+
+
 def test_every_section_is_decided_for_drills() -> None:
     """A new section needs a line in `drilled`, and one here."""
     assert set(SECTIONS) == {"broker", "journal", "wildcard-addresses", "log"}
-    assert set(ARRAYS) == MADE_BY_NAME | {"acceptor"}
+    assert set(ARRAYS) == MADE_BY_NAME | TO_OTHERS | {"acceptor"}
     assert placed(SECTIONS["wildcard-addresses"], "wildcard-addresses") == {}
 
 
