@@ -314,8 +314,10 @@ class Conversation(Output):
         self.out.append(error_frame(shown, head, receipt, self.version))
         if self.connection:
             closed = self.handle(CloseConnection(self.connection, reason, error.what), now)
-            if error.code and isinstance(closed, int):
-                self.gate = max(self.gate, closed)
+            if error.code:
+                # What it says may be about events of others: that a message is there already.
+                known = closed if isinstance(closed, int) else self.broker.lsn
+                self.gate = max(self.gate, known)
             self.connection = 0
         self.end(self.options.die_delay_ms)
 

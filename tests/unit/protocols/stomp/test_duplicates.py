@@ -70,6 +70,22 @@ def test_the_error_waits_for_what_it_speaks_of() -> None:
     assert client.gate == exchange.broker.lsn
 
 
+def test_the_error_waits_although_the_end_of_its_connection_takes_longer() -> None:
+    """Its subscriptions are detached in later turns."""
+    exchange = Exchange()
+    commit(exchange.client(), "a")
+    client = exchange.client()
+    for number in range(200):
+        client.send(f"SUBSCRIBE\nid:{number}\ndestination:/queue/s{number}")
+    client.send("BEGIN\ntransaction:t")
+    client.send(SEND.format("a", "s") + "\ntransaction:t")
+    exchange.broker.budget.allow(5)
+    (error,) = client.send("COMMIT\ntransaction:t")
+    assert b"code:duplicate-id" in error
+    assert exchange.broker.work.closing, "the connection has not ended yet"
+    assert client.gate >= exchange.broker.lsn
+
+
 def test_other_errors_have_no_code_and_wait_for_nothing() -> None:
     client = Exchange().client()
     (error,) = client.send("COMMIT\ntransaction:t")
