@@ -32,7 +32,7 @@ from daybook.engine.facts.settlements import FAILED
 from daybook.engine.facts.values import Symbol
 from daybook.engine.links.links import UNTRIED, Ending
 from daybook.engine.names.host_names import host_of
-from daybook.engine.names.names import NAME_BYTES_MAX
+from daybook.engine.names.names import NAME_BYTES_MAX, host_and_name
 from daybook.engine.queues.entry import Taker
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp import attaching
@@ -448,8 +448,9 @@ class AmqpConnection(Output):
         self._go_on(now)
 
     def _wanted_links(self, said: Open) -> Sequence[AutoLink]:
-        """Return the links that the broker attaches to this peer."""
-        return self.caller.auto_links(said.container_id)
+        """Return the links that the broker attaches to this peer, on its virtual host."""
+        links = self.caller.auto_links(said.container_id)
+        return [each for each in links if host_and_name(each.address)[0] == self.host]
 
     def _refuse_open(self, refusal: Refusal, now: int) -> None:
         """Close a connection that the engine refuses; clients of JMS expect these words for an id

@@ -2,6 +2,7 @@
 
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import ANYCAST, AutoLink, QueueDefinition
+from daybook.engine.names.names import qualified
 from daybook.protocols.amqp.faults import SessionFault
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.frames import frame
@@ -103,6 +104,13 @@ def test_a_peer_may_attach_by_the_right_of_the_user_that_a_connector_names() -> 
     line.send(there, "orders", b"x")
     line.settle()
     assert here.bodies("orders") == [b"x"]
+
+
+def test_a_container_gets_the_links_of_its_virtual_host_alone() -> None:
+    elsewhere = AutoLink("other", qualified("eu", "orders"), "orders", is_out=True)
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(container_links=(elsewhere,), user="guest", here=here, there=there).settle()
+    assert line.accepted.auto_links == ()
 
 
 def test_a_link_that_is_refused_is_attached_again_later() -> None:
