@@ -52,7 +52,12 @@ from daybook.server.config_keys.connector_options import DIALLED
 from daybook.server.config_keys.kinds import Invalid
 from daybook.server.config_keys.option import Option, unknown
 from daybook.server.config_keys.setting_values import DEFAULT_SETTINGS, in_units
-from daybook.server.configuration import connector_config, encryption, host_config
+from daybook.server.configuration import (
+    connector_config,
+    distribution_config,
+    encryption,
+    host_config,
+)
 from daybook.server.configuration.auto_link_config import (
     AutoLinkConfig,
     LinkReader,
@@ -255,7 +260,11 @@ def load(
         *map(encryption.warning, config.acceptors),
         *map(connector_config.warning, config.connectors),
         host_config.warning(config.virtual_hosts),
-    )
+        distribution_config.warning(
+            config.distributions, config.broker.default_distribution,
+            config.address_settings.values(),
+        ),
+    )  # fmt: skip
     warnings = (*findings.lost, *filter(None, found))
     return msgspec.structs.replace(config, warnings=warnings, foreign=findings.rest())
 

@@ -4,7 +4,7 @@ something else in the configuration needs to be stored.
 Must never know how messages are distributed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.definitions import DistributionEntry
@@ -23,6 +23,7 @@ from daybook.server.configuration.host_config import Problem
 
 _OF_NAME: Final = dict.fromkeys(option.name for option in ADDRESS_TABLE).keys()
 _OF_PATTERN: Final = dict.fromkeys(option.name for option in DISTRIBUTION_TABLE).keys()
+_ENDS: Final = ("dead-letter-address", "expiry-address")
 _KINDS: Final = ("a name", "a prefix or a pattern")
 
 
@@ -86,9 +87,9 @@ def distributions_of(
 def check_stored(found: Distributions, listed: Iterable[Listed], problem: Problem) -> None:
     """Ask that names are stored which something in the configuration needs to be stored."""
     for each in listed if found.is_used else ():
-        entry = found.find(plain(each.name))
-        if entry.is_stored or entry.enable_fallback:
+        if _is_stored(found, each.name):
             continue
+        entry = found.find(plain(each.name))
         by = "broker.default-distribution"
         if entry in found.entries:
             by = f"[[address]] with {shown_pattern(entry)[1]}"
@@ -98,6 +99,30 @@ def check_stored(found: Distributions, listed: Iterable[Listed], problem: Proble
             f" distribution is {entry.distribution!r}, by {by}; store them with waypoint = true in"
             " an [[address]], or use another name",
         )
+
+
+def warning(
+    entries: Sequence[DistributionEntry], default: str, settings: Iterable[Mapping[str, Any]]
+) -> str:
+    """Return a warning if something is stored here, and its dead letters or expired messages are
+    to go where nothing is; empty if not."""
+    found = Distributions(entries, default)
+    if not any(each.is_stored or each.enable_fallback for each in entries):
+        return ""
+    named = {str(each[key]) for each in settings for key in _ENDS if each.get(key)}
+    lost = sorted(name for name in named if not _is_stored(found, name))
+    if not lost:
+        return ""
+    return (
+        f"dead letters or expired messages are to go to {', '.join(lost)}, where messages are not"
+        " stored, so they will stay in their queues, held; write an [[address]] with"
+        f" pattern = {lost[0]!r} and waypoint = true"
+    )
+
+
+def _is_stored(found: Distributions, name: str) -> bool:
+    entry = found.find(plain(name))
+    return entry.is_stored or entry.enable_fallback
 
 
 def _where(block: Block, field: str) -> str:

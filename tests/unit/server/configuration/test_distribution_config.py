@@ -200,3 +200,21 @@ def test_a_reload_puts_distributions_in_force(tmp_path: Path) -> None:
     assert needs_restart == []
     running = effective(old, new)
     assert running.distributions == new.distributions
+
+
+def test_dead_letters_that_nobody_stores_are_a_warning(tmp_path: Path) -> None:
+    """The default distribution makes DLQ a direct address, like every other name."""
+
+    def warnings(text: str) -> list[str]:
+        return [each for each in read(tmp_path, text).warnings if "dead letters" in each]
+
+    text = BALANCED_BY_DEFAULT + '[[address]]\nprefix = "orders"\nwaypoint = true\n'
+    (warning,) = warnings(text)
+    assert "DLQ, ExpiryQueue, where messages are not stored" in warning
+    assert "write an [[address]] with pattern = 'DLQ' and waypoint = true" in warning
+    both = "".join(
+        f'[[address]]\npattern = "{name}"\nwaypoint = true\n' for name in ("DLQ", "ExpiryQueue")
+    )
+    assert not warnings(text + both)
+    assert not warnings(text.replace("waypoint = true", ""))
+    assert not warnings(text.replace("balanced", "stored"))
