@@ -476,6 +476,11 @@ class MessagingSession(Session, Protocol):
         """Repeat the command of this sender: there may be room."""
         ...
 
+    def attach_link(self, link: AutoLink, now: int) -> None:
+        """Attach one more auto-link, where a protocol has some, until it is done or the connection
+        ends."""
+        ...
+
     def conclude(self, now: int) -> None:
         """Write what effects had for consequences."""
         ...

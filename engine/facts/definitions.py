@@ -340,6 +340,9 @@ class AutoLink(msgspec.Struct, frozen=True):
     phases: peers send at phase 0, and receive at phase 0, or behind a waypoint at phase 1. One with
     `is_fallback` stores what no receiver can get. `cost` is that of its connector: how far away the
     other container is. `shard` is the name of the shard of a sharded queue that it leads to.
+
+    One with a `limit` empties `queue`, the one here of this full name, and ends after so many
+    messages or when nothing is left: an administrator asked for it.
     """
 
     name: str
@@ -350,6 +353,8 @@ class AutoLink(msgspec.Struct, frozen=True):
     is_fallback: bool = False
     cost: int = 1
     shard: str = ""
+    queue: str = ""
+    limit: int = 0
 
 
 class LinkRoute(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -36,6 +36,8 @@ RETRY_US: Final = 5_000_000
 """How long after a failure a link is attached again, and after each one that follows (6.6)."""
 ASK_US: Final = 5_000_000
 """How often a peer is asked how many messages wait there."""
+LIMITED_US: Final = 500_000
+"""How often links with a limit are looked at."""
 _ENDED: Final = "the peer ended it and did not say why"
 
 
@@ -82,6 +84,14 @@ class Standing:
                 handle=link.handle, delivery_count=credit.delivery_count,
                 link_credit=credit.link_credit, echo=True,
             )  # fmt: skip
+
+    def is_done(self) -> bool:
+        """Whether a link with a limit has nothing more to do."""
+        link = self.link
+        if not self.auto_link.limit or not isinstance(link, Outgoing) or link.unsettled:
+            return False
+        is_empty = not link.session.output.broker.available(link.consumer)
+        return is_empty or link.row().total >= link.limit
 
     def begun(self, session: AmqpSession) -> None:
         """Attach the link to its session, which the peer has begun too."""
@@ -148,8 +158,10 @@ class Standing:
         if auto_link.is_out:
             link = Outgoing(session, OWN_HANDLE, name, number, address, is_settled=False)
             link.mark = mark_of(address, phase=auto_link.phase, is_fallback=auto_link.is_fallback)
+            link.limit = auto_link.limit
             return link, AttachConsumer(
-                output.connection, address, subscription=name, credit_policy=BY_GRANT,
+                output.connection, address, subscription=name, queue=auto_link.queue or None,
+                credit_policy=BY_GRANT,
                 credit_messages=0, credit_bytes=0, receiver=link, session=session.number,
                 auto_link=auto_link, traced=True,
             )  # fmt: skip
@@ -216,9 +228,14 @@ def _text_of(problem: Error | None) -> str:
     return ": ".join(each for each in (problem.condition, problem.description or "") if each)
 
 
+def _is_limited(standing: Standing) -> bool:
+    return standing.auto_link.limit > 0
+
+
 class AutoLinks:
     """All auto-links of a connection. `wake` asks for a call of `tick` at a time, `channel` for a
-    number of a session that neither side uses, -1 if there is none."""
+    number of a session that neither side uses, -1 if there is none; `leave` ends a session in the
+    end of this call."""
 
     def __init__(
         self,
@@ -226,9 +243,11 @@ class AutoLinks:
         links: Sequence[AutoLink],
         wake: Callable[[int], None],
         channel: Callable[[], int],
+        leave: Callable[[AmqpSession], None],
         now: int,
     ) -> None:
         self.output: Final = output
+        self._leave: Final = leave
         self.wake: Final = wake
         self._channel: Final = channel
         self.standings: Final = [Standing(self, each, now) for each in links]
@@ -251,9 +270,25 @@ class AutoLinks:
                 each.due = 0
                 self._try(each, now)
         if self._ask_at <= now:
-            self._ask_at = now + ASK_US
-            for each in self.standings:
+            self._ask_at = now + (LIMITED_US if any(map(_is_limited, self.standings)) else ASK_US)
+            for each in list(self.standings):
                 each.ask()
+                if each.is_done():
+                    self._end(each)
+
+    def add(self, link: AutoLink, now: int) -> None:
+        """Attach one more link."""
+        self.standings.append(Standing(self, link, now))
+        self._ask_at = min(self._ask_at, now + LIMITED_US)
+        self.tick(now)
+        self.wake(self.deadline)
+
+    def _end(self, standing: Standing) -> None:
+        """End a link that is done, and its session."""
+        self.standings.remove(standing)
+        session, standing.session, standing.link = standing.session, None, None
+        if session is not None:
+            self._leave(session)
 
     def _try(self, standing: Standing, now: int) -> None:
         if not standing.is_clear:

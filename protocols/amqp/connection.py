@@ -596,6 +596,12 @@ class AmqpConnection(Output):
         """Attach a link that is passed on to the peer."""
         self.own.route(end, route, asked)
 
+    def attach_link(self, link: AutoLink, now: int) -> None:
+        """Attach one more auto-link."""
+        if self._state is OPENED:
+            self.own.attach_one(link, now)
+            self._flush(now)
+
     def _wake(self, at: int) -> None:
         if not self.next_deadline or at < self.next_deadline:
             self.next_deadline = at

@@ -61,9 +61,26 @@ class Outgoing(Link):
     place from which messages leave, if they are traced (`protocols.amqp.tracing`), else empty."""
 
     __slots__ = (
-        "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
-        "_middle", "address", "consumer", "default", "is_settled", "is_subscription", "mark",
-        "outlives_session", "subscription", "tags", "unsettled",
+        "_behind",
+        "_count",
+        "_front",
+        "_headers",
+        "_heads",
+        "_held_bytes",
+        "_in_all",
+        "_large",
+        "_middle",
+        "address",
+        "consumer",
+        "default",
+        "is_settled",
+        "is_subscription",
+        "limit",
+        "mark",
+        "outlives_session",
+        "subscription",
+        "tags",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +100,8 @@ class Outgoing(Link):
         self.default: Any = None
         self.subscription = ""
         self.is_subscription = False
+        # How many deliveries there may be in all, 0 for any number.
+        self.limit = 0
         self.outlives_session = False
         self.mark = ""
         # Bytes of memory for deliveries behind a large one.
@@ -267,6 +286,8 @@ class Outgoing(Link):
         # The count of the peer is as wide as its field; the engine counts on.
         behind = distance(self._count & _MASK, flow.delivery_count or 0)
         self._in_all = max(self._count + behind, 0) + flow.link_credit
+        if self.limit:
+            self._in_all = min(self._in_all, self.limit)
         command = Credit(self.consumer, in_all=self._in_all, drains=flow.drain)
         self.session.output.ask(command, lambda answer, now: None, now)
 

@@ -48,8 +48,17 @@ class OwnSessions:
 
     def attach(self, links: Sequence[AutoLink], now: int) -> None:
         """Attach auto-links, now that the connection is open."""
-        own = self._auto_links = AutoLinks(self._output, links, self._wake, self._channel, now)
+        own = self._auto_links = AutoLinks(
+            self._output, links, self._wake, self._channel, self.leaving.append, now
+        )
         own.tick(now)
+
+    def attach_one(self, link: AutoLink, now: int) -> None:
+        """Attach one more auto-link."""
+        if self._auto_links is None:
+            self.attach((), now)
+        assert self._auto_links is not None
+        self._auto_links.add(link, now)
 
     def route(self, end: Taker, route: LinkRoute, wanted: Any) -> None:
         """Attach a link that is passed on to the peer."""

@@ -14,6 +14,7 @@ from daybook.engine.commands import (
     Send,
     SendToAll,
 )
+from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.facts.reasons import DISCONNECTED, LIMIT, TIMEOUT
 from daybook.engine.names.names import UNKNOWN_HOST
 from daybook.engine.refusals import Code, Refusal
@@ -266,6 +267,9 @@ class Conversation(Output):
             self.connection = 0
         self.end(0)
 
+    def attach_link(self, link: AutoLink, now: int) -> None:
+        """Attach nothing: there are no links."""
+
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:
         """There are none: the broker attaches nothing over STOMP."""
@@ -315,7 +319,7 @@ class Conversation(Output):
         if self.connection:
             closed = self.handle(CloseConnection(self.connection, reason, error.what), now)
             if error.code:
-                # What it says may be about events of others: that a message is there already.
+                # It may speak of the events of others: of a message that is there already.
                 known = closed if isinstance(closed, int) else self.broker.lsn
                 self.gate = max(self.gate, known)
             self.connection = 0

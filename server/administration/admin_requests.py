@@ -14,7 +14,7 @@ import msgspec
 
 from daybook.engine import commands
 from daybook.engine.commands import NO_HISTORY, Command
-from daybook.engine.core.queue_names import meant
+from daybook.engine.core.queue_names import find_queue, meant
 from daybook.engine.facts.definitions import (
     ANYCAST,
     DIVERT_ATTRIBUTES,
@@ -54,6 +54,7 @@ from daybook.server.administration.request_rows import (
     OnAddress,
     OnQueue,
     Option,
+    Outgoing,
     Reading,
     Request,
     Table,
@@ -365,6 +366,39 @@ class ShardsOf(OnAddress, Reading, frozen=True, tag="shards"):
             )
         queue = source.state.queue_by_name.get(self.address)
         return {"shards": [_with_queue(row, queue) for row in rows]}
+
+
+class QueueDrain(OnQueue, Request, frozen=True, tag="drain-queue"):
+    """Move the messages that wait in a shard on this broker to another shard.
+
+    As many as are there now, in their order. Each leaves its queue when the other broker has
+    confirmed it; one that it does not take comes back. New messages are still balanced over all
+    shards. `daybook queue shards` and `daybook auto-link list` show how far it is; it ends when
+    nothing is left, or with the connection.
+    """
+
+    to: Annotated[str, Option("--to", "The shard, by its connector.", "SHARD")] = ""
+    is_about_clients = True
+    ways = (
+        Way(
+            "queue drain",
+            "moving {messages} of queue '{queue}' to shard '{to}'",
+            missing="name the shard: --to SHARD",
+        ),
+    )
+
+    def begin(self, state: State, outgoing: Outgoing, by: str) -> Answer | Refusal:
+        """Begin it; the consumer that it adds to the queue has the name of who asked."""
+        queue = find_queue(state, self.queue)
+        if isinstance(queue, Refusal):
+            return queue
+        count = queue.ready_count
+        why_not = outgoing.drain(self.queue, self.to, count, by)
+        if why_not:
+            return Refusal(
+                Code.INVALID, f"queue '{plain(self.queue)}' cannot be drained: {why_not}"
+            )
+        return {"messages": count}
 
 
 def _with_queue(row: Answer, queue: Queue | None) -> Answer:
@@ -875,7 +909,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
         QueueRelease, QueueDelivery, QueuePause, QueueResumption, GroupsReset, MessagesAction,
         AddressCreation, AddressUpdate, AddressPause, AddressResumption, AddressDeletion,
         IdCacheClearing, RetainedForgetting, DivertCreation, DivertDeletion, SettingsChange,
-        SettingsRemoval, Connectors, AutoLinks, ShardsOf,
+        SettingsRemoval, Connectors, AutoLinks, ShardsOf, QueueDrain,
     )
 }  # fmt: skip
 """All requests, by their names in JSON (`do`)."""

@@ -44,7 +44,7 @@ from daybook.engine.settings.permissions import Actor
 from daybook.engine.state.state import State
 from daybook.protocols.port import MessagingSession
 from daybook.server.administration import connections
-from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing
+from daybook.server.administration.admin_requests import REQUESTS, ConnectionClosing, QueueDrain
 from daybook.server.administration.request_rows import (
     Answer,
     Change,
@@ -229,8 +229,10 @@ class ControlServer:
             return await self._look(request)
         if isinstance(request, ConnectionClosing):
             return await self._close(request, asker)
-        assert isinstance(request, Change)
         broker = self._hub.broker
+        if isinstance(request, QueueDrain):
+            return request.begin(broker.state, self.outgoing, asker.by)
+        assert isinstance(request, Change)
         settled = request.settled(broker.state)
         if settled is not None:
             return settled

@@ -134,6 +134,11 @@ class Outgoing(Protocol):
         none."""
         ...
 
+    def drain(self, name: str, shard: str, count: int, by: str) -> str:
+        """Begin to move so many messages of the shard here to another one, for somebody; return why
+        not, "" if it began."""
+        ...
+
 
 class NoOutgoing:
     """There are none: no broker runs."""
@@ -149,6 +154,10 @@ class NoOutgoing:
     def shard_rows(self, name: str) -> list[Answer] | None:
         """Know of no shards."""
         return None
+
+    def drain(self, name: str, shard: str, count: int, by: str) -> str:
+        """Move nothing."""
+        return "there are no connectors"
 
 
 class ViewSource(msgspec.Struct, frozen=True):

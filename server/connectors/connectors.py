@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from daybook.engine.facts.definitions import LOCAL, AutoLink
-from daybook.engine.names.names import HOST, host_and_name
+from daybook.engine.names.names import HOST, host_and_name, plain
 from daybook.protocols.port import ACTIVE, INACTIVE, AutoLinkRow
 from daybook.server.config_keys.connector_options import IN, OUT
 from daybook.server.configuration.auto_link_config import AutoLinkConfig, ShardedQueueConfig
@@ -160,6 +160,26 @@ class Connectors:
         local = [_shard_row(LOCAL, name) | {"state": ACTIVE}] if queue.local else []
         return [*local, *rows.values()]
 
+    def drain(self, name: str, shard: str, count: int, by: str) -> str:
+        """Begin to move so many messages of the shard here to another one, for somebody; return why
+        not, "" if it began."""
+        queue = next((each for each in self._queues if each.name == name), None)
+        if queue is None or shard not in queue.connectors:
+            shards = ", ".join(queue.connectors) if queue is not None else "none"
+            return f"it has no shard {shard!r} on another broker; those are {shards}"
+        link = AutoLink(
+            f"{plain(name)}-drain-{shard}, by {by}", name, queue.external_address, is_out=True,
+            cost=self._by_name[shard].config.cost, queue=name, limit=count,
+        )  # fmt: skip
+        peer = self._by_name[shard].peer
+        if peer is None:
+            return f"connector {shard!r} is not open; see `daybook connectors`"
+        if any(row.link.queue == name for row in peer.session.auto_links):
+            return f"it is being drained to {shard!r} already; see `daybook auto-link list`"
+        if count:
+            self._around.hub.attach_link(peer.connection, link)
+        return ""
+
     def _standings(self) -> Iterator[tuple[AutoLinkConfig, AutoLinkRow, int]]:
         """Yield each auto-link with its state, and the connection that it is on, 0 for none."""
         found: dict[AutoLink, list[tuple[AutoLinkRow, int]]] = {}
@@ -173,6 +193,18 @@ class Connectors:
                 there = [(AutoLinkRow(link.link, INACTIVE, why), 0)]
             for row, connection in there:
                 yield link, row, connection
+        for drain, rows in found.items():
+            if drain.limit:
+                for row, connection in rows:
+                    yield AutoLinkConfig(drain, self._connector_of(connection)), row, connection
+
+    def _connector_of(self, connection: int) -> str:
+        """Return the name of the connector that opened a connection."""
+        return next(
+            each.config.name
+            for each in self._by_name.values()
+            if each.peer is not None and each.peer.connection == connection
+        )
 
 
 def _row(connector: Connector, now: int) -> dict[str, Any]:

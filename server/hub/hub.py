@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from daybook.engine.broker import Broker
 from daybook.engine.commands import Command, RetryHeld, Room, Stop, Withhold
 from daybook.engine.consumers import transactions
+from daybook.engine.facts.definitions import AutoLink
 from daybook.engine.facts.reasons import ADMINISTRATION, LIMIT, UNREADABLE
 from daybook.engine.messages.message import Message
 from daybook.engine.queues.queue import Store, StoreError
@@ -181,6 +182,17 @@ class Hub:
         if (peer := self._by_connection.get(connection)) is not None:
             self.dismiss(peer, what, advice, ADMINISTRATION)
         return peer is not None
+
+    def attach_link(self, connection: int, link: AutoLink) -> bool:
+        """Attach an auto-link on a connection; return whether there is one."""
+        peer = self._by_connection.get(connection)
+        if peer is None:
+            return False
+        self.turns.allow_input()
+        peer.session.attach_link(link, self._clock())
+        self._after(peer)
+        self._soon()
+        return True
 
     def session_of(self, connection: int) -> MessagingSession | None:
         """Return the session of a connection, None if it is gone."""

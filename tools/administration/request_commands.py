@@ -133,7 +133,8 @@ def _done(way: Way, request: dict[str, Any], answer: dict[str, Any]) -> str:
     if callable(way.done):
         return way.done(request)
     counts = {what: _counted(answer.get(what), what) for what in COUNTED}
-    counts["acted"] = _messages(answer.get("acted", 0))
+    for what in ("acted", "messages"):
+        counts[what] = _messages(answer.get(what, 0))
     closed = answer.get("closed", 0)
     counts["closed"] = f"{closed:,} connection{'s' * (closed > 1)}"
     return way.done.format_map(request | counts)

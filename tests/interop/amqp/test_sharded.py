@@ -9,7 +9,7 @@ import pytest
 from proton import Message
 from proton.utils import BlockingConnection, SendException
 
-from tests.interop.using import audited, daybook, queues, run
+from tests.interop.using import audited, daybook, events, queues, run
 from tests.support.process import BrokerProcess, wait_for
 
 pytestmark = pytest.mark.interop
@@ -105,6 +105,29 @@ def test_a_broker_that_dies_loses_nothing_and_gives_back_what_it_has(brokers: Br
         receiver.accept()
     assert set(got) == set(brokers.sent)
     connection.close()
+    for each in (brokers.west, brokers.east):
+        audited(each)
+
+
+def test_the_backlog_of_a_shard_is_moved_to_another_one(brokers: Brokers) -> None:
+    connection = brokers.connect()
+    sender = connection.create_sender("orders")
+    wait_for(lambda: brokers.send(sender, 2) or brokers.stored()[1], "messages in the east")
+    brokers.send(sender, 30)
+    connection.close()
+    west, east = brokers.stored()
+    assert west > 10
+    refused = run(brokers.west, "queue", "drain", "orders", "--to", "north")
+    assert refused.returncode == 1
+    assert "it has no shard 'north' on another broker; those are east" in refused.stderr
+    said = daybook(brokers.west, "queue", "drain", "orders", "--to", "east")
+    assert said == f"moving {west} messages of queue 'orders' to shard 'east'\n"
+    wait_for(lambda: brokers.stored() == [0, west + east], "the messages in the east")
+    wait_for(lambda: "drain" not in daybook(brokers.west, "auto-link", "list"), "the end of it")
+    again = daybook(brokers.west, "queue", "drain", "orders", "--to", "east")
+    assert again == "moving 0 messages of queue 'orders' to shard 'east'\n"
+    attached = [each for each in events(brokers.west, "ConsumerAttached") if "drain" in str(each)]
+    assert "by " in str(attached)
     for each in (brokers.west, brokers.east):
         audited(each)
 

@@ -13,7 +13,7 @@ from daybook.engine.commands import (
     OpenConnection,
     Settle,
 )
-from daybook.engine.facts.definitions import ANYCAST, MULTICAST
+from daybook.engine.facts.definitions import ANYCAST, MULTICAST, AutoLink
 from daybook.engine.facts.reasons import (
     AUTHENTICATION,
     CLOSED,
@@ -77,6 +77,9 @@ class LinksSession:
         self._proof = b""
         self._container = ""
         self._is_pumping = False
+
+    def attach_link(self, link: AutoLink, now: int) -> None:
+        """Attach nothing."""
 
     @property
     def auto_links(self) -> Sequence[AutoLinkRow]:

@@ -88,6 +88,35 @@ def test_a_peer_says_how_many_messages_wait_there() -> None:
     assert line.rows()["from-east"].total == 3
 
 
+def test_a_link_with_a_limit_empties_a_queue_and_ends() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(here=here, there=there).settle()
+    for number in range(5):
+        line.send(here, "orders", b"%d" % number)
+    drain = AutoLink("drain", "orders", "orders", is_out=True, queue="orders", limit=3)
+    line.dialled.attach_link(drain, here.now)
+    line.settle()
+    assert there.bodies("orders") == [b"0", b"1", b"2"]
+    assert here.bodies("orders") == [b"3", b"4"]
+    assert line.rows()["drain"].total == 3
+    line.later(0.6)
+    assert not line.rows()
+    assert not here.queue("orders").consumers
+    assert not line.accepted._sessions
+
+
+def test_a_link_with_a_limit_ends_when_nothing_is_left() -> None:
+    here, there = _with_queue("orders"), _with_queue("orders")
+    line = Line(OUT, here=here, there=there).settle()
+    drain = AutoLink("drain", "bills", "bills", is_out=True, queue="bills", limit=9)
+    here.ok(c.CreateQueue("bills", QueueDefinition("bills", ANYCAST)))
+    line.send(here, "bills", b"x")
+    line.dialled.attach_link(drain, here.now)
+    line.settle().later(0.6)
+    assert there.bodies("bills") == [b"x"]
+    assert [*line.rows()] == ["to-east"]
+
+
 def test_a_link_to_a_container_is_attached_when_it_has_connected() -> None:
     here, there = _with_queue("orders"), _with_queue("orders")
     line = Line(container_links=(OUT,), here=here, there=there).settle()
