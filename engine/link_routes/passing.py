@@ -131,12 +131,13 @@ def end_all(core: Core, connection: int, reason: int) -> bool:
 
 
 def _end(core: Core, end: RoutedEnd, what: Any, reason: int) -> None:
+    """End a link. The event has the connection at whose end it did: a reason is one of that."""
     core.budget.spent += 1
     core.routed.remove(end.link)
     core.emit(
         events.row(
             events.LINK_DETACHED,
-            reason=reason, consumer=end.link.id, connection=end.link.near.connection_id,
+            reason=reason, consumer=end.link.id, connection=end.connection_id,
             time=core.now,
         )
     )  # fmt: skip

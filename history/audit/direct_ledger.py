@@ -32,13 +32,15 @@ class DirectLedger:
     deliveries ended because they do: for which reason, and by which event.
     """
 
-    __slots__ = ("knows_table", "leaving", "links", "since")
+    __slots__ = ("knows_table", "leaving", "links", "since", "through")
 
     def __init__(self, since: int) -> None:
         self.since: Final = since
         self.knows_table = not since
         self.links: Final = DirectLinks()
         self.leaving: Final[dict[int, tuple[int, int]]] = {}
+        # The connection of the container of each link that is passed on.
+        self.through: Final[dict[int, int]] = {}
 
     def may_be_older(self, link: int) -> bool:
         """Whether a link that is not known may have begun before what is known did."""
@@ -72,9 +74,10 @@ class DirectLedger:
         else:
             self.links.add(SendingLink(number, connection, 0, address, is_fallback=is_fallback))
 
-    def pass_on(self, number: int, connection: Connection) -> None:
+    def pass_on(self, number: int, connection: Connection, through: int) -> None:
         """Add a link that is passed on to a container: it has no address here."""
         self.links.add(SendingLink(number, connection, 0, None))
+        self.through[number] = through
 
     def detach(self, link: SendingLink | ReceivingLink) -> None:
         """Remove a link, whatever is in flight to it."""
@@ -82,6 +85,7 @@ class DirectLedger:
             for message in list(link.outstanding):
                 self.settle(link, message)
         self.leaving.pop(link.id, None)
+        self.through.pop(link.id, None)
         self.links.remove(link)
 
     def close(self, connection: int) -> None:

@@ -215,7 +215,7 @@ def _link_came(context: AuditContext, row: Row) -> None:
     if connection is not None:
         decoded = _attached(context)
         if decoded.through:
-            context.direct.pass_on(context.lsn, connection)
+            context.direct.pass_on(context.lsn, connection, decoded.through)
             return
         entry = _entry(context, decoded.address)
         context.direct.attach(context.lsn, connection, decoded, entry)
@@ -228,7 +228,8 @@ def link_detached(context: AuditContext, row: Row) -> Wrong | None:
     link = ledger.link(number)
     if link is None and not ledger.may_be_older(number):
         return _not_attached(context, number)
-    if link is not None and link.connection_id != row[CONNECTION]:
+    ends = () if link is None else (link.connection_id, ledger.through.get(number))
+    if link is not None and row[CONNECTION] not in ends:
         why = f"connection {link.connection_id} attached it"
         return rules.TAKER, why, (link.id,)
     if isinstance(link, ReceivingLink) and link.outstanding:

@@ -11,7 +11,7 @@ from daybook.engine.facts import events, reasons
 from daybook.engine.facts.definitions import DistributionEntry
 from daybook.engine.facts.settlements import FAILED
 from daybook.history.audit import re_execution
-from tests.support.forging.direct import TABLE, Direct, settled_by_another
+from tests.support.forging.direct import TABLE, Direct, Routed, settled_by_another
 from tests.support.forging.faults import changed
 from tests.support.histories import write_history
 from tests.support.world import Event, World, fold
@@ -64,6 +64,23 @@ def test_a_journal_may_begin_anywhere() -> None:
     for after in range(len(journal)):
         state = fold(journal[:after])
         assert judged(journal[after:], state=state, after=after) == []
+
+
+@pytest.mark.parametrize("is_far", [True, False])
+def test_a_link_that_is_passed_on_ends_with_the_connection_of_one_end(*, is_far: bool) -> None:
+    """The other connection stays, attaches more, and ends later for a reason of its own."""
+    routed = Routed()
+    world = routed.world
+    lost, stays = routed.receiving, routed.sending
+    if not is_far:
+        lost, stays = stays, lost
+    world.close(lost, reasons.DISCONNECTED)
+    assert routed.named("LinkDetached").row[events.CONNECTION] == lost
+    world.ok(c.AttachSender(stays, "one"))
+    world.close(stays)
+    for after in range(len(world.journal)):
+        state = fold(world.journal[:after])
+        assert judged(world.journal[after:], state=state, after=after) == []
 
 
 def test_what_was_lost_may_have_been_anything() -> None:
