@@ -1,0 +1,1 @@
+"""Several brokers on loopback, with connectors, link routes and real clients."""
