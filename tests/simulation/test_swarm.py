@@ -9,7 +9,7 @@ from collections import Counter
 from daybook.engine.facts.events import BY_NUMBER, EVENT_TYPES, KIND, REASON
 from daybook.engine.facts.reasons import REASONS
 from tests.simulation.counts import SwarmCounts
-from tests.simulation.seeds import AMQP_FROM, RETURNING_FROM, SWARM_FROM
+from tests.simulation.seeds import AMQP_FROM, DIRECT_FROM, RETURNING_FROM, SWARM_FROM
 from tests.simulation.simulation import Simulation
 from tests.simulation.swarm import FEATURES
 from tests.simulation.test_simulation import simulate
@@ -19,9 +19,10 @@ STEPS = 3_000
 TOGETHER = (1, 16, 6, 18, 4, 7, 34)
 """Seeds, from FIRST on, that played everything once: they are tried before the others."""
 WITH_AMQP = (
-    AMQP_FROM + 3002, AMQP_FROM + 3014, RETURNING_FROM + 2014, RETURNING_FROM + 3028,
+    AMQP_FROM + 3002, AMQP_FROM + 3014, RETURNING_FROM + 2014, RETURNING_FROM + 3045,
+    DIRECT_FROM + 3002,
 )  # fmt: skip
-"""Seeds that played what only clients of AMQP ask for."""
+"""Seeds that played what only clients of AMQP ask for, or direct addresses."""
 SEEDS_MAX = 60
 """After so many seeds what was not played is missing."""
 
@@ -31,17 +32,6 @@ NOT_PLAYED = {
     "Forked": "a command writes it into a copy; tests/unit/recovery/salvage/test_fork.py",
     "Lost": "a command writes it into a copy; tests/unit/recovery/salvage/test_salvage.py",
     "salvaged": "as Lost",
-    **dict.fromkeys(
-        (
-            "DistributionsChanged",
-            "LinkAttached",
-            "LinkDetached",
-            "Forwarded",
-            "ForwardSettled",
-            "no-receivers",
-        ),
-        "no address is direct here; tests/support/worlds/mixture.py has them",
-    ),
     "restart": "only a queue that a crash left half deleted is removed for it",
     "disk-full": "a full disk blocks or refuses here, and nothing is dropped",
     "global-max-size": "the broker is full by its messages here",

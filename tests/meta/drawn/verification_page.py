@@ -104,6 +104,8 @@ SECTIONS: Final[dict[str, tuple[Listed | Alone, ...]]] = {
                map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_AMQP"))),
         Listed(f"{AMQP}::test_planted_mistake_in_coming_again_is_found",
                map(_said, _list("simulation.test_amqp_mutations", "PLANTED_IN_RETURNING"))),
+        Listed("tests/simulation/test_direct.py::test_planted_mistake_is_found",
+               map(_said, _list("simulation.test_direct", "PLANTED"))),
     ),
     "fuzzing": (
         Listed("tests/fuzz/guided/test_corpus.py::test_a_planted_mistake_is_noticed",
