@@ -69,10 +69,16 @@ def _send(core: Core, command: commands.Send) -> int | Refusal:
         refused = permission_checks.check_send(core, command)
         if refused is not None:
             return refused
+    if core.routed.table.routes:
+        elsewhere = passing.check_here(core, command.address, is_in=True)
+        if elsewhere is not None:
+            return elsewhere
     if core.direct.is_used and command.queue is None:
         entry = forwarding.entry_for(core, command.address)
         if entry is not None:
-            answer = _check_values(core, command) or forwarding.forward(core, command, entry)
+            answer = _check_values(core, command) or forwarding.forward(
+                core, command, entry, command.attempt, command.marks
+            )
             if answer is not None:
                 return answer
             # It falls back to a queue of its name.
@@ -161,6 +167,10 @@ def _settle(core: Core, command: commands.Settle) -> int | Refusal:
 
 
 def _attach(core: Core, command: commands.Attach) -> int | Refusal:
+    if core.routed.table.routes:
+        elsewhere = passing.check_here(core, command.address, is_in=False)
+        if elsewhere is not None:
+            return elsewhere
     answer: int | Refusal | None = permission_checks.check_owner(core, command)
     if answer is None and core.direct.is_used:
         answer = attaching.attach_receiver(core, command)

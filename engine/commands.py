@@ -338,9 +338,10 @@ class Send(Command):
     packed. Clients set none of these. `came_from` is as in `details.RoutedDetail`. `link` is the
     sender, among those of the connection, that waits if there is no room; 0 is the only one of a
     protocol without links. To a direct address it is `sender`, as `AttachSender` was answered, and
-    0 for one that hears of no outcomes; `token` is what that knows the message by, None if it is
-    settled already. A command that is answered UNFINISHED keeps what was done of it in `judged`
-    (`engine.routing.filter_questions`): the same one must be given again.
+    0 for one that hears of no outcomes; `token` is its name for the message, None if it is
+    settled already; `attempt` and `marks` are those of a message that another broker delivered
+    before (`effects.Delivered`). A command that is answered UNFINISHED keeps what was done of it in
+    `judged` (`engine.routing.filter_questions`): the same one must be given again.
     """
 
     connection: int
@@ -368,6 +369,8 @@ class Send(Command):
     sender: int = 0
     token: Any = None
     came_from: str = ""
+    attempt: int = 1
+    marks: int = 0
 
 
 class SendToAll(Command, gc=True):

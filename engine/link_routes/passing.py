@@ -67,6 +67,18 @@ def route(core: Core, command: RouteLink) -> int | Refusal:
     return link.id
 
 
+def check_here(core: Core, address: str, *, is_in: bool) -> Refusal | None:
+    """Refuse to use an address here whose links are passed on: its messages are elsewhere."""
+    name = plain(address)
+    if not name or not core.routed.table.has(name, is_in=is_in):
+        return None
+    return Refusal(
+        Code.NOT_ALLOWED,
+        f"links to '{name}' are passed on to another container, and nothing of it is here; attach a"
+        " link of AMQP to it",
+    )
+
+
 def _choose(
     core: Core, routes: tuple[LinkRoute, ...], near: Connection
 ) -> tuple[LinkRoute, Connection] | None:

@@ -11,6 +11,9 @@ from typing import Final
 from daybook.engine.facts.definitions import DistributionEntry, LinkRoute
 from daybook.engine.settings.distributions import Distributions, normal_form
 
+KNOWN_MAX: Final = 10_000
+"""How many names are remembered with whether a route matches them."""
+
 
 class LinkRoutes:
     """All link routes in force. Immutable: a new configuration is a new object."""
@@ -19,11 +22,22 @@ class LinkRoutes:
         """Accept routes. Raises DistributionError for a prefix or pattern that is wrong, with its
         place among those of its direction."""
         self.routes: Final = tuple(routes)
+        self._known: Final[dict[tuple[str, bool], bool]] = {}
         self._tables: Final = {is_in: _Table(routes, is_in) for is_in in (True, False)}
 
     def find(self, name: str, *, is_in: bool) -> tuple[LinkRoute, ...]:
         """Return the routes for links to an address, which `is_in` if its peer sends."""
         return self._tables[is_in].find(name) if self.routes else ()
+
+    def has(self, name: str, *, is_in: bool) -> bool:
+        """Whether links to an address are passed on. It remembers the answers."""
+        key = name, is_in
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            known = self._known[key] = bool(self.find(name, is_in=is_in))
+        return known
 
 
 class _Table:

@@ -151,6 +151,7 @@ class AuditContext:
         self.known_from, self.level = before.known_from, before.level
         self.direct = before.direct
         self.core.direct.distributions = before.core.direct.distributions
+        self.core.routed.table = before.core.routed.table
 
     def note_returned(self, queue: Queue, message: int) -> None:
         """Note that a message is in a ring again."""

@@ -107,10 +107,12 @@ class _Side:
 
 
 class Arrived(NamedTuple):
-    """An event by which a message came."""
+    """An event by which a message came; to a direct address it may come again, if nobody there
+    accepted it."""
 
     journal: Journal
     lsn: int
+    is_direct: bool
 
 
 def compare(
@@ -128,7 +130,8 @@ def compare(
             side.take(event)
             stop = arrival(event)
             if stop is not None and event.row[REASON] != reasons.DUPLICATE:
-                arrived[stop].append(Arrived(journal, event.lsn))
+                is_direct = event.row[KIND] == events.FORWARDED
+                arrived[stop].append(Arrived(journal, event.lsn, is_direct))
             advance(event.lsn - last)
             last = event.lsn
     findings: list[Finding] = []
@@ -194,13 +197,17 @@ def _wrong(side: _Side, stop: Stop, came: list[Arrived]) -> Iterator[Finding]:
     if not stop.is_stored:
         # Numbers that no event has are those of messages that were not journaled.
         if side.forwarded and side.is_whole and stop.message not in side.forwarded:
-            yield Finding(UNSENT, *first, f"{where} came to {first.journal.path}, and never left")
+            text = f"{where} came to {first.journal.path}, and never left"
+            yield Finding(UNSENT, first.journal, first.lsn, text)
         return
+    kept = [each for each in came if not each.is_direct]
     queues = side.delivered.get(stop.message, ())
     if not queues:
         if side.is_whole:
-            yield Finding(UNSENT, *first, f"{where} came to {first.journal.path}, and never left")
-    elif len(came) > len(queues):
-        listed = ", ".join(f"{each.lsn} in {each.journal.path}" for each in came[:LISTED_MAX])
-        text = f"{where} left {counted(len(queues), 'queue')}, and came {len(came)} times: {listed}"
-        yield Finding(TWICE, *came[len(queues)], text)
+            text = f"{where} came to {first.journal.path}, and never left"
+            yield Finding(UNSENT, first.journal, first.lsn, text)
+    elif len(kept) > len(queues):
+        listed = ", ".join(f"{each.lsn} in {each.journal.path}" for each in kept[:LISTED_MAX])
+        text = f"{where} left {counted(len(queues), 'queue')}, and came {len(kept)} times: {listed}"
+        surplus = kept[len(queues)]
+        yield Finding(TWICE, surplus.journal, surplus.lsn, text)

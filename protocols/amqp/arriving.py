@@ -44,12 +44,13 @@ class Said:
     """The wishes of a message for the broker: `to` and `group` are empty for none, `expires` and
     `due` are milliseconds since 1970, 0 for none. `has_names` says that there are annotations or
     application properties, which only have names that the sender chose. `trace` are the brokers
-    that it passed (`protocols.amqp.tracing`).
+    that it passed (`protocols.amqp.tracing`). `attempts` is how many failed before, `is_again` says
+    that there may have been one, which most senders do not deny.
     """
 
     __slots__ = (
-        "due", "duplicate_id", "expires", "group", "has_names", "persistent", "priority", "to",
-        "trace",
+        "attempts", "due", "duplicate_id", "expires", "group", "has_names", "is_again",
+        "persistent", "priority", "to", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class Said:
         self.duplicate_id = ""
         self.has_names = False
         self.trace: tuple[str, ...] = ()
+        self.attempts, self.is_again = 0, False
         ttl: int | None = None
         for place in places:
             if place.code == HEADER:
@@ -72,6 +74,8 @@ class Said:
                 self.persistent = header.durable
                 self.priority = min(header.priority, _PRIORITY_MAX)
                 ttl = header.ttl
+                self.attempts = header.delivery_count
+                self.is_again = not header.first_acquirer
             elif place.code == MESSAGE_ANNOTATIONS:
                 self.has_names = True
                 self._take_annotations(Reader(data, place.value, place.end).value(), now)

@@ -120,9 +120,11 @@ def _route(session: AmqpSession, asked: Attach, now: int) -> None:
     if not address or not output.broker.routes_links:
         _attach_here(session, asked, now)
         return
+    # The queue that a full name has does not matter, nor does a prefix.
+    place = place_of(address, output.host, (), output.prefixes)
     link = RoutedLink(
         session, asked.handle, asked.name, output.number_link(), address,
-        sends=asked.role == SENDER,
+        sends=asked.role == SENDER, initial_count=asked.initial_delivery_count or 0,
     )  # fmt: skip
 
     def answered(answer: int | Refusal, now: int) -> None:
@@ -138,7 +140,7 @@ def _route(session: AmqpSession, asked: Attach, now: int) -> None:
                 _refuse(session, asked, Error(fault.condition, fault.text))
 
     command = RouteLink(
-        output.connection, qualified(output.host, address), asked.role == SENDER, asked.name,
+        output.connection, place.address, asked.role == SENDER, asked.name,
         Wanted(asked, output.container), link,
     )  # fmt: skip
     output.ask(command, answered, now)

@@ -620,7 +620,10 @@ class AmqpConnection(Output):
                     session.say_flow(handle=link.handle, **link.state_of_flow())
                 return
             if isinstance(link, RoutedLink):
-                link.flow(said, now)
+                try:
+                    link.flow(said, now)
+                except LinkFault as fault:
+                    self._end_link(session, link.peer_handle, fault, now)
                 return
             assert isinstance(link, Incoming)
             self._on_flow_of_sender(session, link, said, now)

@@ -6,6 +6,7 @@ Messages are given to the broker one after the other. Must never know how a link
 from typing import Any, Final
 
 from daybook.engine.commands import FORWARDED, Chunk, Command, DetachSender, GiveUpSend, Send
+from daybook.engine.effects import REDELIVERED
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
 from daybook.engine.links.links import Ending
 from daybook.engine.messages.amqp.content_codec import (
@@ -51,6 +52,8 @@ _OWN_MARKS: Final = (
 CHUNK_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 100
 """How many pieces of a message are kept apart."""
+ATTEMPTS_MAX: Final = (1 << 16) - 1
+"""More attempts of another broker than this are not counted."""
 LOOK_BYTES: Final = 16 * 1024
 """How many bytes further the body of a large message is looked for again."""
 
@@ -444,7 +447,16 @@ class Incoming(Link):
         )  # fmt: skip
         if said.trace:
             self._trace(send, said.trace)
+        if self.auto_link is not None:
+            self._count(send, said)
         return send
+
+    def _count(self, send: Send, said: arriving.Said) -> None:
+        """Pass on what another broker says of earlier deliveries. Few say that a delivery is the
+        first: it counts only where the others say so, too."""
+        send.attempt = min(said.attempts, ATTEMPTS_MAX) + 1
+        if said.attempts or (said.is_again and self.is_traced):
+            send.marks = REDELIVERED
 
     def _trace(self, send: Send, trace: tuple[str, ...]) -> None:
         """Say where a message came from, and let it come once. Raises Unsendable."""

@@ -18,13 +18,16 @@ from daybook.engine.commands import EndRoutedLink, Pass
 from daybook.engine.facts.definitions import LinkRoute
 from daybook.engine.queues.entry import Taker
 from daybook.engine.refusals import Code, Refusal
-from daybook.protocols.amqp.faults import SessionFault, error
+from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.sessions import OUTGOING_WINDOW, AmqpSession, Link
+from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
     DETACH_FORCED,
+    INVALID_FIELD,
     NOT_ALLOWED,
+    AmqpError,
 )
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
@@ -37,6 +40,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Flow,
     Transfer,
 )
+from daybook.protocols.amqp.wire.serial import distance
 from daybook.protocols.amqp.wire.termini import Source, Target
 from daybook.protocols.port import RECEIVES, SENDS, LinkRow
 
@@ -50,11 +54,13 @@ _LOST: Final = error(DETACH_FORCED, "the container of this link is gone; attach 
 
 
 class Piece(NamedTuple):
-    """A frame of a message: `delivery` is its number at the end that it came from."""
+    """A frame of a message: `delivery` is its number at the end that it came from, and the first
+    of its frames `is_first`."""
 
     transfer: Transfer
     payload: bytes
     delivery: int
+    is_first: bool
 
 
 class State(NamedTuple):
@@ -88,13 +94,13 @@ class RoutedLink(Link):
     `address` is the one that the peer of the near end asked for."""
 
     __slots__ = (
-        "_behind", "_delivery", "_held", "_numbers", "_owed", "_tokens", "_waiting", "address",
-        "id", "sends", "total",
+        "_behind", "_delivery", "_held", "_is_within", "_numbers", "_owed", "_tokens", "_waiting",
+        "address", "credit", "id", "sends", "total",
     )  # fmt: skip
 
     def __init__(
         self, session: AmqpSession, handle: int, name: str, number: int, address: str, *,
-        sends: bool, link_id: int = 0,
+        sends: bool, initial_count: int = 0, link_id: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(session, handle, name, number)
         self.address: Final = address
@@ -103,6 +109,9 @@ class RoutedLink(Link):
         self.total = 0
         # The number of the delivery of the peer whose frames come.
         self._delivery = 0
+        self._is_within = False
+        # That of a peer that sends, as the receiver at the other end gave it.
+        self.credit = ReceiverCredit(initial_count)
         # Frames of the peer for which the other end has no room, and how many bytes they have.
         self._waiting: Final[deque[Piece]] = deque()
         self._held = 0
@@ -136,22 +145,42 @@ class RoutedLink(Link):
 
     def transfer(self, said: Transfer, payload: bytes, now: int) -> None:
         """Pass on a frame of a message."""
-        if said.delivery_id is not None:
-            self._delivery = said.delivery_id
-            self.total += 1
+        is_first = not self._is_within
+        if is_first:
+            self._begin_delivery(said)
+        elif said.delivery_id not in (None, self._delivery):
+            text = f"delivery {said.delivery_id} begins before {self._delivery} has ended"
+            raise LinkFault(NOT_ALLOWED, text)
+        self._is_within = said.more and not said.aborted
         delivery = self._delivery
         if said.settled or said.aborted:
             self._forget_owed(delivery)
         elif delivery not in self._owed:
             self._owed.add(delivery)
             self.session.unsettled_by_peer[delivery] = self
-        piece = Piece(said, payload, delivery)
+        piece = Piece(said, payload, delivery, is_first)
         if self._waiting or not self.pass_on(piece, len(payload) + _FRAME_BYTES, now):
             self._waiting.append(piece)
             self._hold(len(payload))
 
+    def _begin_delivery(self, said: Transfer) -> None:
+        """Count a delivery of the peer, for which it needs credit. Raises LinkFault."""
+        if said.delivery_id is None:
+            raise LinkFault(INVALID_FIELD, "the first transfer of a delivery has no delivery-id")
+        try:
+            self.credit.delivery_came()
+        except AmqpError as fault:
+            raise LinkFault(fault.condition, fault.text) from None
+        self._delivery = said.delivery_id
+        self.total += 1
+
     def flow(self, said: Flow, now: int) -> None:
-        """Pass on credit, and whatever else is said of the link."""
+        """Pass on credit, and whatever else is said of the link. Raises LinkFault."""
+        if self.sends:
+            try:
+                self.credit.flow_came(said)
+            except AmqpError as fault:
+                raise LinkFault(fault.condition, fault.text) from None
         self.pass_on(said, 0, now)
 
     def disposed(self, delivery: int, said: Disposition, now: int) -> None:
@@ -221,6 +250,7 @@ class RoutedLink(Link):
         elif isinstance(what, State):
             self._say_state(what)
         elif isinstance(what, Flow):
+            self._grant(what)
             self.session.say_flow(
                 handle=self.handle, delivery_count=what.delivery_count,
                 link_credit=what.link_credit, available=what.available, drain=what.drain,
@@ -228,6 +258,17 @@ class RoutedLink(Link):
             )  # fmt: skip
         else:
             self.answered_there(what)
+
+    def _grant(self, said: Flow) -> None:
+        """Note how many deliveries a peer that sends may send."""
+        if self.sends and said.link_credit is not None:
+            credit = self.credit
+            if said.delivery_count is None:
+                # Its receiver knows of no delivery yet.
+                left = said.link_credit - credit.came
+            else:
+                left = said.link_credit - distance(said.delivery_count, credit.delivery_count)
+            credit.grant(max(left, 0))
 
     def answered_there(self, said: Attach) -> None:
         """Tell the peer that the container attached the link, and how."""
@@ -272,7 +313,7 @@ class RoutedLink(Link):
         session, said = self.session, piece.transfer
         token = piece.delivery
         number = None
-        if said.delivery_id is not None:
+        if piece.is_first:
             number = session.number_delivery()
             self.total += 1
             if not said.settled:
@@ -281,6 +322,8 @@ class RoutedLink(Link):
         elif said.settled or said.aborted:
             self._forget(token)
         first = msgspec.structs.replace(said, handle=self.handle, delivery_id=number)
+        if not piece.is_first:
+            first = msgspec.structs.replace(first, delivery_tag=None, message_format=None)
         session.send(self, self._frames(first, piece.payload), 0)
 
     def _frames(self, first: Transfer, payload: bytes) -> list[bytes]:
@@ -402,6 +445,7 @@ class FarEnd:
             self._refused = said.handle
             return
         link.peer_handle = said.handle
+        link.credit = ReceiverCredit(said.initial_delivery_count or 0)
         link.session.attach(link)
         there = said
         if _terminus_of(asked) is not None:

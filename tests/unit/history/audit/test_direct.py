@@ -124,6 +124,12 @@ def test_a_stretch_knows_of_the_links_before_it(tmp_path: Path) -> None:
     assert (found.rule, found.lsn) == (planted.rule, planted.lsn)
 
 
+def test_a_stretch_knows_of_the_routes_before_it(tmp_path: Path) -> None:
+    journal = Routed().world.journal
+    with patch.object(re_execution, "STRETCH_EVENTS", 1):
+        assert audited(write_history(tmp_path, journal, cuts=range(1, len(journal)))).is_clean
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_stories_with_everything_may_begin_anywhere(seed: int) -> None:
     world = DoorWorld(journal_direct=("decisions", "content")[seed % 2])

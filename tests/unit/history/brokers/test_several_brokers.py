@@ -8,12 +8,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from daybook.engine.commands import ChangeDistributions, Send
-from daybook.engine.facts.definitions import AutoLink, DistributionEntry
+from daybook.engine.commands import ChangeDistributions, CreateQueue, Send
+from daybook.engine.facts.definitions import (
+    AutoLink,
+    DistributionEntry,
+    QueueDefinition,
+    Waypoint,
+)
 from daybook.engine.refusals import Refusal
 from daybook.journal.data_directory import JOURNAL
+from daybook.protocols.amqp.wire.kinds import RECEIVER
+from daybook.protocols.amqp.wire.performatives import Disposition
+from daybook.protocols.amqp.wire.termini import Accepted, Released
 from daybook.tools.journal_cli import cli
 from tests.support.amqp.line import THERE, Line
+from tests.support.amqp.peer import Peer
 from tests.support.bridges import BILLS, OUT, accept, lose_outcomes, written
 from tests.support.world import World
 from tests.support.worlds.auditing import DoorWorld
@@ -195,6 +204,29 @@ def test_a_message_that_came_twice_is_found(tmp_path: Path) -> None:
     answer = ask("audit", west, "--data", east)
     assert answer.exit_code == 1
     assert "left 1 queue, and came 2 times" in answer.stdout
+
+
+def test_a_message_that_a_consumer_gave_back_may_come_again(tmp_path: Path) -> None:
+    """It goes to a direct address, where nobody accepted it."""
+    here, there = DoorWorld(), DoorWorld()
+    table = (DistributionEntry(prefix="wp", waypoint=True),)
+    here.ok(ChangeDistributions(table, "stored", (Waypoint("wp"),)))
+    there.ok(CreateQueue("wp", QueueDefinition("wp")))
+    line = Line(AutoLink("back", "wp", "wp", is_out=False, phase=1), here=here, there=there)
+    line.settle()
+    client = Peer(here).open("client")
+    client.receiver(1, "wp", 10)
+    send(there, "wp", b"x")
+    for state in (Released(), Accepted()):
+        line.settle()
+        client.settle()
+        ((transfer, _),) = client.deliveries()
+        client.say(Disposition(RECEIVER, transfer.delivery_id, settled=True, state=state))
+    line.settle()
+    assert len(here.events_named("Forwarded")) == 2
+    west, east = both(line, tmp_path)
+    answer = ask("audit", west, "--data", east)
+    assert answer.exit_code == 0, answer.output
 
 
 def test_a_message_that_never_left_is_found(line: Line, tmp_path: Path) -> None:

@@ -1,17 +1,24 @@
 """Connections that the broker opens, and the links that it attaches by itself (ADR 110)."""
 
 from daybook.engine import commands as c
-from daybook.engine.facts.definitions import ANYCAST, AutoLink, QueueDefinition
+from daybook.engine.facts.definitions import (
+    ANYCAST,
+    AutoLink,
+    DistributionEntry,
+    QueueDefinition,
+    Waypoint,
+)
+from daybook.engine.messages.amqp.places import header_of, places_of
 from daybook.engine.names.names import qualified
 from daybook.protocols.amqp.faults import SessionFault
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER
-from daybook.protocols.amqp.wire.performatives import Attach, Begin
-from daybook.protocols.amqp.wire.termini import Source, Target
+from daybook.protocols.amqp.wire.performatives import Attach, Begin, Disposition
+from daybook.protocols.amqp.wire.termini import Modified, Released, Source, Target
 from daybook.protocols.port import ACTIVE, FAILED
 from tests.support.amqp.line import Anonymous, Line
-from tests.support.amqp.peer import follow
+from tests.support.amqp.peer import Peer, follow
 from tests.support.world import World
 
 OUT = AutoLink("to-east", "orders", "orders", is_out=True)
@@ -247,3 +254,30 @@ def test_the_reason_of_a_close_is_kept() -> None:
     assert line.dialled.error == (
         "the peer closed the connection: amqp:connection:forced: the broker moves"
     )
+
+
+def test_what_another_broker_says_of_earlier_deliveries_gets_to_the_consumer() -> None:
+    here, there = World(), _with_queue("wp")
+    table = (DistributionEntry(prefix="wp", waypoint=True),)
+    here.ok(c.ChangeDistributions(table, "stored", (Waypoint("wp"),)))
+    back = AutoLink("back", "wp", "wp", is_out=False, phase=1)
+    line = Line(back, here=here, there=there).settle()
+    client = Peer(here).open("client")
+    client.receiver(1, "wp", 10)
+    line.send(there, "wp", b"x")
+
+    def delivered() -> tuple[int, bool, int]:
+        line.settle()
+        client.settle()
+        ((transfer, payload),) = client.deliveries()
+        header = header_of(payload, places_of(payload)[0])
+        return transfer.delivery_id, header.first_acquirer, header.delivery_count
+
+    number, *facts = delivered()
+    assert facts == [True, 0]
+    failed = Modified(delivery_failed=True)
+    client.say(Disposition(RECEIVER, number, settled=True, state=failed))
+    number, *facts = delivered()
+    assert facts == [False, 1]
+    client.say(Disposition(RECEIVER, number, settled=True, state=Released()))
+    assert delivered()[1:] == (False, 1)

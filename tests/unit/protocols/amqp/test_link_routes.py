@@ -9,11 +9,13 @@ from daybook.engine.facts.definitions import ANYCAST, LinkRoute, QueueDefinition
 from daybook.engine.messages.amqp.sections import VALUE
 from daybook.engine.messages.amqp.writer import section_of
 from daybook.engine.settings.permissions import Permissions
-from daybook.protocols.amqp.routed import FAR_WINDOW
+from daybook.protocols.amqp.routed import FAR_WINDOW, RoutedLink
 from daybook.protocols.amqp.wire.errors import (
     DETACH_FORCED,
+    NOT_ALLOWED,
     NOT_FOUND,
     RESOURCE_DELETED,
+    TRANSFER_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
 )
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
@@ -280,3 +282,62 @@ def test_a_session_that_ends_detaches_its_links_there(sends: bool) -> None:
     assert here.line.heard_of(Detach)
     assert not here.here.broker.routed.links
     assert not here.line.accepted._sessions
+
+
+def test_a_number_that_each_frame_repeats_is_of_one_delivery() -> None:
+    here = Triangle().sender()
+    data = message(bytes(300))
+    here.transfer(7, data[:100], more=True).transfer(7, data[100:200], more=True)
+    here.transfer(7, data[200:])
+    assert here.client.hear(Disposition).first == 7
+    assert here.there.bodies("far.q") == [bytes(300)]
+    here.transfer(8, data[:100], more=True).transfer(9, data)
+    assert here.client.hear(Detach).error.condition == NOT_ALLOWED
+
+
+def test_a_delivery_without_credit_ends_the_link_that_it_came_by() -> None:
+    here = Triangle().sender()
+    for number in range(3):
+        here.transfer(number, message(b"x"))
+    assert len(here.there.bodies("far.q")) == 3
+    (session,) = (each for each in here.client.connection._sessions.values())
+    (link,) = session.links.values()
+    assert isinstance(link, RoutedLink)
+    link.credit.grant(0)
+    here.transfer(3, message(b"x"))
+    assert here.client.hear(Detach).error.condition == TRANSFER_LIMIT_EXCEEDED
+    assert here.line.heard_of(Detach)[0].error.condition == TRANSFER_LIMIT_EXCEEDED
+    assert len(here.there.bodies("far.q")) == 3
+
+
+def test_the_credit_of_a_container_is_that_of_the_peer() -> None:
+    here = Triangle()
+    for number in range(8):
+        here.there.send("far.q", b"%d" % number)
+    here.receiver(credit=2).flow(4, link_credit=1, delivery_count=1)
+    assert len(here.client.deliveries()) == 2
+    here.flow(4, link_credit=3, delivery_count=2)
+    assert len(here.client.deliveries()) == 3
+    (session,) = here.line.dialled._sessions.values()
+    (link,) = session.links.values()
+    assert isinstance(link, RoutedLink)
+    assert (link.credit.link_credit, link.credit.came) == (0, 5)
+
+
+def test_the_queue_of_a_full_name_and_a_prefix_do_not_keep_a_link_here() -> None:
+    here = Triangle().sender("queue://far.q::far.q")
+    assert here.line.heard_of(Attach)[0].target.address == "queue://far.q::far.q"
+    here.transfer(0, message(b"x"))
+    assert here.there.bodies("far.q") == [b"x"]
+
+
+def test_messages_without_a_link_of_their_own_are_refused_here() -> None:
+    here = Triangle()
+    here.say(Attach("a", 3, SENDER, source=Source(), target=Target(), initial_delivery_count=0))
+    here.transfer(0, message(b"x", to="far.q"))
+    problem = here.client.hear(Disposition).state.error
+    assert "links to 'far.q' are passed on to another container" in problem.description
+    assert not here.here.state.queues
+    stomp = here.here.connect()
+    assert here.here.refused(c.Send(stomp, "far.q", b"", b"x"))
+    assert here.here.refused(c.Attach(stomp, "far.q"))
