@@ -54,7 +54,7 @@ def write_history(
     cuts: Iterable[int] = (),
     segment_bytes: int = 1 << 16,
     device_block_bytes: int = 0,
-    data_id: bytes = HISTORY_ID,
+    data_id: bytes = b"",
 ) -> Path:
     """Write events, from the first of a journal on, as a data directory; return the directory.
 
@@ -62,6 +62,7 @@ def write_history(
     are full are sealed; the last one is not, as if its broker had been killed.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    data_id = data_id or HISTORY_ID
     (directory / DATA_ID).write_text(data_id.hex())
     # In memory, for the sync of each block would take most of a test's time.
     disk = MemoryDisk()

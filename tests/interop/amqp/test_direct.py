@@ -228,21 +228,6 @@ def test_stomp_takes_part(connect: Connect, broker: BrokerProcess) -> None:
         assert await_outcome(sending, delivery) == Delivery.ACCEPTED
 
 
-def test_the_journal_has_every_decision(connect: Connect, broker: BrokerProcess) -> None:
-    sending, receiving = connect(), connect()
-    receiver = receiving.create_receiver("work.told", credit=1)
-    sender = sending.create_sender("work.told")
-    await_credit(sending, sender)
-    delivery = begin(sending, sender, "one")
-    receiver.receive(SECONDS)
-    settle(receiver)
-    await_outcome(sending, delivery)
-    names = ("DistributionsChanged", "LinkAttached", "Forwarded", "ForwardSettled")
-    wait_for(lambda: events(broker, *names)[-1]["kind"] == names[-1], "the outcome in the journal")
-    assert {each["kind"] for each in events(broker, *names)} == {*names}
-    audited(broker)
-
-
 def test_a_large_message_passes_whole(connect: Connect) -> None:
     """Its body is in the journal, before anybody knows who gets it."""
     receiving, sending = connect(), connect()
@@ -255,3 +240,19 @@ def test_a_large_message_passes_whole(connect: Connect) -> None:
     assert bytes(got.body) == body
     settle(receiver)
     assert await_outcome(sending, delivery) == Delivery.ACCEPTED
+
+
+def test_the_journal_has_every_decision(connect: Connect, broker: BrokerProcess) -> None:
+    """The last test of the broker, which it stops."""
+    sending, receiving = connect(), connect()
+    receiver = receiving.create_receiver("work.told", credit=1)
+    sender = sending.create_sender("work.told")
+    await_credit(sending, sender)
+    delivery = begin(sending, sender, "one")
+    receiver.receive(SECONDS)
+    settle(receiver)
+    await_outcome(sending, delivery)
+    names = ("DistributionsChanged", "LinkAttached", "Forwarded", "ForwardSettled")
+    wait_for(lambda: events(broker, *names)[-1]["kind"] == names[-1], "the outcome in the journal")
+    assert {each["kind"] for each in events(broker, *names)} == {*names}
+    audited(broker)

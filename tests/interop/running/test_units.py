@@ -21,7 +21,8 @@ COUNTED = {
 """Words of headings that say what is counted, or that it is a name."""
 OF_MESSAGES = {
     "ready", "held", "scheduled", "in flight", "added", "acknowledged", "dead lettered", "expired",
-    "routed", "unrouted", "retained", "remembered ids", "transactions",
+    "connectors", "connectors down", "routed", "unrouted", "retained", "remembered ids",
+    "transactions",
 }  # fmt: skip
 """Headings of the lists of queues, addresses and connections name their units."""
 

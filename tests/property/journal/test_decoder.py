@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybook.engine.facts.reasons import REASONS
+from daybook.engine.messages.annotations import unpacked
 from daybook.engine.messages.content import View
+from daybook.engine.messages.conversions import as_json
 from daybook.engine.messages.headers import as_dict
 from daybook.journal.data_directory import JOURNAL
 from daybook.journal.disk import RealDisk
@@ -41,7 +43,9 @@ def history(seed: int, messages: int) -> list[Event]:
 
 
 def _as_in_json(detail: Any) -> Any:
-    """Return a detail with keys as JSON has them."""
+    """Return a detail with keys as JSON has them, and annotations as a map."""
+    if isinstance(detail.get("annotations"), bytes):
+        detail["annotations"] = as_json(unpacked(detail["annotations"]))
     return msgspec.to_builtins(detail, str_keys=True, builtin_types=(bytes,))
 
 

@@ -255,10 +255,20 @@ class DirectOracle:
                 raise Violation("direct", f"{link.serial} has credit, and nobody is at {address}")
             if there.get(address) and not (credit or self._open.get(link.serial)):
                 raise Violation("direct", f"{link.serial} has no credit for {address}")
-        for sent in [each for known in self._open.values() for each in known.values()]:
+        unheard = [each for known in self._open.values() for each in known.values()]
+        # A message for the queue of an address waits if that is full, or for the disk; with it
+        # all that the same connection of STOMP sends.
+        stuck = {
+            sent.link.serial
+            for sent in unheard
+            if sent.address == FALLING_BACK and not there[sent.address]
+        }
+        for sent in unheard:
             served = all(
                 each.credit > 0 and each.number not in waiting for each in there[sent.address]
             )
+            if sent.link.serial in stuck:
+                continue
             if served and not is_ending(sent.link):
                 raise Violation("direct", f"nobody hears of {sent}")
 
