@@ -194,19 +194,18 @@ def _wrong(side: _Side, stop: Stop, came: list[Arrived]) -> Iterator[Finding]:
     """Yield the faults of the arrivals of a message."""
     where = f"message {stop.message} of {side.journal.path}"
     first = came[0]
+    queues = side.delivered.get(stop.message, ())
+    has_left = bool(queues)
     if not stop.is_stored:
         # Numbers that no event has are those of messages that were not journaled.
-        if side.forwarded and side.is_whole and stop.message not in side.forwarded:
+        has_left = not side.forwarded or stop.message in side.forwarded
+    if not has_left:
+        if side.is_whole:
             text = f"{where} came to {first.journal.path}, and never left"
             yield Finding(UNSENT, first.journal, first.lsn, text)
         return
     kept = [each for each in came if not each.is_direct]
-    queues = side.delivered.get(stop.message, ())
-    if not queues:
-        if side.is_whole:
-            text = f"{where} came to {first.journal.path}, and never left"
-            yield Finding(UNSENT, first.journal, first.lsn, text)
-    elif len(kept) > len(queues):
+    if stop.is_stored and len(kept) > len(queues):
         listed = ", ".join(f"{each.lsn} in {each.journal.path}" for each in kept[:LISTED_MAX])
         text = f"{where} left {counted(len(queues), 'queue')}, and came {len(kept)} times: {listed}"
         surplus = kept[len(queues)]

@@ -16,16 +16,16 @@ from daybook.engine.facts.settlements import BY_GRANT
 from daybook.engine.names.names import plain
 from daybook.engine.refusals import Refusal
 from daybook.protocols.amqp.addressing import Place
-from daybook.protocols.amqp.faults import SessionFault, error_of
+from daybook.protocols.amqp.faults import SessionFault, error_of, words_of
 from daybook.protocols.amqp.incoming import Incoming
 from daybook.protocols.amqp.outcomes import OUTCOMES
 from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
-from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession
+from daybook.protocols.amqp.sessions import AmqpSession, beginning
 from daybook.protocols.amqp.tracing import TRACED, mark_of
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER, UNSETTLED
-from daybook.protocols.amqp.wire.performatives import Attach, Begin, Detach, Error
+from daybook.protocols.amqp.wire.performatives import Attach, Detach, Error
 from daybook.protocols.amqp.wire.termini import Modified, Source, Target
 from daybook.protocols.port import ACTIVE, ATTACHING, FAILED, INACTIVE, AutoLinkRow
 
@@ -191,7 +191,7 @@ class Standing:
         if session is None or said.handle != self._refused:
             return False
         self._refused = -1
-        self._failed(_text_of(said.error) or "the peer refused it and did not say why")
+        self._failed(words_of(said.error) or "the peer refused it and did not say why")
         session.output.say(session.channel, Detach(OWN_HANDLE, True))
         return True
 
@@ -200,14 +200,14 @@ class Standing:
         if self.link is not None:
             self._total += self.link.row().total
             self.link = None
-            self._failed(_text_of(problem) or _ENDED)
+            self._failed(words_of(problem) or _ENDED)
 
     def session_ended(self, problem: Error | None) -> None:
         """Note that the session is gone, and with it the link."""
         self.session = None
         self._refused = -1
         if self.state == ATTACHING:
-            self._failed(_text_of(problem) or _ENDED)
+            self._failed(words_of(problem) or _ENDED)
 
     def _failed(self, why: str) -> None:
         self.state, self.why = FAILED, why
@@ -220,12 +220,6 @@ class Standing:
         """Whether nothing of an earlier attempt is left that the peer has to answer."""
         session = self.session
         return session is None or not (session.is_ended or session.leaving)
-
-
-def _text_of(problem: Error | None) -> str:
-    if problem is None:
-        return ""
-    return ": ".join(each for each in (problem.condition, problem.description or "") if each)
 
 
 def _is_limited(standing: Standing) -> bool:
@@ -305,13 +299,7 @@ class AutoLinks:
             standing.why = "the peer allows no more sessions"
             return
         standing.state, standing.channel = ATTACHING, channel
-        self.output.say(
-            channel,
-            Begin(
-                next_outgoing_id=0, incoming_window=INCOMING_WINDOW,
-                outgoing_window=OUTGOING_WINDOW, handle_max=self.output.options.max_links - 1,
-            ),
-        )  # fmt: skip
+        self.output.say(channel, beginning(self.output))
 
     def answered(self, channel: int) -> Standing | None:
         """Return the one that began a session."""

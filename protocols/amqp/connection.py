@@ -50,7 +50,7 @@ from daybook.protocols.amqp.outgoing import Outgoing
 from daybook.protocols.amqp.output import Output
 from daybook.protocols.amqp.own_sessions import OwnSessions
 from daybook.protocols.amqp.routed import RoutedLink
-from daybook.protocols.amqp.sessions import INCOMING_WINDOW, OUTGOING_WINDOW, AmqpSession, Link
+from daybook.protocols.amqp.sessions import AmqpSession, Link, beginning
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
     FRAMING_ERROR,
@@ -584,13 +584,7 @@ class AmqpConnection(Output):
             return
         ours = self.own.free_channel(channel)
         self._sessions[channel] = AmqpSession(self, ours, number, said)
-        self.say(
-            ours,
-            Begin(
-                remote_channel=channel, next_outgoing_id=0, incoming_window=INCOMING_WINDOW,
-                outgoing_window=OUTGOING_WINDOW, handle_max=self.options.max_links - 1,
-            ),
-        )  # fmt: skip
+        self.say(ours, beginning(self, remote_channel=channel))
 
     def route_begun(self, end: Taker, route: LinkRoute, asked: Any, now: int) -> None:
         """Attach a link that is passed on to the peer."""

@@ -16,6 +16,7 @@ from daybook.protocols.amqp.connection import (
     OPENING,
     AmqpConnection,
 )
+from daybook.protocols.amqp.faults import words_of
 from daybook.protocols.amqp.options import AmqpOptions
 from daybook.protocols.amqp.wire.errors import (
     FRAMING_ERROR,
@@ -27,7 +28,6 @@ from daybook.protocols.amqp.wire.frames import AMQP, SASL, Frame, Header, protoc
 from daybook.protocols.amqp.wire.kinds import OK
 from daybook.protocols.amqp.wire.performatives import (
     Close,
-    Error,
     Open,
     SaslChallenge,
     SaslInit,
@@ -114,7 +114,9 @@ class DialledConnection(AmqpConnection):
         return self._outbound.links
 
     def _on_close(self, said: Close, now: int) -> None:
-        self.error = _shown(said.error)
+        self.error = "the peer closed the connection"
+        if said.error is not None:
+            self.error += f": {words_of(said.error)}"
         super()._on_close(said, now)
 
     def _refuse_open(self, refusal: Refusal, now: int) -> None:
@@ -131,11 +133,3 @@ class DialledConnection(AmqpConnection):
         self.error = text
         self._close(PROTOCOL_ERROR, text, now)
         self._end(0)
-
-
-def _shown(problem: Error | None) -> str:
-    """Return why the peer closed the connection."""
-    if problem is None:
-        return "the peer closed the connection"
-    shown = ": ".join(each for each in (problem.condition, problem.description or "") if each)
-    return f"the peer closed the connection: {shown}"

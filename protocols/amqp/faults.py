@@ -59,6 +59,13 @@ def error(condition: str, text: str, info: dict[str, Any] | None = None) -> Erro
     return Error(condition, cut or None, info)
 
 
+def words_of(problem: Error | None) -> str:
+    """Return an error of a peer in words, empty for none."""
+    if problem is None:
+        return ""
+    return ": ".join(each for each in (problem.condition, problem.description or "") if each)
+
+
 def condition_of(refusal: Refusal) -> str:
     """Return the condition for a refusal; the text says that a permission is missing."""
     if is_denial(refusal):

@@ -61,26 +61,9 @@ class Outgoing(Link):
     place from which messages leave, if they are traced (`protocols.amqp.tracing`), else empty."""
 
     __slots__ = (
-        "_behind",
-        "_count",
-        "_front",
-        "_headers",
-        "_heads",
-        "_held_bytes",
-        "_in_all",
-        "_large",
-        "_middle",
-        "address",
-        "consumer",
-        "default",
-        "is_settled",
-        "is_subscription",
-        "limit",
-        "mark",
-        "outlives_session",
-        "subscription",
-        "tags",
-        "unsettled",
+        "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
+        "_middle", "address", "consumer", "default", "is_settled", "is_subscription", "limit",
+        "mark", "outlives_session", "subscription", "tags", "unsettled",
     )  # fmt: skip
 
     def __init__(

@@ -20,7 +20,7 @@ from daybook.engine.queues.entry import Taker
 from daybook.engine.refusals import Code, Refusal
 from daybook.protocols.amqp.faults import LinkFault, SessionFault, error
 from daybook.protocols.amqp.output import Output
-from daybook.protocols.amqp.sessions import OUTGOING_WINDOW, AmqpSession, Link
+from daybook.protocols.amqp.sessions import AmqpSession, Link, beginning
 from daybook.protocols.amqp.wire.credit import ReceiverCredit
 from daybook.protocols.amqp.wire.errors import (
     CONNECTION_FORCED,
@@ -33,7 +33,6 @@ from daybook.protocols.amqp.wire.frames import frame
 from daybook.protocols.amqp.wire.kinds import RECEIVER, SENDER
 from daybook.protocols.amqp.wire.performatives import (
     Attach,
-    Begin,
     Detach,
     Disposition,
     Error,
@@ -394,13 +393,7 @@ class FarEnd:
     def begin(self, channel: int) -> None:
         """Begin the session."""
         self.channel = channel
-        self._output.say(
-            channel,
-            Begin(
-                next_outgoing_id=0, incoming_window=FAR_WINDOW, outgoing_window=OUTGOING_WINDOW,
-                handle_max=self._output.options.max_links - 1,
-            ),
-        )  # fmt: skip
+        self._output.say(channel, beginning(self._output, FAR_WINDOW))
 
     def begun(self, session: AmqpSession) -> None:
         """Attach the link."""

@@ -119,6 +119,16 @@ class Purpose(Protocol):
         ...
 
 
+def beginning(
+    output: Output, window: int = INCOMING_WINDOW, remote_channel: int | None = None
+) -> Begin:
+    """Return the begin of the broker; `remote_channel` is that of the peer's, which it answers."""
+    return Begin(
+        remote_channel=remote_channel, next_outgoing_id=FIRST_OUTGOING, incoming_window=window,
+        outgoing_window=OUTGOING_WINDOW, handle_max=output.options.max_links - 1,
+    )  # fmt: skip
+
+
 class AmqpSession:
     """One session of a connection.
 

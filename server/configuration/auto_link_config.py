@@ -30,8 +30,12 @@ from daybook.server.config_keys.connector_options import (
     OUT,
     SHARDED_QUEUE,
 )
-from daybook.server.config_keys.option import Option, unknown
-from daybook.server.configuration.connector_config import ConnectorConfig
+from daybook.server.config_keys.option import Option
+from daybook.server.configuration.connector_config import (
+    ConnectorConfig,
+    unknown_connector,
+    wrong_peer,
+)
 from daybook.server.configuration.distribution_config import Listed
 from daybook.server.configuration.host_config import Problem, host_in
 
@@ -127,11 +131,9 @@ class LinkReader:
             return None
         self._check_name(block, "auto-link.address", row["address"])
         connector, container = row["connector"], row["container"]
-        if bool(connector) == bool(container):
-            what = "both connector and container; remove one of them"
-            if not connector:
-                what = 'neither connector nor container, like connector = "east"; give one'
-            self._problem(_where(block, "container"), f"auto-link: it has {what}")
+        wrong = wrong_peer(connector, container)
+        if wrong:
+            self._problem(_where(block, "container"), f"auto-link: {wrong}")
             return None
         named = (connector,) if connector else ()
         host = self._host_of(block, row, "auto-link", named, "connector")
@@ -164,9 +166,7 @@ class LinkReader:
         for name in connectors:
             connector = self._connectors.get(name)
             if connector is None:
-                text = unknown("connector", name, [*self._connectors])
-                if not self._connectors:
-                    text = f"unknown connector {name!r}; write a [[connector]] with this name"
+                text = unknown_connector(name, [*self._connectors])
                 self._problem(_where(block, key), f"{what}.{key}: {text}")
                 return None
             own = connector.virtual_host or HOST

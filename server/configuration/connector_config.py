@@ -21,7 +21,7 @@ from daybook.server.config_keys.connector_options import (
     WITH_PASSCODE,
 )
 from daybook.server.config_keys.kinds import split_url
-from daybook.server.config_keys.option import Option
+from daybook.server.config_keys.option import Option, unknown
 from daybook.server.configuration.encryption import is_loopback
 from daybook.server.configuration.host_config import Problem, host_in
 
@@ -192,6 +192,23 @@ def _mechanism_faults(connector: ConnectorConfig) -> list[tuple[str, str]]:
         elif each == EXTERNAL and not (connector.tls and connector.certificate):
             found.append(f"mechanisms has {each}, which needs TLS and a certificate")
     return [("mechanisms", text) for text in found]
+
+
+def wrong_peer(connector: str, container: str) -> str:
+    """Return why a link is not for one peer, and the remedy: it names a connector or the id of a
+    container. Empty if it does."""
+    if connector and container:
+        return "it has both connector and container; remove one of them"
+    if not connector and not container:
+        return 'it has neither connector nor container, like connector = "east"; give one'
+    return ""
+
+
+def unknown_connector(name: str, known: Sequence[str]) -> str:
+    """Return the text for a connector that there is not."""
+    if not known:
+        return f"unknown connector {name!r}; write a [[connector]] with this name"
+    return unknown("connector", name, known)
 
 
 def is_plain_text(connector: ConnectorConfig) -> bool:

@@ -10,8 +10,12 @@ from daybook.engine.facts.definitions import DistributionEntry, LinkRoute
 from daybook.engine.settings.distributions import faults_of
 from daybook.server.config_keys.config_source import Block
 from daybook.server.config_keys.connector_options import IN, LINK_ROUTE
-from daybook.server.config_keys.option import Option, unknown
-from daybook.server.configuration.connector_config import ConnectorConfig
+from daybook.server.config_keys.option import Option
+from daybook.server.configuration.connector_config import (
+    ConnectorConfig,
+    unknown_connector,
+    wrong_peer,
+)
 from daybook.server.configuration.host_config import Problem
 
 
@@ -49,14 +53,9 @@ def _faults(row: dict[str, Any], connectors: Sequence[str]) -> list[tuple[str, s
     entry = DistributionEntry(prefix=row["prefix"], pattern=row["pattern"])
     found = [(field, f": {text}") for field, text in faults_of(entry)]
     connector, container = row["connector"], row["container"]
-    if connector and container:
-        found.append(("container", ": it has both connector and container; remove one of them"))
-    elif not connector and not container:
-        text = ': it has neither connector nor container, like connector = "east"; give one'
-        found.append(("connector", text))
+    wrong = wrong_peer(connector, container)
+    if wrong:
+        found.append(("container", f": {wrong}"))
     elif connector and connector not in connectors:
-        text = unknown("connector", connector, connectors)
-        if not connectors:
-            text = f"unknown connector {connector!r}; write a [[connector]] with this name"
-        found.append(("connector", f".connector: {text}"))
+        found.append(("connector", f".connector: {unknown_connector(connector, connectors)}"))
     return found
