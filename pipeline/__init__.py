@@ -28,6 +28,8 @@ Modules:
 - `selection`: Selections of events, and how to write them as options.
 - `spark`: The pipeline on Spark: the only package that imports PySpark.
 - `sql`: SQL queries over history in this process.
+- `typed_headers`: The derived columns: what headers say, with types, for readers of the journal and
+  of Parquet.
 - `views`: The views over `events`: the fate of entries, messages, deliveries and queues, in SQL
   (ADR 14).
 """

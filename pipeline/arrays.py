@@ -25,7 +25,14 @@ from daybook.journal.errors import Corruption
 from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.header_maps import header_maps
 from daybook.pipeline.naming import NameTables, encoded
-from daybook.pipeline.schema import BY_NAME, ENCODED_COLUMNS, HEAP_COLUMNS, TIME_TYPE
+from daybook.pipeline.schema import (
+    BY_NAME,
+    DERIVED_COLUMNS,
+    ENCODED_COLUMNS,
+    HEAP_COLUMNS,
+    TIME_TYPE,
+)
+from daybook.pipeline.typed_headers import DERIVED
 
 LENGTHS: Final = len(LAYOUT.columns)
 """Position of the first length: that of details."""
@@ -360,6 +367,15 @@ def _headers(parts: Parts, names: NameTables) -> pa.Array:
     return header_maps(_HEADERS.make(parts, names), _joined(parts, events.FLAGS))
 
 
+def _derived(name: str) -> Recipe:
+    make_of = DERIVED[name]
+
+    def make(parts: Parts, names: NameTables) -> pa.Array:
+        return make_of(_HEADERS.make(parts, names), pa.array(_joined(parts, events.FLAGS)))
+
+    return Recipe(make, (events.FLAGS, *ALL_LENGTHS), HEADERS)
+
+
 def _segments(parts: Parts, names: NameTables) -> pa.Array:
     segments = [pa.array([part.block.segment], pa.string()) for part in parts]
     counts = [part.count for part in parts]
@@ -389,6 +405,7 @@ _RECIPES: Final[dict[str, Recipe]] = {
     "persistent": Recipe(_persistent, (events.FLAGS,)),
     "detail": Recipe(_details, (events.KIND, *ALL_LENGTHS), DETAIL),
     "headers": Recipe(_headers, (events.FLAGS, *ALL_LENGTHS), HEADERS),
+    **{name: _derived(name) for name in DERIVED_COLUMNS},
     "body": _strings(BODY),
     "headers_bytes": _lengths(HEADERS),
     "body_bytes": _lengths(BODY),

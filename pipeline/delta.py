@@ -23,7 +23,7 @@ from daybook.pipeline.parquet.archive import (
     ParquetFile,
     local_path,
 )
-from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.pipeline.schema import STORED_COLUMNS, arrow_schema
 
 DAY: Final = "day"
 APPLICATION: Final = "daybook"
@@ -44,7 +44,7 @@ def commit(archive: ParquetArchive) -> int:
 
 def delta_schema() -> pa.Schema:
     """Return the columns of the table: those of events, and the day of the file."""
-    return arrow_schema(ALL_COLUMNS).append(pa.field(DAY, pa.string()))
+    return arrow_schema(STORED_COLUMNS).append(pa.field(DAY, pa.string()))
 
 
 def _opened(archive: ParquetArchive) -> DeltaTable:

@@ -50,7 +50,7 @@ from daybook.journal.segments.segment import CHUNK_BYTES, Segment
 from daybook.paging.tables.layout import LAYOUT
 from daybook.pipeline.arrays import Part, column
 from daybook.pipeline.naming import NameTables
-from daybook.pipeline.schema import ALL_COLUMNS, ROW_COLUMNS, arrow_schema
+from daybook.pipeline.schema import ROW_COLUMNS, STORED_COLUMNS, arrow_schema
 
 PROOF_VERSION: Final = 1
 PROOF_MAGIC: Final = b"dbPROOF\n"
@@ -310,7 +310,7 @@ class Rebuilder:
         self._proof: Final = proof
         self._codec: Final = BlockCodec(LAYOUT, proof.header.data_id)
         self._compressor: Final = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-        self._schema: Final = arrow_schema(ALL_COLUMNS)
+        self._schema: Final = arrow_schema(STORED_COLUMNS)
         self._lsn = proof.header.first_lsn
         self._next = 0
         self._rest: pa.Table = self._schema.empty_table()
@@ -433,7 +433,7 @@ class Rebuilder:
         return Part(Block(self._codec, raw, self._proof.segment))
 
     def _compare_rows(self, table: pa.Table, parts: list[Part]) -> None:
-        for name in ALL_COLUMNS:
+        for name in STORED_COLUMNS:
             try:
                 expected = column(name, parts, self._names)
             except Corruption as corruption:

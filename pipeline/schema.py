@@ -20,12 +20,40 @@ WIDENED: Final = {
 }  # fmt: skip
 """Signed Arrow types that hold every value of a column, by its struct code."""
 
+PROPERTIES: Final = pa.struct(
+    [
+        ("message_id", pa.string()),
+        ("user_id", pa.binary()),
+        ("to", pa.string()),
+        ("subject", pa.string()),
+        ("reply_to", pa.string()),
+        ("correlation_id", pa.string()),
+        ("content_type", pa.string()),
+        ("content_encoding", pa.string()),
+        ("absolute_expiry_time", TIME_TYPE),
+        ("creation_time", TIME_TYPE),
+        ("group_id", pa.string()),
+        ("group_sequence", pa.int64()),
+        ("reply_to_group_id", pa.string()),
+    ]
+)
+"""The standard properties of AMQP 1.0 (part 3, 3.2.4), in their order."""
+APPLICATION_PROPERTY: Final = pa.struct(
+    [
+        ("type", pa.string()),
+        ("text", pa.string()),
+        ("integer", pa.int64()),
+        ("double", pa.float64()),
+        ("boolean", pa.bool_()),
+    ]
+)
+APPLICATION_PROPERTIES: Final = pa.map_(pa.string(), APPLICATION_PROPERTY)
+
 DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 
 _SPARK_NAMES: Final = {
     pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint", pa.bool_(): "boolean",
-    pa.string(): "string", pa.binary(): "binary", TIME_TYPE: "timestamp",
-    pa.list_(pa.string()): "array<string>", pa.map_(pa.string(), pa.string()): "map<string,string>",
+    pa.string(): "string", pa.binary(): "binary", pa.float64(): "double", TIME_TYPE: "timestamp",
 }  # fmt: skip
 
 
@@ -36,14 +64,20 @@ class SchemaError(SelectionError):
 class EventColumn(NamedTuple):
     """A column of `events`: its name, Arrow type and meaning.
 
-    `raw` columns have the same content as numbers, or as bytes on disk; they must be named
-    explicitly.
+    `raw` columns have the same content as numbers, or as bytes on disk; `derived` ones are made of
+    raw ones alone, and Parquet files do not have them. Both must be named explicitly.
     """
 
     name: str
     type: pa.DataType
     doc: str
     raw: bool = False
+    derived: bool = False
+
+    @property
+    def must_be_named(self) -> bool:
+        """Whether `*` leaves it out."""
+        return self.raw or self.derived
 
 
 def _of_row(name: str, to: str = "", doc: str = "") -> EventColumn:
@@ -70,6 +104,15 @@ EVENT_COLUMNS: Final = (
     EventColumn("persistent", pa.bool_(), "whether the message outlives a restart"),
     EventColumn("detail", pa.string(), "what only this kind has, as JSON; null if nothing"),
     EventColumn("headers", pa.map_(pa.string(), pa.string()), "headers of the message, or null"),
+    EventColumn(
+        "properties", PROPERTIES, "the properties that every protocol has, by the names of "
+        "AMQP 1.0: null where the message does not say them; ids as text", derived=True,
+    ),
+    EventColumn(
+        "application_properties", APPLICATION_PROPERTIES, "the other properties: the type that "
+        "AMQP 1.0 calls so, and the value as text, and as a number or a boolean if it is one",
+        derived=True,
+    ),
     EventColumn("body", pa.binary(), "body of the message, or a piece of it (ChunkReceived)"),
     EventColumn("headers_bytes", pa.int64(), "length of the headers as they are journaled"),
     EventColumn("body_bytes", pa.int64(), "length of `body`"),
@@ -82,8 +125,10 @@ EVENT_COLUMNS: Final = (
     EventColumn("headers_raw", pa.binary(), "the headers as journaled, in their format", raw=True),
     EventColumn("segment", pa.string(), "file that has the event", raw=True),
     EventColumn("block_offset", pa.int64(), "where its block begins in that file", raw=True),
-)
+)  # fmt: skip
 BY_NAME: Final = {column.name: column for column in EVENT_COLUMNS}
+SOURCES: Final = ("headers_raw", "flags")
+"""The columns that derived ones are made of."""
 _RAW_NAMES: Final = {
     "kind": "kind_id", "reason": "reason_id", "address": "address_id", "queue": "queue_id",
 }  # fmt: skip
@@ -91,14 +136,19 @@ ROW_COLUMNS: Final = tuple(_RAW_NAMES.get(each.name, each.name) for each in even
 """The columns of an event's row, in its order."""
 assert len(BY_NAME) == len(EVENT_COLUMNS)
 
-PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not column.raw)
+PLAIN_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if not column.must_be_named)
 """The columns of `*`."""
 ALL_COLUMNS: Final = tuple(BY_NAME)
+DERIVED_COLUMNS: Final = tuple(column.name for column in EVENT_COLUMNS if column.derived)
+STORED_COLUMNS: Final = tuple(name for name in ALL_COLUMNS if name not in DERIVED_COLUMNS)
+"""The columns of Parquet files, whose proofs compare all of them."""
 NAMED_COLUMNS: Final = frozenset({"address", "queue", "queues"})
 """Columns that need the names of addresses or queues."""
 ENCODED_COLUMNS: Final = frozenset({"kind", "reason", "address", "queue"})
 """Columns with few different texts, which can be dictionary-encoded."""
-HEAP_COLUMNS: Final = frozenset({"detail", "headers", "body", "detail_raw", "headers_raw"})
+HEAP_COLUMNS: Final = frozenset(
+    {"detail", "headers", "body", "detail_raw", "headers_raw", *DERIVED_COLUMNS}
+)
 """Columns for which the heap of a block must be decompressed."""
 
 
@@ -130,7 +180,25 @@ def arrow_schema(names: Iterable[str], *, encoded: bool = False) -> pa.Schema:
 
 def spark_ddl(names: Iterable[str]) -> str:
     """Return the schema of these columns for Spark, as DDL."""
-    return ", ".join(f"{name} {_SPARK_NAMES[BY_NAME[name].type]}" for name in names)
+    return ", ".join(f"{name} {spark_type(BY_NAME[name].type)}" for name in names)
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return the name that Spark has for a type."""
+    if pa.types.is_struct(kind):
+        fields = [f"{each.name}:{spark_type(each.type)}" for each in kind]
+        return f"struct<{','.join(fields)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_type(kind.key_type)},{spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(kind.value_type)}>"
+    return _SPARK_NAMES[kind]
+
+
+def stored(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the stored columns of which these can be made, in their order."""
+    needed = {part for name in names for part in (SOURCES if BY_NAME[name].derived else (name,))}
+    return tuple(name for name in STORED_COLUMNS if name in needed)
 
 
 def listed(kinds: Iterable[int]) -> str:

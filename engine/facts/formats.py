@@ -46,6 +46,21 @@ class Standard(NamedTuple):
     reply_to_group_id: str = ""
 
 
+class Property(NamedTuple):
+    """A property of the application: the name that AMQP 1.0 has for its type, and its value."""
+
+    type: str
+    value: Value
+
+
+class Typed(NamedTuple):
+    """All that headers say, with types: the standard properties, by the names of AMQP 1.0 with `_`
+    for `-`, that a message has, and those of the application, by name."""
+
+    standard: dict[str, Value]
+    properties: dict[str, Property]
+
+
 class Codec(Protocol):
     """Reads content of one format: headers, and the body where that has a type of its own.
 
@@ -78,6 +93,10 @@ class Codec(Protocol):
 
     def properties(self, headers: bytes) -> dict[str, Value]:
         """Return the properties that the application set, by name, in the order of the sender."""
+        ...
+
+    def typed(self, headers: bytes) -> Typed:
+        """Return all of it with types, times in milliseconds since 1970."""
         ...
 
     def first(self, headers: bytes, name: str) -> Value | None:

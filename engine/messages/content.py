@@ -9,7 +9,7 @@ protocol.
 from typing import Final, Protocol
 
 from daybook.engine.facts.events import FORMAT, PERSISTENT
-from daybook.engine.facts.formats import LINES, Codec, Standard, number_of
+from daybook.engine.facts.formats import LINES, Codec, Standard, Typed, number_of
 from daybook.engine.facts.values import Value
 from daybook.engine.messages.amqp.content_codec import SectionsCodec
 from daybook.engine.messages.conversions import bytes_of, text_of
@@ -113,6 +113,10 @@ class View:
         if self._properties is not None:
             return self._properties.get(name)
         return self._codec.first(self._headers, name)
+
+    def typed(self) -> Typed:
+        """Return all that the headers say, with types."""
+        return self._codec.typed(self._headers)
 
     @property
     def body(self) -> Value:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from daybook.engine.facts.formats import LINES, Standard
+from daybook.engine.facts.formats import LINES, Property, Standard, Typed
 from daybook.engine.facts.values import Value
 from daybook.engine.messages.conversions import text_of
 
@@ -161,6 +161,11 @@ properties of the application."""
 _TIMESTAMP: Final = "timestamp"
 _TIMESTAMP_DIGITS_MAX: Final = 18
 _EXPIRES: Final = "expires"
+_AMQP: Final = {
+    "destination": "to", "type": "subject", _TIMESTAMP: "creation_time",
+    _EXPIRES: "absolute_expiry_time",
+}  # fmt: skip
+"""The names that fields have in AMQP 1.0, where they have others."""
 _NOT_OF_APPLICATIONS: Final = frozenset(
     (
         *(name for names in _STANDARD.values() for name in names),
@@ -266,6 +271,14 @@ class LinesCodec:
         """As `Codec.properties`."""
         given = as_dict(headers)
         return {name: value for name, value in given.items() if name not in _NOT_OF_APPLICATIONS}
+
+    def typed(self, headers: bytes) -> Typed:
+        """As `Codec.typed`."""
+        said = self.standard(headers)._asdict()
+        said[_EXPIRES] = _milliseconds(first(headers, _EXPIRES) or "")
+        standard = {_AMQP.get(field, field): value for field, value in said.items() if value}
+        properties = self.properties(headers).items()
+        return Typed(standard, {name: Property("string", value) for name, value in properties})
 
     def first(self, headers: bytes, name: str) -> Value | None:
         """As `Codec.first`."""

@@ -45,7 +45,7 @@ from daybook.pipeline.parquet.writing import Written, write_days
 from daybook.pipeline.planning import Source, Split, check_source
 from daybook.pipeline.proof import Proof, Rebuilder, encode_proof, make_proof, zstd_version
 from daybook.pipeline.proving import tables_of
-from daybook.pipeline.schema import ALL_COLUMNS
+from daybook.pipeline.schema import STORED_COLUMNS
 from daybook.pipeline.selection import EVERYTHING
 from daybook.recovery.readonly import journal_disk
 
@@ -267,7 +267,7 @@ def archive_segment(
         raise Damage("it has no events")
     with TemporaryDirectory(prefix="daybook-parquet-") as folder:
         split = _whole(segment, proof)
-        files = write_days(read_split(disk, split, EVERYTHING, ALL_COLUMNS, names), Path(folder))
+        files = write_days(read_split(disk, split, EVERYTHING, STORED_COLUMNS, names), Path(folder))
         exact = _read_back(files, proof, names)
         packed = encode_proof(proof)
         found = ArchivedSegment(

@@ -11,11 +11,13 @@ never know the queries.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import duckdb
 import msgspec
 import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from daybook.engine.facts.kinds import OF_TWO_MESSAGES, names
 from daybook.journal.blocks.format import segment_first_lsn
@@ -32,8 +34,18 @@ from daybook.pipeline.parquet.archive import (
     local_path,
 )
 from daybook.pipeline.planning import Source, make_plan
-from daybook.pipeline.schema import BY_NAME, TIME_TYPE, check_columns, spark_ddl
+from daybook.pipeline.schema import (
+    BY_NAME,
+    DERIVED_COLUMNS,
+    SOURCES,
+    TIME_TYPE,
+    check_columns,
+    spark_ddl,
+    spark_type,
+    stored,
+)
 from daybook.pipeline.selection import EVERYTHING, Selection
+from daybook.pipeline.typed_headers import DERIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,9 +62,10 @@ _GLOBBED: Final = re.compile(r"([*?\[])")
 _GLOBBED_BY_HADOOP: Final = re.compile(r"([*?\[\]{},\\])")
 _DUCK_TYPES: Final = {
     pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.bool_(): "BOOLEAN",
-    pa.string(): "VARCHAR", pa.binary(): "BLOB", TIME_TYPE: "TIMESTAMPTZ",
-    pa.list_(pa.string()): "VARCHAR[]", pa.map_(pa.string(), pa.string()): "MAP(VARCHAR, VARCHAR)",
+    pa.string(): "VARCHAR", pa.binary(): "BLOB", pa.float64(): "DOUBLE", TIME_TYPE: "TIMESTAMPTZ",
 }  # fmt: skip
+_DERIVING: Final = "daybook_"
+"""Prefix of the functions of DuckDB that make derived columns."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -239,15 +252,52 @@ def duck_rows(
     chosen = check_columns(columns)
     parts = parts_of(history, selection)
     if not parts.paths:
-        nothing = (f"NULL::{_DUCK_TYPES[BY_NAME[name].type]} AS {name}" for name in chosen)
+        nothing = (f"NULL::{_duck_type(BY_NAME[name].type)} AS {name}" for name in chosen)
         return DuckRows(f"SELECT {', '.join(nothing)} WHERE false", parts)
+    if not DERIVED.keys().isdisjoint(chosen):
+        _teach(connection)
     files = ", ".join(_quoted(_duck_path(path)) for path in _located(connection, parts))
     conditions = " AND ".join(_duck_conditions(parts.archived))
     sql = (
-        f"SELECT {', '.join(chosen)} FROM read_parquet([{files}], hive_partitioning = false) "
+        f"SELECT {', '.join(map(_duck_column, chosen))} "
+        f"FROM read_parquet([{files}], hive_partitioning = false) "
         f"WHERE {conditions}"
     )
     return DuckRows(sql, parts)
+
+
+def _duck_type(kind: pa.DataType) -> str:
+    """Return the name that DuckDB has for a type."""
+    if pa.types.is_struct(kind):
+        fields = [f'"{each.name}" {_duck_type(each.type)}' for each in kind]
+        return f"STRUCT({', '.join(fields)})"
+    if pa.types.is_map(kind):
+        return f"MAP({_duck_type(kind.key_type)}, {_duck_type(kind.item_type)})"
+    if pa.types.is_list(kind):
+        return f"{_duck_type(kind.value_type)}[]"
+    return _DUCK_TYPES[kind]
+
+
+def _duck_column(name: str) -> str:
+    """Return a column as it is made of those of a file."""
+    if name not in DERIVED_COLUMNS:
+        return name
+    return f"{_DERIVING}{name}({', '.join(SOURCES)}) AS {name}"
+
+
+def _teach(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give a connection the functions that make derived columns."""
+    given: list[Any] = [_duck_type(BY_NAME[name].type) for name in SOURCES]
+    for name, derive in DERIVED.items():
+        with suppress(duckdb.NotImplementedException):  # it has them
+            connection.create_function(
+                _DERIVING + name,
+                derive,
+                given,
+                _duck_type(BY_NAME[name].type),
+                type=PythonUDFType.ARROW,
+                null_handling=FunctionNullHandling.SPECIAL,
+            )
 
 
 def _located(connection: duckdb.DuckDBPyConnection, parts: Parts) -> list[str]:
@@ -321,13 +371,25 @@ def spark_rows(
     if not parts.paths:
         return SparkRows(spark.createDataFrame([], spark_ddl(chosen)), parts)
     base = _hadoop_url(parts.base)
-    needed = [name for name in BY_NAME if name in {*chosen, *_FILTERED}]
+    needed = stored({*chosen, *_FILTERED})
     frame = spark.read.schema(spark_ddl(needed)).parquet(
         *(_GLOBBED_BY_HADOOP.sub(r"\\\1", f"{base}/{path}") for path in parts.paths)
     )
     for condition in _spark_conditions(parts.archived):
         frame = frame.where(condition)
-    return SparkRows(frame.select(*chosen), parts)
+    return SparkRows(frame.select(*map(_spark_column, chosen)), parts)
+
+
+def _spark_column(name: str) -> "Column":
+    """Return a column as it is made of those of a file."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415
+
+    if name not in DERIVED_COLUMNS:
+        return f.col(name)
+    derive = cast("Any", arrow_udf)(DERIVED[name], spark_type(BY_NAME[name].type))
+    made: Column = derive(*map(f.col, SOURCES)).alias(name)
+    return made
 
 
 def _hadoop_url(base: str) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from daybook.pipeline.parquet.archive import file_path
-from daybook.pipeline.schema import ALL_COLUMNS, LSN, arrow_schema
+from daybook.pipeline.schema import LSN, STORED_COLUMNS, arrow_schema
 
 GROUP_ROWS: Final = 500_000
 GROUP_BYTES: Final = 128 << 20
@@ -32,7 +32,7 @@ _DICTIONARIES: Final = (
     "headers.key_value.key", "headers.key_value.value", "detail", "detail_raw", "headers_raw",
     "segment", "headers_bytes", "body_bytes",
 )  # fmt: skip
-SCHEMA: Final = arrow_schema(ALL_COLUMNS)
+SCHEMA: Final = arrow_schema(STORED_COLUMNS)
 
 
 class Written(NamedTuple):

@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql.functions import map_entries, unix_micros
-from pyspark.sql.types import MapType, StructField, TimestampType
+from pyspark.sql.functions import map_entries, struct, transform, unix_micros, when
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 from sqlglot import transpile
 
 from daybook.pipeline.engines import Answer, History, Item
@@ -196,15 +196,28 @@ def _plainly(frame: DataFrame) -> DataFrame:
     Times become microseconds, because datetime objects would be in this machine's zone. Maps become
     lists of pairs, because dictionaries would lose the order of their keys.
     """
+    return frame.select(
+        *(_plain(frame[field.name], field.dataType).alias(field.name) for field in frame.schema)
+    )
 
-    def plain(field: StructField) -> Column:
-        if isinstance(field.dataType, TimestampType):
-            return unix_micros(frame[field.name]).alias(field.name)
-        if isinstance(field.dataType, MapType):
-            return map_entries(frame[field.name]).alias(field.name)
-        return frame[field.name]
 
-    return frame.select(*map(plain, frame.schema))
+def _plain(column: Column, kind: DataType) -> Column:
+    if isinstance(kind, TimestampType):
+        return unix_micros(column)
+    if isinstance(kind, ArrayType):
+        return transform(column, lambda each: _plain(each, kind.elementType))
+    if isinstance(kind, MapType):
+        return transform(
+            map_entries(column),
+            lambda pair: struct(
+                _plain(pair["key"], kind.keyType).alias("key"),
+                _plain(pair["value"], kind.valueType).alias("value"),
+            ),
+        )
+    if isinstance(kind, StructType):
+        fields = (_plain(column[each.name], each.dataType).alias(each.name) for each in kind)
+        return when(column.isNotNull(), struct(*fields))
+    return column
 
 
 def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:

@@ -42,7 +42,7 @@ from daybook.pipeline.parquet.reading import duck_rows
 from daybook.pipeline.planning import Source
 from daybook.pipeline.proving import ProofReport, prove
 from daybook.pipeline.reading import reading
-from daybook.pipeline.schema import ALL_COLUMNS, arrow_schema
+from daybook.pipeline.schema import STORED_COLUMNS, arrow_schema
 from daybook.pipeline.selection import EVERYTHING, Selection
 from daybook.tools.daybook import cli
 from tests.meta import tree
@@ -99,13 +99,13 @@ def proven(url: str, live: Source | None = None) -> ProofReport:
 
 def archived_rows(url: str) -> pa.Table:
     with duckdb.connect() as connection:
-        rows = duck_rows(connection, History(parquet=url), ALL_COLUMNS)
-        return connection.sql(rows.sql).to_arrow_table().cast(arrow_schema(ALL_COLUMNS))
+        rows = duck_rows(connection, History(parquet=url), STORED_COLUMNS)
+        return connection.sql(rows.sql).to_arrow_table().cast(arrow_schema(STORED_COLUMNS))
 
 
 def journal_rows(directory: Path, to_lsn: int) -> pa.Table:
     with reading(source_of(directory), Selection(to_lsn=to_lsn)) as plan:
-        return pa.Table.from_batches(read_plan(plan, ALL_COLUMNS), arrow_schema(ALL_COLUMNS))
+        return pa.Table.from_batches(read_plan(plan, STORED_COLUMNS), arrow_schema(STORED_COLUMNS))
 
 
 def test_all_sealed_segments_and_no_other_are_archived(data: Path, tmp_path: Path) -> None:
@@ -493,7 +493,7 @@ class TestDelta:
         events = DeltaTable(target).to_pyarrow_dataset()
         with duckdb.connect() as connection:
             connection.register("events", events)
-            listed = ", ".join(ALL_COLUMNS)
+            listed = ", ".join(STORED_COLUMNS)
             found = connection.sql(f"SELECT {listed} FROM events ORDER BY lsn").to_arrow_table()
             connection.execute("SET TimeZone = 'UTC'")
             days = connection.sql(
@@ -501,7 +501,7 @@ class TestDelta:
             )
             assert days.fetchall() == [(0,)]
         expected = journal_rows(data, report.last_lsn)
-        assert found.cast(arrow_schema(ALL_COLUMNS)).equals(expected)
+        assert found.cast(arrow_schema(STORED_COLUMNS)).equals(expected)
 
     def test_a_run_that_broke_off_before_a_commit_is_completed(
         self, data: Path, tmp_path: Path

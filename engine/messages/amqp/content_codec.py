@@ -22,10 +22,12 @@ import struct
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
+import msgspec
+
+from daybook.engine.facts.formats import FORMAT_SHIFT, Property, Standard, Typed
 from daybook.engine.facts.own_headers import ANNOTATIONS, BLANKS
 from daybook.engine.facts.values import Id, Symbol, Value
-from daybook.engine.messages.amqp.constructors import DESCRIBED
+from daybook.engine.messages.amqp.constructors import DESCRIBED, NAME_OF
 from daybook.engine.messages.amqp.described import Described
 from daybook.engine.messages.amqp.malformed import Malformed
 from daybook.engine.messages.amqp.places import Place, begin_of, places_of, properties_of
@@ -291,11 +293,7 @@ class SectionsCodec:
 
     def standard(self, headers: bytes) -> Standard:
         """Return what the standard properties say."""
-        place = _find(headers, PROPERTIES)
-        try:
-            found = properties_of(headers, place) if place.code else Properties()
-        except Malformed:
-            found = Properties()
+        found = _properties(headers)
         return Standard(
             destination=found.to or "",
             content_type=found.content_type or "",
@@ -321,6 +319,20 @@ class SectionsCodec:
         sections = APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS
         pairs = [pair for section in sections for pair in _pairs(headers, section)]
         return {pair.name: pair.read(headers) for pair in pairs if pair.name is not None}
+
+    def typed(self, headers: bytes) -> Typed:
+        """As `Codec.typed`; a property that is malformed has the type of its constructor."""
+        said = msgspec.structs.asdict(_properties(headers))
+        sections = APPLICATION_PROPERTIES, MESSAGE_ANNOTATIONS
+        pairs = [pair for section in sections for pair in _pairs(headers, section)]
+        return Typed(
+            {name: value for name, value in said.items() if value is not None},
+            {
+                pair.name: Property(pair.type_in(headers), pair.read(headers))
+                for pair in pairs
+                if pair.name is not None
+            },
+        )
 
     def first(self, headers: bytes, name: str) -> Value | None:
         """Return one property, None if there is none; those of the broker hide others."""
@@ -394,6 +406,13 @@ class _Pair(NamedTuple):
     value: int
     end: int
 
+    def type_in(self, headers: bytes) -> str:
+        """Return the name of its type, "" for a constructor that no type has."""
+        at = self.value
+        while headers[at] == DESCRIBED:
+            at = end_of(headers, at + 1, self.end)
+        return NAME_OF.get(headers[at], "")
+
     def read(self, headers: bytes) -> Value:
         """Return its value; None for one that is malformed."""
         try:
@@ -417,6 +436,15 @@ def _find(headers: bytes, wanted: int) -> Place:
     except Malformed:
         pass  # a body of sections, or none: the wanted section would be here
     return Place(0, at, at, at)
+
+
+def _properties(headers: bytes) -> Properties:
+    """Return the standard properties; none if they are malformed."""
+    place = _find(headers, PROPERTIES)
+    try:
+        return properties_of(headers, place) if place.code else Properties()
+    except Malformed:
+        return Properties()
 
 
 def _pairs(headers: bytes, section: int) -> Iterator[_Pair]:

@@ -15,7 +15,7 @@ def draw() -> str:
         (
             f"`{column.name}`",
             f"`{spark_ddl([column.name]).partition(' ')[2]}`",
-            "only when named" if column.raw else "",
+            "only when named" if column.must_be_named else "",
             column.doc,
         )
         for column in EVENT_COLUMNS

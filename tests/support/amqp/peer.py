@@ -40,12 +40,16 @@ def message(
     durable: bool = False,
     properties: dict[str, Any] | None = None,
     to: str | None = None,
+    standard: Properties | None = None,
     **header: Any,
 ) -> bytes:
-    """Return the sections of a message: the header, application properties, and a body."""
+    """Return the sections of a message: the header, standard properties (or only `to`), those of
+    the application, and a body."""
     head = SECTIONS.encoded(Header(durable=durable, **header))
     if to is not None:
-        head += SECTIONS.encoded(Properties(to=to))
+        standard = Properties(to=to)
+    if standard is not None:
+        head += SECTIONS.encoded(standard)
     if properties:
         head += section_of(APPLICATION_PROPERTIES, encoded(properties))
     section = section_of(DATA if isinstance(body, bytes) else VALUE, encoded(body))

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.facts.events import FORMAT
-from daybook.engine.facts.formats import FORMAT_SHIFT, Standard
+from daybook.engine.facts.formats import FORMAT_SHIFT, Property, Standard, Typed
 from daybook.engine.facts.values import Char, Decimal, Id, Symbol, Timestamp, Uuid, Value
+from daybook.engine.messages.amqp.writer import type_of
 from daybook.engine.messages.content import CODECS
 
 MAPS: Final = 5 << FORMAT_SHIFT
@@ -86,6 +87,10 @@ class MapsCodec:
 
     def properties(self, headers: bytes) -> dict[str, Value]:
         return self._read(headers)[1]
+
+    def typed(self, headers: bytes) -> Typed:
+        properties = self._read(headers)[1].items()
+        return Typed({}, {name: Property(type_of(value), value) for name, value in properties})
 
     def first(self, headers: bytes, name: str) -> Value | None:
         return self._read(headers)[1].get(name)
