@@ -28,6 +28,7 @@ from daybook.pipeline.decoding import read_plan, read_split
 from daybook.pipeline.planning import Plan, Source, make_plan
 from daybook.pipeline.schema import ALL_COLUMNS, NAMED_COLUMNS, arrow_schema
 from daybook.pipeline.selection import Selection
+from daybook.pipeline.typed_headers import DERIVED
 from tests.support.histories import some_history, write_history
 from tests.support.scenario import play, steps
 from tests.support.stored.older import write_as_before
@@ -47,6 +48,12 @@ def _as_in_json(detail: Any) -> Any:
     if isinstance(detail.get("annotations"), bytes):
         detail["annotations"] = as_json(unpacked(detail["annotations"]))
     return msgspec.to_builtins(detail, str_keys=True, builtin_types=(bytes,))
+
+
+def _derived_of(event: Event) -> dict[str, Any]:
+    """The derived columns of one event, made of it alone (`tests/unit/pipeline` says of what)."""
+    headers, flags = pa.array([event.headers], pa.binary()), pa.array([event.row[6]])
+    return {name: make(headers, flags).to_pylist()[0] for name, make in DERIVED.items()}
 
 
 class Plainly:
@@ -108,7 +115,7 @@ class Plainly:
             "body_bytes": len(event.body),
             "kind_id": row[0], "reason_id": row[1], "address_id": row[3], "queue_id": row[4],
             "flags": row[6], "detail_raw": event.detail, "headers_raw": event.headers,
-            "segment": segment, "block_offset": offset,
+            "segment": segment, "block_offset": offset, **_derived_of(event),
         }  # fmt: skip
 
     def rows(self, selection: Selection) -> Rows:
