@@ -61,9 +61,17 @@ def test_a_dynamic_node_says_how_long_it_lives(peer: Peer) -> None:
 
 
 def test_messages_are_not_acquired_in_transactions(peer: Peer) -> None:
+    peer.world.send("a", b"m")
     peer.receiver(0, "a")
+    peer.receiver(1, "a")
     peer.flow(0, 1, properties={"txn-id": b"1"})
-    assert peer.hear(Detach).error.condition == NOT_IMPLEMENTED
+    detached = peer.hear(Detach)
+    assert (detached.handle, detached.closed) == (0, True)
+    assert detached.error.condition == NOT_IMPLEMENTED
+    assert peer.deliveries() == []
+    # Others of the session go on.
+    peer.flow(1, 1)
+    assert len(peer.deliveries()) == 1
 
 
 def test_a_coordinator_says_what_it_can_do(peer: Peer) -> None:
