@@ -69,7 +69,7 @@ def test_messages_are_not_acquired_in_transactions(peer: Peer) -> None:
     assert (detached.handle, detached.closed) == (0, True)
     assert detached.error.condition == NOT_IMPLEMENTED
     assert peer.deliveries() == []
-    # Others of the session go on.
+    # The other link of the session is not affected.
     peer.flow(1, 1)
     assert len(peer.deliveries()) == 1
 
