@@ -187,6 +187,11 @@ def _attach_all(core: Core, command: commands.AttachAll) -> int | Refusal:
     return refusal if refusal is not None else bundle_subscriptions.attach_all(core, command)
 
 
+def _settle_sent(core: Core, command: commands.SettleSent) -> int:
+    direct_settling.settle_sent(core, command)
+    return 0
+
+
 def _detach_sender(core: Core, command: commands.DetachSender) -> int:
     link = core.direct.senders.get(command.sender)
     return attaching.detach(core, link, CLOSED) if link is not None else 0
@@ -258,6 +263,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.CloseConnection: connections.close_connection,
     commands.Attach: _attach,
     commands.AttachSender: _attach_sender,
+    commands.SettleSent: _settle_sent,
     commands.DetachSender: _detach_sender,
     commands.ChangeDistributions: attaching.change_distributions,
     commands.HostLinks: passing.host_links,

@@ -198,6 +198,14 @@ class AttachSender(Command, gc=True):
     auto_link: AutoLink | None = None
 
 
+class SettleSent(Command):
+    """Settle a message that a sender to a direct address sent by `AttachSender`, after its end was
+    heard: receivers that await that hear it (`Settle.awaits`). `token` is as in Send."""
+
+    sender: int
+    token: Any
+
+
 class DetachSender(Command):
     """Stop sending by a link that `AttachSender` began; nobody hears of its messages any more."""
 
@@ -339,9 +347,10 @@ class Send(Command):
     sender, among those of the connection, that waits if there is no room; 0 is the only one of a
     protocol without links. To a direct address it is `sender`, as `AttachSender` was answered, and
     0 for one that hears of no outcomes; `token` is its name for the message, None if it is
-    settled already; `attempt` and `marks` are those of a message that another broker delivered
-    before (`effects.Delivered`). A command that is answered UNFINISHED keeps what was done of it in
-    `judged` (`engine.routing.filter_questions`): the same one must be given again.
+    settled already; one that `confirms` gives `SettleSent` when it has heard of the end; `attempt`
+    and `marks` are those of a message that another broker delivered before (`effects.Delivered`). A
+    command that is answered UNFINISHED keeps what was done of it in `judged`
+    (`engine.routing.filter_questions`): the same one must be given again.
     """
 
     connection: int
@@ -371,6 +380,7 @@ class Send(Command):
     came_from: str = ""
     attempt: int = 1
     marks: int = 0
+    confirms: bool = False
 
 
 class SendToAll(Command, gc=True):
@@ -405,7 +415,8 @@ class Settle(Command):
     its next deliveries show them. Those that a message cannot keep are refused, and so are any in a
     settlement that is `cumulative`. `modified` tells the sender to a direct address that the
     outcome was that one, even if nothing else says what was modified, and `info` is what else it
-    hears of the error: that is for protocols, and nobody keeps it."""
+    hears of the error: that is for protocols, and nobody keeps it. A receiver of a direct address
+    that `awaits` the settlement of the sender hears of it by `Receiver.settled`."""
 
     consumer: int
     message: int
@@ -418,6 +429,7 @@ class Settle(Command):
     annotations: dict[Symbol | int, Value] | None = None
     modified: bool = False
     info: dict[Any, Any] | None = None
+    awaits: bool = False
 
 
 class Resume(Command):

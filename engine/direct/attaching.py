@@ -13,7 +13,7 @@ from daybook.engine.commands import Attach, AttachSender, ChangeDistributions
 from daybook.engine.core import permission_checks
 from daybook.engine.core.core import Core
 from daybook.engine.direct.forwarding import entry_for, kind_of, unavailable
-from daybook.engine.direct.serving import end, withdraw
+from daybook.engine.direct.serving import end, settle_receivers, withdraw
 from daybook.engine.effects import Opened
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.definitions import PHASE_MAX, AutoLink, Distribution
@@ -265,6 +265,10 @@ def detach(core: Core, link: SendingLink | ReceivingLink, reason: int) -> int:
     if isinstance(link, ReceivingLink):
         link.detaching = True
         _end_deliveries(core, link, reason)
+    else:
+        for message, awaiting in link.to_settle.values():
+            settle_receivers(core, message, awaiting)
+        link.to_settle.clear()
     core.direct.remove(link)
     lsn = core.emit(
         events.row(

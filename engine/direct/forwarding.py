@@ -114,7 +114,9 @@ def forward(
     message = _message(core, command, priority)
     _record(core, command, message, chosen, address, shard, stored)
     hears = sender if command.token is not None else None
-    forwarding = Forwarding(message, hears, command.token, len(chosen), attempt, marks)
+    forwarding = Forwarding(
+        message, hears, command.token, len(chosen), attempt, marks, confirms=command.confirms
+    )
     if len(chosen) > core.options.entered_at_once or address.copies:
         address.copies.append(Copies(forwarding, address.everybody()))
         core.direct.copying[address] = None

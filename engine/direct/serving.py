@@ -1,14 +1,15 @@
 """Handing messages to receivers of direct addresses, and the end of each delivery.
 
 Invariants: a message ends once for each receiver that it was given to, and its sender hears once,
-when all have ended it; the load of a receiver is what waits for it and what it has not settled.
+when all have ended it; only then a receiver hears that its sender has settled it; the load of a
+receiver is what waits for it and what it has not settled.
 """
 
 from typing import Final
 
 from daybook.engine.core.core import Core
 from daybook.engine.core.credit import take_back
-from daybook.engine.effects import Drained, Ended
+from daybook.engine.effects import Drained, Ended, Settled
 from daybook.engine.facts import details, events, reasons
 from daybook.engine.facts.settlements import ACCEPTED
 from daybook.engine.links.links import CAPACITY, UNTRIED, Ending, Forwarding, ReceivingLink
@@ -131,11 +132,32 @@ def end(
             ),
             detail,
         )  # fmt: skip
-    sender = forwarding.sender
-    if forwarding.end(ending) and sender is not None and sender.id in core.direct.senders:
-        assert forwarding.ending is not None
+    if forwarding.end(ending):
+        _tell_sender(core, forwarding)
+
+
+def _tell_sender(core: Core, forwarding: Forwarding) -> None:
+    """Tell the sender of a message its end. Receivers that await its settlement hear it then; at
+    once, if nothing is to come."""
+    sender, ending = forwarding.sender, forwarding.ending
+    assert ending is not None
+    if sender is not None and sender.id in core.direct.senders:
         if sender.connection_id == core.direct.connection:
             # The broker itself hears at once: its receivers may end with this very command.
-            sender.receiver.ended(forwarding.token, forwarding.ending, core.now)
+            sender.receiver.ended(forwarding.token, ending, core.now)
         else:
-            core.effects.append(Ended(sender, forwarding.token, forwarding.ending))
+            core.effects.append(Ended(sender, forwarding.token, ending))
+            if forwarding.awaiting and forwarding.confirms:
+                awaiting = forwarding.message.id, forwarding.awaiting
+                sender.to_settle[forwarding.token] = awaiting
+                return
+    if forwarding.awaiting:
+        settle_receivers(core, forwarding.message.id, forwarding.awaiting)
+
+
+def settle_receivers(core: Core, message: int, awaiting: list[ReceivingLink]) -> None:
+    """Tell the receivers that await it that the sender of a message has settled it, or is gone."""
+    core.budget.spent += len(awaiting)
+    for link in awaiting:
+        if link.id in core.direct.receivers:
+            core.effects.append(Settled(link, (message,), reasons.BY_CONSUMER, 0))

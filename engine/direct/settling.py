@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from daybook.engine.commands import Credit, Settle
+from daybook.engine.commands import Credit, Settle, SettleSent
 from daybook.engine.core.core import Core
 from daybook.engine.core.credit import grant
-from daybook.engine.direct.serving import end, serve
+from daybook.engine.direct.serving import end, serve, settle_receivers
 from daybook.engine.facts.settlements import OUTCOMES
 from daybook.engine.links.links import Ending, ReceivingLink
 from daybook.engine.refusals import Code, Refusal
@@ -47,10 +47,20 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
     for number in chosen:
         forwarding = link.let_go(number)
         link.restore(forwarding.message)
+        if command.awaits:
+            forwarding.awaiting = [*(forwarding.awaiting or ()), link]
         end(core, link, forwarding, ending, reason)
     link.address.reload(link, before)
     serve(core, link)
     return 0
+
+
+def settle_sent(core: Core, command: SettleSent) -> None:
+    """Settle a message whose end its sender has heard."""
+    sender = core.direct.senders.get(command.sender)
+    awaiting = sender.to_settle.pop(command.token, None) if sender is not None else None
+    if awaiting is not None:
+        settle_receivers(core, *awaiting)
 
 
 def credit(core: Core, command: Credit, link: ReceivingLink) -> int | Refusal:

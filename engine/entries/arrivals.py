@@ -35,6 +35,7 @@ from daybook.engine.commands import (
     Send,
     SendToAll,
     Settle,
+    SettleSent,
 )
 from daybook.engine.limits.budget import NO_LIMIT
 from daybook.engine.queues.arrival import Arrival
@@ -52,7 +53,7 @@ DUE_UNITS: Final = 3
 
 _PASS: Final = frozenset((
     AttachSender, Begin, Chunk, DetachSender, OpenConnection, RecordDenial, RefuseConnection, Room,
-    DeleteUnused, DeliverDue, ExpireDue,
+    DeleteUnused, DeliverDue, ExpireDue, SettleSent,
 ))  # fmt: skip
 """Commands that look into no queue; and scans, which let messages enter one first (`scanned`)."""
 _WAIT: Final = frozenset((

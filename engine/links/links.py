@@ -60,10 +60,11 @@ class SendingLink(Taker):
 
     `number` is the one that it has among the links of its connection. Its messages
     reach receivers while it `is_open`. One with `is_fallback` brings those that were stored
-    elsewhere.
+    elsewhere. `to_settle` are, by token, the ids of messages whose end it heard and has
+    to confirm, with the receivers that await it.
     """
 
-    __slots__ = ("address", "is_fallback", "is_open", "number")
+    __slots__ = ("address", "is_fallback", "is_open", "number", "to_settle")
 
     def __init__(
         self,
@@ -79,15 +80,27 @@ class SendingLink(Taker):
         self.address: Final = address
         self.is_fallback: Final = is_fallback
         self.is_open = False
+        self.to_settle: Final[dict[Any, tuple[int, list[ReceivingLink]]]] = {}
 
 
 class Forwarding:
     """A message on its way to receivers. `waits` is how many have not ended it, `ending` the
     strongest end so far. `token` is what its sender knows it by; without a `sender` nobody is to
     hear of its end. `attempt` and `marks` are as in `effects.Delivered`: a queue may have delivered
-    it before."""
+    it before. `awaiting` are receivers that ended it and await the settlement of its sender, which
+    `confirms` the end by one, or else settles with hearing of it."""
 
-    __slots__ = ("attempt", "ending", "marks", "message", "sender", "token", "waits")
+    __slots__ = (
+        "attempt",
+        "awaiting",
+        "confirms",
+        "ending",
+        "marks",
+        "message",
+        "sender",
+        "token",
+        "waits",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -97,9 +110,13 @@ class Forwarding:
         waits: int,
         attempt: int = 1,
         marks: int = 0,
+        *,
+        confirms: bool = False,
     ) -> None:
         self.message: Final = message
         self.sender: Final = sender
+        self.confirms: Final = confirms
+        self.awaiting: list[ReceivingLink] | None = None
         self.token: Final = token
         self.waits = waits
         self.attempt: Final = attempt

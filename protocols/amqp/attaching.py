@@ -68,6 +68,7 @@ from daybook.protocols.amqp.wire.kinds import (
     COPY,
     NOT_DURABLE,
     RECEIVER,
+    SECOND,
     SENDER,
     SETTLED,
     UNSETTLED,
@@ -381,6 +382,7 @@ def _begin_sending(
     session.attach(link)
     if session.output.broker.is_direct(link.consumer):
         granted = _without_state(granted)
+        link.awaits_sender = asked.rcv_settle_mode == SECOND
     session.output.say(
         session.channel,
         Attach(

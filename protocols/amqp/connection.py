@@ -665,8 +665,7 @@ class AmqpConnection(Output):
                 link.settled_by_peer(delivery, said, now)
                 continue
             assert isinstance(link, Incoming)
-            link.unsettled.discard(delivery)
-            self.thirsty[link.number] = link
+            link.settled_by_peer(delivery, now)
 
     def _settle(
         self, session: AmqpSession, deliveries: list[int], said: Disposition, now: int
@@ -694,21 +693,36 @@ class AmqpConnection(Output):
         if not isinstance(link, Outgoing):
             return True
         is_settled: bool = said.settled
+        message = link.unsettled[delivery]
+        if message in link.ended:
+            # Its outcome is said, and changes no more (3.4).
+            if is_settled:
+                link.forget(delivery)
+            return True
         txn_id = transaction_of(said.state)
         if ending is None:
             if not is_settled:
                 return True
             ending, txn_id = ending_of(link.default) or UNTRIED, None
+        awaits = link.awaits_sender and not is_settled
         if ending is ACCEPTANCE and txn_id is None:
-            answer = self.broker.handle(Settle(link.consumer, link.unsettled[delivery]), now)
+            command = Settle(link.consumer, message)
+            command.awaits = awaits
+            answer = self.broker.handle(command, now)
         else:
             if txn_id is not None and txn_id not in self.transactions:
                 fault = LinkFault(UNKNOWN_ID, "there is no such transaction")
                 self._end_link(session, link.peer_handle, fault, now)
                 return True
-            answer = self._end_delivery(link, link.unsettled[delivery], ending, txn_id, now)
+            transaction = txn_id.hex() if txn_id is not None else None
+            command = settlement_of(link.consumer, message, ending, transaction)
+            command.awaits = awaits
+            answer = self._end_delivery(link, command, txn_id, now)
         if isinstance(answer, Refusal) and answer.code is Code.UNFINISHED:
             return False
+        if awaits and not isinstance(answer, Refusal):
+            link.ended[message] = delivery, echoed(said.state)
+            return True
         link.forget(delivery)
         if not is_settled:
             self.gate = max(self.gate, 0 if isinstance(answer, Refusal) else answer)
@@ -716,14 +730,12 @@ class AmqpConnection(Output):
         return True
 
     def _end_delivery(
-        self, link: Outgoing, message: int, ending: Ending, txn_id: bytes | None, now: int
+        self, link: Outgoing, command: Settle, txn_id: bytes | None, now: int
     ) -> int | Refusal:
         """End a delivery in any way, perhaps in a transaction that is open; return the answer."""
-        transaction = txn_id.hex() if txn_id is not None else None
-        command = settlement_of(link.consumer, message, ending, transaction)
         answer = self.broker.handle(command, now)
         if isinstance(answer, Refusal):
-            if ending.annotations and answer.code in _TOO_MUCH:
+            if command.annotations and answer.code in _TOO_MUCH:
                 # A disposition cannot be refused; the message comes again without them.
                 command.annotations = None
                 answer = self.broker.handle(command, now)
@@ -734,7 +746,7 @@ class AmqpConnection(Output):
                 # It can be in no transaction, which must not seem to be carried out.
                 self.doomed.add(txn_id)
             # A refused delivery comes again, too, when the transaction is rolled back.
-            self.transactions[txn_id].append((link.consumer, message))
+            self.transactions[txn_id].append((link.consumer, command.message))
         return answer
 
     def _on_end(self, session: AmqpSession, channel: int, said: End, now: int) -> None:

@@ -5,7 +5,15 @@ Messages are given to the broker one after the other. Must never know how a link
 
 from typing import Any, Final
 
-from daybook.engine.commands import FORWARDED, Chunk, Command, DetachSender, GiveUpSend, Send
+from daybook.engine.commands import (
+    FORWARDED,
+    Chunk,
+    Command,
+    DetachSender,
+    GiveUpSend,
+    Send,
+    SettleSent,
+)
 from daybook.engine.effects import REDELIVERED
 from daybook.engine.facts.own_headers import OWN_HEADERS, VALIDATED_USER
 from daybook.engine.links.links import Ending
@@ -203,7 +211,7 @@ class Incoming(Link):
             return
         output = self.session.output
         if self.sender:
-            self._let_hear(send, single.delivery, is_settled=single.is_settled)
+            self._let_hear(send, single.delivery, self.mode, is_settled=single.is_settled)
         answer = output.broker.handle(send, now)
         if isinstance(answer, Refusal):
             if self._is_refused(self._begin_single(single, send), answer):
@@ -327,7 +335,8 @@ class Incoming(Link):
             if command is None:
                 return
             if self.sender and type(command) is Send:
-                self._let_hear(command, message.delivery, is_settled=message.is_settled)
+                is_settled = message.is_settled
+                self._let_hear(command, message.delivery, message.mode, is_settled=is_settled)
             before = output.broker.lsn
             answer = output.broker.handle(command, now)
             if isinstance(answer, Refusal):
@@ -590,9 +599,10 @@ class Incoming(Link):
         self.sender = sender
         self.is_open = not sender or self.place is None
 
-    def _let_hear(self, send: Send, delivery: int, *, is_settled: bool) -> None:
-        """Say who hears of the end of a message, unless it is settled."""
+    def _let_hear(self, send: Send, delivery: int, mode: int, *, is_settled: bool) -> None:
+        """Say who hears of the end of a message, unless it is settled, and who settles it last."""
         send.sender = self.sender
+        send.confirms = mode != FIRST
         send.token = None if is_settled else delivery
 
     def ended(self, token: Any, ending: Ending, now: int) -> None:
@@ -609,6 +619,14 @@ class Incoming(Link):
         else:
             self._tell(delivery, mode, state)
         self.session.output.thirsty[self.number] = self
+
+    def settled_by_peer(self, delivery: int, now: int) -> None:
+        """Take the settlement of a delivery of mode second: its sender knows the outcome."""
+        self.unsettled.discard(delivery)
+        output = self.session.output
+        output.thirsty[self.number] = self
+        if self.sender:
+            output.broker.handle(SettleSent(self.sender, delivery), now)
 
     def opened(self, is_open: bool, now: int) -> None:
         """Give credit, because somebody receives now; or take it back, because nobody does."""

@@ -58,12 +58,16 @@ class Outgoing(Link):
     deliveries are settled when they are sent. `subscription` is the name of the durable
     subscription that closing the link ends, or empty. `is_subscription` says that closing it
     ends any other, and so does the end of its session, unless it `outlives_session`. `mark` is the
-    place from which messages leave, if they are traced (`protocols.amqp.tracing`), else empty."""
+    place from which messages leave, if they are traced (`protocols.amqp.tracing`), else empty.
+
+    It `awaits_sender` if its deliveries are settled last by the senders to a direct address (mode
+    second). `ended` are those, by message, whose outcome the peer has said: with their numbers, and
+    the states that it hears again when they are settled."""
 
     __slots__ = (
         "_behind", "_count", "_front", "_headers", "_heads", "_held_bytes", "_in_all", "_large",
-        "_middle", "address", "consumer", "default", "is_settled", "is_subscription", "limit",
-        "mark", "outlives_session", "subscription", "tags", "unsettled",
+        "_middle", "address", "awaits_sender", "consumer", "default", "ended", "is_settled",
+        "is_subscription", "limit", "mark", "outlives_session", "subscription", "tags", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +91,8 @@ class Outgoing(Link):
         self.limit = 0
         self.outlives_session = False
         self.mark = ""
+        self.awaits_sender = False
+        self.ended: Final[dict[int, tuple[int, Any]]] = {}
         # Bytes of memory for deliveries behind a large one.
         self._held_bytes = 0
         # The ids of messages by their delivery numbers.
@@ -246,7 +252,12 @@ class Outgoing(Link):
         """Ignore the end of a browse: a drain tells it."""
 
     def settled(self, messages: tuple[int, ...], reason: int, gate: int) -> None:
-        """Forget deliveries that the broker ended."""
+        """Forget deliveries that the broker ended; settle those whose outcome the peer has said."""
+        for said in [self.ended[each] for each in messages if each in self.ended]:
+            self.forget(said[0])
+            self.session.settle_sent(*said)
+        if self.awaits_sender:
+            return
         ended = set(messages)
         for delivery in [each for each, message in self.unsettled.items() if message in ended]:
             self.forget(delivery)
@@ -286,7 +297,7 @@ class Outgoing(Link):
     def forget(self, delivery: int) -> None:
         """Forget a delivery that is settled."""
         if delivery in self.unsettled:
-            del self.unsettled[delivery]
+            self.ended.pop(self.unsettled.pop(delivery), None)
             self.session.unsettled.pop(delivery, None)
 
     def _hold(self, message: DeliveredMessage, times: int) -> None:

@@ -4,10 +4,12 @@ Rules: Interconnect, chapter 12.1.1 to 12.1.3.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import combinations_with_replacement
 from typing import Any, Final
 
 import pytest
-from proton import Delivery, Message
+from proton import Delivery, Link, Message
+from proton.reactor import LinkOption
 from proton.utils import BlockingConnection, LinkDetached, SendException
 
 from tests.interop.using import audited, events, queues
@@ -144,6 +146,69 @@ def test_multicast_gives_everybody_a_copy(connect: Connect) -> None:
         assert receiver.receive(SECONDS).body == "extra"
         settle(receiver, outcome)
     assert await_outcome(sending, delivery) == Delivery.ACCEPTED
+
+
+STRENGTH: Final = (Delivery.REJECTED, Delivery.ACCEPTED, Delivery.MODIFIED, Delivery.RELEASED)
+
+
+@pytest.mark.parametrize("said", [*combinations_with_replacement(STRENGTH, 2)])
+def test_the_strongest_outcome_of_several_is_that_of_the_sender(
+    connect: Connect, said: tuple[int, int]
+) -> None:
+    address = f"news.{said[0]}.{said[1]}"
+    receivers = [connect().create_receiver(address, credit=1) for _ in said]
+    sending = connect()
+    sender = sending.create_sender(address)
+    await_credit(sending, sender)
+    delivery = begin(sending, sender, "copy")
+    for receiver, outcome in zip(receivers, reversed(said), strict=True):
+        assert delivery.remote_state == 0
+        assert receiver.receive(SECONDS).body == "copy"
+        settle(receiver, outcome)
+    assert await_outcome(sending, delivery) == said[0]
+
+
+def test_nobody_gets_a_copy_without_receivers(connect: Connect) -> None:
+    sending = connect()
+    sender = sending.create_sender(None)
+    await_credit(sending, sender)
+    delivery = begin(sending, sender, "one", "news.nobody")
+    assert await_outcome(sending, delivery) == Delivery.RELEASED
+
+
+class Second(LinkOption):  # type: ignore[misc]
+    """The receiver of a link settles after its sender has settled."""
+
+    def apply(self, link: Any) -> None:
+        link.snd_settle_mode = Link.SND_UNSETTLED
+        link.rcv_settle_mode = Link.RCV_SECOND
+
+
+@pytest.mark.parametrize("address", ["work.steps", "news.steps"])
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_settlement_has_three_steps_from_end_to_end(
+    connect: Connect, address: str, outcome: int
+) -> None:
+    sending, receiving = connect(), connect()
+    receiver = receiving.create_receiver(f"{address}.{outcome}", credit=1, options=Second())
+    sender = sending.create_sender(f"{address}.{outcome}", options=Second())
+    assert sender.link.remote_rcv_settle_mode == Link.RCV_SECOND
+    await_credit(sending, sender)
+    sent = begin(sending, sender, "steps")
+    receiver.receive(SECONDS)
+    got = receiver.fetcher.unsettled[0]
+    got.update(outcome)
+    flush(receiving)
+    sending.wait(lambda: sent.remote_state, msg="the state of the receiver")
+    assert (sent.remote_state, sent.settled) == (outcome, False)
+    # The answer to a later question shows that nothing came before it.
+    receiving.create_receiver(f"{address}.other", credit=1).close()
+    assert not got.settled
+    sent.settle()
+    flush(sending)
+    receiving.wait(lambda: got.settled, msg="the settlement of the sender")
+    assert got.remote_state == outcome
+    got.settle()
 
 
 def test_a_receiver_that_dies_leaves_its_messages_in_doubt(connect: Connect) -> None:
