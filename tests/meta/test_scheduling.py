@@ -97,3 +97,18 @@ def test_whatever_kills_a_worker_all_others_run_once(
     assert sorted(run.ran) == sorted(set(tests) - fatal)
     assert sorted(map(str, run.died)) == sorted(fatal)
     assert all(run.scheduler.running(worker) is None for worker in run.scheduler.nodes)
+
+
+def test_what_shares_something_costly_goes_to_one_worker() -> None:
+    tests = [
+        f"tests/{file}.py::test_it"
+        for file in (
+            "meta/code/test_tidy", "meta/code/test_layers", "meta/docs/test_pages",
+            "pipeline/test_sink", "pipeline/test_duck", "pipeline/test_cluster",
+        )
+    ]  # fmt: skip
+    scheduler = Run(tests, set(), 1).scheduler
+    scopes = [scheduler._split_scope(test) for test in tests]
+    assert scopes[0] == scopes[1]
+    assert scopes[3] == scopes[4]
+    assert len(set(scopes)) == 4

@@ -12,21 +12,26 @@ from xdist.scheduler import LoadFileScheduling
 
 _JVMS_OF_THEIR_OWN: Final = ("test_cluster.py", "test_exactly_once.py")
 """Files of the pipeline that start Spark themselves, and do not use the session of the others."""
+_TOGETHER: Final = ("tests/meta/code",)
+"""Folders that one worker gets whole: their checks share the syntax trees of all sources."""
 _ENOUGH: Final = 2
 """A worker begins its last test only when it knows that it is the last, or has another one."""
 
 
 class Files(LoadFileScheduling):  # type: ignore[misc]
-    """Gives each file to one worker, and all that share a session of Spark to the same one.
+    """Gives each file to one worker, and all that share a session of Spark, or syntax trees, to the
+    same one.
 
-    A session costs half a minute of a processor until its virtual machine is warm.
+    A session costs half a minute of a processor until its virtual machine is warm, and all trees
+    cost five seconds.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         _, folder, name = (*file.split("/", 2), "")[:3]
-        shares = folder == "pipeline" and name not in _JVMS_OF_THEIR_OWN
-        return "tests/pipeline" if shares else file
+        if folder == "pipeline" and name not in _JVMS_OF_THEIR_OWN:
+            return "tests/pipeline"
+        return next((each for each in _TOGETHER if file.startswith(f"{each}/")), file)
 
     def running(self, node: Any) -> str | None:
         """Return the test that a worker is at."""
