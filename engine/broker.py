@@ -113,7 +113,12 @@ def _attach_sender(core: Core, command: commands.AttachSender) -> int | Refusal:
         refused = permission_checks.check_send(core, send)
     refused = refused or send_plan.check_place(core, send)
     # Whatever else a message may be refused for can be otherwise when it comes.
-    return refused if refused is not None and is_denial(refused) else 0
+    if refused is not None and is_denial(refused):
+        return refused
+    if core.owners.stays_with and command.address in core.state.address_by_name:
+        address = core.state.address_by_name[command.address]
+        core.owners.send_to(address.id, command.connection, command.link)
+    return 0
 
 
 def _chunk(core: Core, command: commands.Chunk) -> int | Refusal:
@@ -154,6 +159,7 @@ def _send_to_all(core: Core, command: commands.SendToAll) -> int | Refusal:
 
 def _give_up_send(core: Core, command: commands.GiveUpSend) -> int:
     core.room.waiting.leave(sender_of(command))
+    owner_ends.link_ended(core, core.owners.send_no_more(command.connection, command.link))
     return 0
 
 
@@ -205,7 +211,18 @@ def _detach(core: Core, command: commands.Detach) -> int | Refusal:
     bundle = core.bundles.get(command.consumer)
     if bundle is not None:
         return bundle_subscriptions.detach_all(core, command, bundle)
-    return subscriptions.detach(core, command)
+    consumer = core.state.consumers.get(command.consumer) if core.owners.lingering else None
+    answer = subscriptions.detach(core, command)
+    if consumer is None or isinstance(answer, Refusal):
+        return answer
+    owner_ends.link_ended(core, consumer.queue.address.id)
+    return core.next_lsn - 1
+
+
+def _delete_unused(core: Core, command: commands.DeleteUnused) -> int:
+    if not core.work.names_to_scan:
+        owner_ends.end_lingering(core)
+    return sweep.delete_unused(core, command)
 
 
 def _credit(core: Core, command: commands.Credit) -> int | Refusal:
@@ -283,7 +300,7 @@ HANDLERS: Final[dict[type, Handler]] = {
     commands.ExpireTransactions: transactions.expire,
     commands.ExpireDue: _expire_due,
     commands.DeliverDue: _deliver_due,
-    commands.DeleteUnused: sweep.delete_unused,
+    commands.DeleteUnused: _delete_unused,
     commands.RetryHeld: held_messages.retry,
     commands.ReleaseHeld: held_messages.release,
     commands.DeliverScheduled: schedules.deliver_scheduled,

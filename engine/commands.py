@@ -4,7 +4,7 @@ A command may be refused and is not journaled; the events that it leads to are. 
 integers that the broker assigned (see ADR 2). The virtual host is always `default` for now.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -294,11 +294,23 @@ class Detach(Command):
     closes: bool = False
 
 
+class StaysWith(NamedTuple):
+    """What keeps a temporary destination whose owner has ended: links, messages, or either."""
+
+    links: bool = False
+    messages: bool = False
+
+
+NOTHING: Final = StaysWith()
+
+
 class CreateTemporary(Command):
     """Create a temporary destination of a connection, with its queue if it is anycast.
 
     It ends with the `link`, or else with the `session` of the connection (in the protocol's own
-    numbers) when that has ended (`EndOwner`); with neither, as always, with the connection.
+    numbers) when that has ended (`EndOwner`); with neither, as always, with the connection. If
+    `stays_with` says so, it stays then as long as it has links or messages, but no longer than the
+    connection.
     """
 
     connection: int
@@ -306,6 +318,7 @@ class CreateTemporary(Command):
     routing_type: str = ANYCAST
     session: int = 0
     link: int = 0
+    stays_with: StaysWith = NOTHING
 
 
 class EndOwner(Command):

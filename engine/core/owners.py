@@ -6,6 +6,8 @@ them. Must never know how owners end (`engine.consumers.owner_ends`).
 
 from typing import Final, NamedTuple, TypeAlias
 
+from daybook.engine.commands import StaysWith
+
 Owned: TypeAlias = int
 """The id of a queue, or that of an address with a minus."""
 
@@ -30,9 +32,16 @@ class Owners:
     `ended` are addresses that have lost their owner, and still have a queue that is being deleted.
     A queue that was made for a subscription to a topic has the name of that, by which the next one
     of the connection finds it when it was left.
+
+    `stays_with` has the addresses that may stay when their owner has ended, `lingering` those of
+    them that do. `targets` are the links that send to such an address, by their connection and
+    number there.
     """
 
-    __slots__ = ("_by_connection", "_left", "_name_of", "_owner_of", "ended")
+    __slots__ = (
+        "_by_connection", "_left", "_name_of", "_owner_of", "_target_of", "ended", "lingering",
+        "stays_with", "targets",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._owner_of: Final[dict[Owned, Owner]] = {}
@@ -41,6 +50,10 @@ class Owners:
         self._left: Final[dict[int, dict[str, Owned]]] = {}
         self._name_of: Final[dict[Owned, tuple[int, str]]] = {}
         self.ended: Final[set[int]] = set()
+        self.stays_with: Final[dict[int, StaysWith]] = {}
+        self.lingering: Final[dict[int, None]] = {}
+        self.targets: Final[dict[int, dict[tuple[int, int], None]]] = {}
+        self._target_of: Final[dict[int, dict[int, int]]] = {}
 
     def own(self, owner: Owner, owned: Owned) -> None:
         """Give something to an owner, and take it from the one that had it."""
@@ -85,6 +98,44 @@ class Owners:
         """Forget a queue that is gone."""
         self.disown(queue)
         self._name_of.pop(queue, None)
+
+    def forget_address(self, address: int) -> None:
+        """Forget an address that is gone."""
+        self.disown(-address)
+        self.ended.discard(address)
+        self.stays_with.pop(address, None)
+        self.lingering.pop(address, None)
+        for connection, link in self.targets.pop(address, {}):
+            self._drop_target(connection, link)
+
+    def send_to(self, address: int, connection: int, link: int) -> None:
+        """Note that a link sends to an address that may stay when its owner has ended."""
+        if address in self.stays_with:
+            self.targets.setdefault(address, {})[connection, link] = None
+            self._target_of.setdefault(connection, {})[link] = address
+
+    def send_no_more(self, connection: int, link: int) -> int:
+        """Forget a link that sent to such an address; return the address, 0 for none."""
+        if not self._target_of:
+            return 0
+        address = self._target_of.get(connection, {}).get(link, 0)
+        if address:
+            self._drop_target(connection, link)
+            del self.targets[address][connection, link]
+            if not self.targets[address]:
+                del self.targets[address]
+        return address
+
+    def forget_targets(self, connection: int) -> None:
+        """Forget the links of a connection that has ended."""
+        for link in list(self._target_of.get(connection, ())):
+            self.send_no_more(connection, link)
+
+    def _drop_target(self, connection: int, link: int) -> None:
+        links = self._target_of[connection]
+        del links[link]
+        if not links:
+            del self._target_of[connection]
 
     def left_by(self, connection: int, name: str) -> Owned:
         """Return the queue that a subscription has left, 0 for none."""

@@ -5,7 +5,7 @@ that outlives its consumers belongs to the session or connection of the last one
 how owners end (`engine.consumers.owner_ends`).
 """
 
-from daybook.engine.commands import Attach, CreateTemporary
+from daybook.engine.commands import NOTHING, Attach, CreateTemporary
 from daybook.engine.core.core import Core
 from daybook.engine.core.lifetime import is_over
 from daybook.engine.core.owners import Owner
@@ -45,6 +45,8 @@ def create_temporary(core: Core, command: CreateTemporary) -> int | Refusal:
         address = found
     if command.link or command.session:
         core.owners.own(Owner.of(connection, command.session, command.link), -address.id)
+        if command.stays_with != NOTHING:
+            core.owners.stays_with[address.id] = command.stays_with
     return core.next_lsn - 1
 
 

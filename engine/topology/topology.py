@@ -573,7 +573,6 @@ def delete_address(core: Core, address: Address, reason: int, connection: int) -
         )
     )  # fmt: skip
     core.wildcards.remove(address)
-    core.owners.disown(-address.id)
-    core.owners.ended.discard(address.id)
+    core.owners.forget_address(address.id)
     core.room.resized.pop(address.id, None)
     core.room.opened.pop(address.id, None)

@@ -11,9 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from daybook.engine.commands import (
-    Attach as AttachConsumer,
-)
-from daybook.engine.commands import (
+    NOTHING,
     AttachSender,
     Command,
     CreateTemporary,
@@ -21,6 +19,10 @@ from daybook.engine.commands import (
     EndOwner,
     Resume,
     RouteLink,
+    StaysWith,
+)
+from daybook.engine.commands import (
+    Attach as AttachConsumer,
 )
 from daybook.engine.commands import (
     Detach as DetachConsumer,
@@ -77,7 +79,14 @@ from daybook.protocols.amqp.wire.kinds import (
 from daybook.protocols.amqp.wire.performatives import Attach, Detach, Error
 from daybook.protocols.amqp.wire.table import COMPOSITES
 from daybook.protocols.amqp.wire.termini import Coordinator as CoordinatorTarget
-from daybook.protocols.amqp.wire.termini import Modified, Source, Target
+from daybook.protocols.amqp.wire.termini import (
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+    Modified,
+    Source,
+    Target,
+)
 
 _MS_PER_S: Final = 1000
 _SELECTORS: Final = (Symbol("apache.org:selector-filter:string"), 0x0000_468C_0000_0004)
@@ -86,6 +95,12 @@ ANSWER_BYTES: Final = 200
 """More than the answer to an attach has besides its contents, with the head of the frame."""
 _LIFETIME: Final = "lifetime-policy"
 _ON_CLOSE: Final = Described(0x2B, [])
+_POLICIES: Final = {
+    DeleteOnNoLinks: StaysWith(links=True),
+    DeleteOnNoMessages: StaysWith(messages=True),
+    DeleteOnNoLinksOrMessages: StaysWith(links=True, messages=True),
+}
+"""What keeps a node when the link that made it has ended (3.5.11 to 3.5.13)."""
 """The lifetime policy delete-on-close (part 3, 3.5.10)."""
 UNKNOWN_TAGS_MAX: Final = 100
 """How many tags of deliveries that a link was not given are looked at."""
@@ -245,23 +260,23 @@ def _make_node(session: AmqpSession, asked: Attach, target: Target, number: int,
         named = _named(target, place)
         _begin_receiving(session, asked, link, named, gate)
 
-    _make(session, asked, target.capabilities, number, made, now)
+    _make(session, asked, target, number, made, now)
 
 
 def _make(
     session: AmqpSession,
     asked: Attach,
-    capabilities: tuple[str, ...],
+    terminus: Source | Target,
     number: int,
     made: Callable[[Place, int, int], None],
     now: int,
 ) -> None:
-    """Make a temporary destination that ends with a link; `made` gets its place, the event to wait
-    for, and the time."""
+    """Make a temporary destination that ends with a link, or later, as its lifetime policy says;
+    `made` gets its place, the event to wait for, and the time."""
     output = session.output
     own = temporary_name(output.connection, f"amqp-{number}")
     address = qualified(output.host, own)
-    routing_type = _routing_type_of(capabilities)
+    routing_type = _routing_type_of(terminus.capabilities)
 
     def answered(answer: int | Refusal, now: int) -> None:
         if isinstance(answer, Refusal):
@@ -269,14 +284,21 @@ def _make(
         else:
             made(Place(address, None, routing_type), answer, now)
 
-    command = CreateTemporary(output.connection, address, routing_type, link=number)
+    command = CreateTemporary(
+        output.connection, address, routing_type, link=number, stays_with=_stays_with(terminus)
+    )
     output.ask(command, answered, now)
+
+
+def _stays_with(terminus: Source | Target) -> StaysWith:
+    policy = (terminus.dynamic_node_properties or {}).get(_LIFETIME)
+    return _POLICIES.get(type(COMPOSITES.struct_of(policy)), NOTHING)
 
 
 def _named(terminus: Source | Target, place: Place) -> Any:
     """Return the terminus of a node that was made: it says how long the node lives in fact."""
     properties = dict(terminus.dynamic_node_properties or {})
-    if properties.get(_LIFETIME) is not None:
+    if properties.get(_LIFETIME) is not None and _stays_with(terminus) == NOTHING:
         properties[_LIFETIME] = _ON_CLOSE
     return msgspec.structs.replace(
         terminus,
@@ -319,7 +341,7 @@ def _make_source(
         named = _named(source, place)
         _consume(session, asked, named, place, number, now, owns=True)
 
-    _make(session, asked, source.capabilities, number, made, now)
+    _make(session, asked, source, number, made, now)
 
 
 def _consume(

@@ -6,9 +6,23 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from proton import ConnectionException, Message, ProtonException, Receiver, Sender
+from proton import (
+    ConnectionException,
+    Described,
+    Message,
+    ProtonException,
+    Receiver,
+    Sender,
+    ulong,
+)
 from proton.handlers import MessagingHandler, TransactionHandler
-from proton.reactor import Container, Copy, DurableSubscription, Selector
+from proton.reactor import (
+    Container,
+    Copy,
+    DurableSubscription,
+    DynamicNodeProperties,
+    Selector,
+)
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached
 
 from tests.interop.security.test_logins import add_user
@@ -132,6 +146,24 @@ def test_stomp_and_amqp_read_each_other(shared: BrokerProcess) -> None:
     assert (frame.headers["n"], frame.headers["correlation-id"]) == ("5", "k")
     connection.close()
     wire.close()
+
+
+def test_a_dynamic_node_stays_with_its_last_link(shared: BrokerProcess) -> None:
+    on_no_links = DynamicNodeProperties({"lifetime-policy": Described(ulong(0x2C), [])})
+    connection, other = _connect(shared), _connect(shared)
+    maker = connection.create_receiver(None, dynamic=True, options=on_no_links)
+    node = maker.link.remote_source.address
+    sender = other.create_sender(node)
+    maker.close()
+    sender.send(Message(body="late"))
+    receiver = connection.create_receiver(node)
+    assert _take(receiver).body == "late"
+    receiver.close()
+    assert node in queues(shared)
+    sender.close()
+    assert node not in queues(shared)
+    other.close()
+    connection.close()
 
 
 def test_what_cannot_be_attached_is_refused_with_a_reason(shared: BrokerProcess) -> None:

@@ -533,3 +533,134 @@ def test_deleting_and_attaching_leaves_nothing_in_the_table() -> None:
     world.ok(c.CreateTemporary(connection, name, link=1))
     world.ok(c.DeleteAddress(name, force=True))
     assert not world.broker.owners._owner_of
+
+
+# ---- destinations that stay without their owner
+
+
+LINKS = c.StaysWith(links=True)
+MESSAGES = c.StaysWith(messages=True)
+EITHER = c.StaysWith(links=True, messages=True)
+
+
+def test_a_destination_stays_with_its_links() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=LINKS))
+    other = world.connect()
+    world.ok(c.AttachSender(other, name, link=3))
+    world.send(name, b"one", other)
+    consumer = world.attach(connection, name)
+    world.ok(c.EndOwner(connection, link=7))
+    assert name in _names(world)
+    world.detach(consumer)
+    assert name in _names(world), "a link of another connection sends to it"
+    world.ok(c.GiveUpSend(other, 3))
+    assert name not in world.state.queue_by_name, "also with messages"
+    assert name not in world.state.address_by_name
+    assert _names(world) == set()
+
+
+def test_the_last_link_may_be_one_that_receives() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=LINKS))
+    consumer = world.attach(connection, name)
+    world.ok(c.EndOwner(connection, link=7))
+    assert name in _names(world)
+    world.detach(consumer)
+    assert name not in world.state.queue_by_name
+
+
+def test_a_destination_stays_with_its_messages() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=MESSAGES))
+    world.send(name, b"one", connection)
+    world.ok(c.EndOwner(connection, link=7))
+    assert name in _names(world)
+    consumer = world.attach(connection, name)
+    world.dispatch()
+    [message] = world.state.consumers[consumer].unacked
+    assert name in _names(world), "a message on its way is there"
+    world.ok(c.Settle(consumer, message))
+    assert name not in _names(world), "whatever links it has"
+
+
+def test_a_destination_stays_with_either() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=EITHER))
+    world.send(name, b"one", connection)
+    world.ok(c.EndOwner(connection, link=7))
+    consumer = world.attach(connection, name)
+    world.dispatch()
+    [message] = world.state.consumers[consumer].unacked
+    world.ok(c.Settle(consumer, message))
+    assert name in _names(world), "it has a consumer"
+    world.detach(consumer)
+    assert name not in world.state.queue_by_name
+
+
+@pytest.mark.parametrize("stays_with", [c.NOTHING, LINKS, MESSAGES, EITHER])
+def test_without_links_and_messages_a_destination_ends_with_its_owner(
+    stays_with: c.StaysWith,
+) -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=stays_with))
+    world.ok(c.EndOwner(connection, link=7))
+    assert name not in world.state.queue_by_name
+
+
+def test_nothing_stays_without_its_connection() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=EITHER))
+    other = world.connect()
+    world.ok(c.AttachSender(other, name, link=3))
+    world.send(name, b"one", other)
+    world.ok(c.EndOwner(connection, link=7))
+    assert name in _names(world)
+    world.close(connection)
+    assert name not in _names(world)
+    owners = world.broker.owners
+    assert [*owners.lingering, *owners.stays_with, *owners.targets] == []
+
+
+def test_links_of_a_connection_that_ends_keep_nothing() -> None:
+    world = World()
+    connection = world.connect()
+    name = temporary_name(connection, "node")
+    world.ok(c.CreateTemporary(connection, name, ANYCAST, link=7, stays_with=LINKS))
+    other = world.connect()
+    world.ok(c.AttachSender(other, name, link=3))
+    world.ok(c.AttachSender(other, name, link=4))
+    world.ok(c.EndOwner(connection, link=7))
+    world.close(other)
+    assert name not in _names(world)
+
+
+def test_a_scan_looks_at_what_stays_in_turns() -> None:
+    world = World()
+    connection = world.connect()
+    names = [temporary_name(connection, f"node{number}") for number in range(5)]
+    for number, name in enumerate(names, 1):
+        world.ok(
+            c.CreateTemporary(connection, name, ANYCAST, link=number, stays_with=MESSAGES)
+        )  # fmt: skip
+        world.send(name, b"one", connection)
+        world.ok(c.EndOwner(connection, link=number))
+    world.ok(c.PurgeQueue(names[-1]))
+    for _ in range(10):
+        world.broker.budget.allow(2)
+        world.broker.handle(c.DeleteUnused(), world.now)
+    world.broker.budget.allow(1 << 40)
+    assert names[-1] not in world.state.queue_by_name
+    assert set(names[:-1]) <= set(world.state.queue_by_name)

@@ -16,6 +16,7 @@ from daybook.protocols.amqp.wire.errors import (
     INVALID_FIELD,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
+    RESOURCE_DELETED,
     UNAUTHORIZED_ACCESS,
 )
 from daybook.protocols.amqp.wire.frames import frame
@@ -28,7 +29,7 @@ from daybook.protocols.amqp.wire.performatives import (
     Flow,
     Transfer,
 )
-from daybook.protocols.amqp.wire.termini import Coordinator, Source, Target
+from daybook.protocols.amqp.wire.termini import Accepted, Coordinator, Source, Target
 from tests.support.amqp.peer import Peer, message
 from tests.support.world import World
 
@@ -53,11 +54,46 @@ def test_a_priority_is_a_number(peer: Peer, priority: Any) -> None:
     assert peer.hear(Detach).error.condition == INVALID_FIELD
 
 
-def test_a_dynamic_node_says_how_long_it_lives(peer: Peer) -> None:
-    asked = {"lifetime-policy": Described(0x2D, [])}
-    peer.receiver(0, None, dynamic=True, dynamic_node_properties=asked)
+@pytest.mark.parametrize(
+    ("asked", "given"), [(0x2B, 0x2B), (0x2C, 0x2C), (0x2D, 0x2D), (0x2E, 0x2E), (0x26, 0x2B)]
+)
+def test_a_dynamic_node_says_how_long_it_lives(peer: Peer, asked: int, given: int) -> None:
+    properties = {"lifetime-policy": Described(asked, []), "supported-dist-modes": "move"}
+    peer.receiver(0, None, dynamic=True, dynamic_node_properties=properties)
     made = peer.hear(Attach).source
-    assert made.dynamic_node_properties == {"lifetime-policy": Described(0x2B, [])}
+    assert made.dynamic_node_properties == {
+        **properties, "lifetime-policy": Described(given, []),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", [0x2B, 0x2C, 0x2D, 0x2E])
+def test_a_dynamic_node_lives_as_long_as_it_says(peer: Peer, policy: int) -> None:
+    properties = {"lifetime-policy": Described(policy, [])}
+    peer.sender(0, None, dynamic=True, dynamic_node_properties=properties)
+    node = peer.hear(Attach).target.address
+    other = Peer(peer.world).open("other")
+    other.sender(0, node)
+    other.send(0, 0, message(b"answer", durable=True))
+    peer.say(Detach(0, True))
+    addresses = peer.world.state.address_by_name
+    assert (node in addresses) is (policy != 0x2B)
+    if policy == 0x2B:
+        return
+    peer.receiver(1, node, credit=1)
+    ((transfer, _),) = peer.deliveries()
+    peer.say(Disposition(RECEIVER, transfer.delivery_id, settled=True, state=Accepted()))
+    other.say(Detach(0, True))
+    peer.world.ok(c.DeleteUnused())
+    peer.settle()
+    if policy == 0x2D:
+        # It has no message, and a link does not keep it.
+        assert node not in addresses
+        assert peer.heard(Detach)[-1].error.condition == RESOURCE_DELETED
+        return
+    assert node in addresses
+    peer.say(Detach(1, True))
+    assert node not in addresses
+    peer.world.check()
 
 
 def test_messages_are_not_acquired_in_transactions(peer: Peer) -> None:
