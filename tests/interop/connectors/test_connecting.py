@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from tests.interop.connectors.using import (
     west,
 )
 from tests.interop.using import events
+from tests.support import nursery
 from tests.support.brokers.certificates import Authority
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
@@ -43,7 +43,7 @@ connector = "east"
 def add_user(broker: BrokerProcess, login: str) -> None:
     broker.data.mkdir()
     words = ("user", "add", login, "--passcode-stdin", "--users-file", f"{broker.data}/users.toml")
-    subprocess.run([DAYBOOK, *words], input=PASSCODE, text=True, check=True, capture_output=True)
+    nursery.run([DAYBOOK, *words], input=PASSCODE, text=True, check=True, capture_output=True)
 
 
 def send(broker: BrokerProcess, address: str, body: str) -> None:
@@ -257,7 +257,7 @@ def test_tls_by_an_authority_of_our_own(tmp_path: Path) -> None:
 def test_certificates_are_checked_with_the_configuration(tmp_path: Path) -> None:
     path = tmp_path / "broker.toml"
     path.write_text(connector(9, 'trusted-certificates = "/nowhere.pem"', scheme="amqps"))
-    done = subprocess.run(
+    done = nursery.run(
         [DAYBOOK, "config", "check", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2

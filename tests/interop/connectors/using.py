@@ -1,10 +1,10 @@
 """Two brokers of a test, of which one connects to the other, and what their lists say."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+from tests.support import nursery
 from tests.support.process import DAYBOOK, BrokerProcess, wait_for
 
 SECONDS: Final = 20.0
@@ -13,7 +13,7 @@ AMQP: Final = ("amqp://127.0.0.1:0",)
 
 def command(*words: str, code: int = 0) -> str:
     """Run `daybook` with an exit code; return what it printed, or the error."""
-    done = subprocess.run([DAYBOOK, *words], capture_output=True, text=True, check=False)
+    done = nursery.run([DAYBOOK, *words], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 
