@@ -132,7 +132,7 @@ def end(
             ),
             detail,
         )  # fmt: skip
-    if forwarding.end(ending):
+    if forwarding.end(ending, link.connection):
         _tell_sender(core, forwarding)
 
 

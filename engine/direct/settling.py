@@ -6,8 +6,9 @@ from daybook.engine.commands import Credit, Settle, SettleSent
 from daybook.engine.core.core import Core
 from daybook.engine.core.credit import grant
 from daybook.engine.direct.serving import end, serve, settle_receivers
-from daybook.engine.facts.settlements import OUTCOMES
+from daybook.engine.facts.settlements import ACCEPTED, OUTCOMES
 from daybook.engine.links.links import Ending, ReceivingLink
+from daybook.engine.messages.annotations import ONE_BY_ONE, packed
 from daybook.engine.refusals import Code, Refusal
 
 
@@ -21,6 +22,9 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
         )
     if command.outcome not in OUTCOMES:
         return Refusal(Code.INVALID, f"there is no outcome {command.outcome}")
+    refused = _check_annotations(command)
+    if refused is not None:
+        return refused
     outstanding = link.outstanding
     if command.message not in outstanding:
         return Refusal(
@@ -53,6 +57,21 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
     link.address.reload(link, before)
     serve(core, link)
     return 0
+
+
+def _check_annotations(command: Settle) -> Refusal | None:
+    """Return why what a receiver notes on a message is refused, as by a queue."""
+    if not command.annotations or command.outcome == ACCEPTED:
+        return None
+    if command.cumulative:
+        return Refusal(Code.INVALID, ONE_BY_ONE)
+    try:
+        packed(command.annotations)
+    except ValueError as error:
+        return Refusal(
+            Code.LIMIT, f"message {command.message} cannot pass on these annotations: {error}"
+        )
+    return None
 
 
 def settle_sent(core: Core, command: SettleSent) -> None:

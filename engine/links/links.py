@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from daybook.engine.facts.definitions import BALANCED, BY_GROUP, Distribution
 from daybook.engine.facts.settlements import ACCEPTED, BY_SETTLEMENT, FAILED, REJECTED, RELEASED
-from daybook.engine.messages.annotations import Annotations
+from daybook.engine.messages.annotations import Annotations, packed
 from daybook.engine.messages.message import PRIORITIES, Message
 from daybook.engine.queues.consumer import Connection
 from daybook.engine.queues.entry import Taker
@@ -23,6 +23,9 @@ WAITING_MAX: Final = 2_500
 """The most messages that wait for a receiver."""
 WAITING_BYTES_MAX: Final = 16 << 20
 """The most bytes that wait for a receiver, beyond its first message."""
+
+INFO_BYTES: Final = 4096
+"""The most that a protocol passes on of what else a receiver says of an error."""
 
 
 class Ending(NamedTuple):
@@ -42,6 +45,13 @@ class Ending(NamedTuple):
         accepted, modified, released (12.1.1.4); among equals, one that says more."""
         rank = _RANKS.get(self.outcome, 1 if self.modified else 0)
         return rank, bool(self.error or self.condition)
+
+    @property
+    def said_bytes(self) -> int:
+        """About how many bytes of memory the words of the receiver take."""
+        annotations = len(packed(self.annotations)) if self.annotations else 0
+        info = INFO_BYTES if self.info else 0
+        return annotations + info + len(self.error) + len(self.condition)
 
 
 _RANKS: Final = {REJECTED: 4, ACCEPTED: 3, FAILED: 2}
@@ -88,18 +98,12 @@ class Forwarding:
     strongest end so far. `token` is what its sender knows it by; without a `sender` nobody is to
     hear of its end. `attempt` and `marks` are as in `effects.Delivered`: a queue may have delivered
     it before. `awaiting` are receivers that ended it and await the settlement of its sender, which
-    `confirms` the end by one, or else settles with hearing of it."""
+    `confirms` the end by one, or else settles with hearing of it. The connection `speaker` is
+    charged for the `said_bytes` of `ending`."""
 
     __slots__ = (
-        "attempt",
-        "awaiting",
-        "confirms",
-        "ending",
-        "marks",
-        "message",
-        "sender",
-        "token",
-        "waits",
+        "attempt", "awaiting", "confirms", "ending", "marks", "message", "said_bytes", "sender",
+        "speaker", "token", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -122,14 +126,28 @@ class Forwarding:
         self.attempt: Final = attempt
         self.marks: Final = marks
         self.ending: Ending | None = None
+        self.speaker: Connection | None = None
+        self.said_bytes = 0
 
-    def end(self, ending: Ending) -> bool:
-        """Note that a receiver ended it; return whether it was the last."""
+    def end(self, ending: Ending, connection: Connection) -> bool:
+        """Note that a receiver ended it, on a connection; return whether it was the last.
+
+        The words of a receiver are charged to it until the others have ended the message."""
         known = self.ending
-        if known is None or ending.strength > known.strength:
-            self.ending = ending
         self.waits -= 1
+        if known is None or ending.strength > known.strength:
+            self._charge(-1)
+            self.ending, self.speaker = ending, connection
+            self.said_bytes = ending.said_bytes if self.waits else 0
+            self._charge(1)
+        elif not self.waits:
+            self._charge(-1)
         return not self.waits
+
+    def _charge(self, times: int) -> None:
+        if self.said_bytes and self.speaker is not None:
+            self.speaker.unacked_bytes += times * self.said_bytes
+            self.speaker.forwarded_bytes += times * self.said_bytes
 
 
 class ReceivingLink(Taker):
@@ -477,6 +495,20 @@ class DirectLinks:
     def count(self) -> int:
         """How many links there are."""
         return len(self.senders) + len(self.receivers)
+
+    @property
+    def first_chunk(self) -> int:
+        """LSN of the first chunk of all large messages that a receiver has still to get; 0 if there
+        are none."""
+        waiting = [
+            each.message
+            for link in self.receivers.values()
+            if link.waits
+            for line in link.waiting.values()
+            for each in line
+        ]
+        waiting += [each.forwarding.message for at in self.copying for each in at.copies]
+        return min((each.chunks[0] for each in waiting if each.chunks), default=0)
 
     def add(self, link: SendingLink | ReceivingLink) -> None:
         """Add a link."""

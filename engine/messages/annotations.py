@@ -26,6 +26,8 @@ BYTES_MAX: Final = 64 * 1024
 """How many bytes all annotations of a message can have together, packed."""
 DEPTH_MAX: Final = 8
 """How deep lists and maps can be within each other."""
+ONE_BY_ONE: Final = "annotations are for one delivery; settle each by itself, not all up to one"
+"""Why a settlement of several deliveries has none."""
 _NUMBER_MAX: Final = (1 << 64) - 1
 _HASH_BYTES: Final = 8
 

@@ -29,7 +29,7 @@ from daybook.engine.facts.settlements import (
     WHEN_USED_UP,
     End,
 )
-from daybook.engine.messages.annotations import check_merged, packed
+from daybook.engine.messages.annotations import ONE_BY_ONE, check_merged, packed
 from daybook.engine.messages.deaths import CONDITION_LENGTH_MAX, ERROR_LENGTH_MAX
 from daybook.engine.queues.consumer import Connection, Consumer, InFlightIndex, consumer_of
 from daybook.engine.queues.entry import READY, Entry
@@ -274,10 +274,7 @@ def check_annotations(command: Settle, chosen: list[Entry]) -> Refusal | None:
     if not command.annotations or command.outcome == ACCEPTED:
         return None
     if command.cumulative:
-        return Refusal(
-            Code.INVALID,
-            "annotations are for one delivery; settle each by itself, not all up to one",
-        )
+        return Refusal(Code.INVALID, ONE_BY_ONE)
     try:
         for entry in chosen:
             check_merged(entry.message.annotations, packed(command.annotations))

@@ -9,6 +9,7 @@ from daybook.engine.facts.values import Symbol
 from daybook.engine.links.links import UNTRIED, Ending
 from daybook.engine.messages.amqp.content_codec import undescribed
 from daybook.engine.messages.annotations import Annotations
+from daybook.engine.messages.conversions import text_of
 from daybook.protocols.amqp.faults import error
 from daybook.protocols.amqp.wire.errors import INTERNAL_ERROR
 from daybook.protocols.amqp.wire.performatives import Error
@@ -77,7 +78,7 @@ def state_of(ending: Ending) -> Any:
     has_failed = ending.outcome == FAILED
     if not (has_failed or ending.modified):
         return Released()
-    noted: dict[str, Any] = {str(key): each for key, each in (ending.annotations or {}).items()}
+    noted: dict[str, Any] = {text_of(key): each for key, each in (ending.annotations or {}).items()}
     return Modified(has_failed, ending.not_here, noted or None)
 
 

@@ -266,12 +266,14 @@ class Hub:
     def first_chunk(self) -> int:
         """Return the LSN of the oldest chunk in use besides those of queued messages; 0 if none.
 
-        Those of bodies under way, deliveries of the next turn, and open transactions must stay.
+        Those of bodies under way, deliveries of the next turn, messages that wait for receivers of
+        direct addresses, and open transactions must stay.
         """
         firsts = [peer.first_chunk() for peer in self.peers]
         delivered = [each[1] for each in self.broker.effects if isinstance(each, tuple)]
         firsts += [message.chunks[0] for message in delivered if message.chunks]
         firsts.append(transactions.first_chunk(self.broker))
+        firsts.append(self.broker.direct.first_chunk)
         return min(filter(None, firsts), default=0)
 
     # ---- called by the writer, in this thread

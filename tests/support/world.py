@@ -287,10 +287,15 @@ class World:
         assert broker.work.ending == deleting
         assert deleting.keys() <= self.state.addresses.keys()
         forwarded = Counter(dict.fromkeys(self.state.connections, 0))
+        underway = {copies.forwarding for at in broker.direct.copying for copies in at.copies}
         for link in broker.direct.receivers.values():
             waiting = (each for line in link.waiting.values() for each in line)
             for each in (*link.outstanding.values(), *waiting):
                 forwarded[link.connection_id] += each.message.weight
+                underway.add(each)
+        for each in underway:
+            if each.speaker is not None and each.speaker.id in forwarded:
+                forwarded[each.speaker.id] += each.said_bytes
         for connection in self.state.connections.values():
             assert connection.forwarded_bytes == forwarded[connection.id]
         for bundle in broker.bundles.values():

@@ -6,6 +6,7 @@ import pytest
 
 from daybook.engine import commands as c
 from daybook.engine.facts.definitions import LINK_DETACH, NEVER, SESSION_END, DistributionEntry
+from daybook.engine.messages.annotations import BYTES_MAX
 from daybook.protocols.amqp.outcomes import ERROR_BYTES_MAX
 from daybook.protocols.amqp.wire.errors import NOT_ALLOWED
 from daybook.protocols.amqp.wire.frames import FRAME_SIZE_MIN
@@ -33,9 +34,9 @@ class Pair:
         self.sending.sender(0, "work")
         self.sending.heard(Attach)
 
-    def pass_on(self, state: Any) -> Any:
+    def pass_on(self, state: Any, number: int = 0) -> Any:
         """Send a message, let the receiver end it, and return the state that the sender hears."""
-        self.sending.send(0, 0, message())
+        self.sending.send(0, number, message())
         self.receiving.settle()
         delivery = self.receiving.hear(Transfer).delivery_id
         self.receiving.say(Disposition(RECEIVER, delivery, settled=True, state=state))
@@ -75,6 +76,13 @@ def test_what_has_no_room_in_a_frame_of_the_sender_is_left_out(
 ) -> None:
     pair.sending.connection.max_frame_size = FRAME_SIZE_MIN
     assert pair.pass_on(said) == heard
+
+
+def test_annotations_that_are_too_large_are_left_out(pair: Pair) -> None:
+    state = Modified(True, True, {"x-opt-page": "x" * BYTES_MAX})
+    assert pair.pass_on(state) == Modified(True, True)
+    state = Modified(True, True, {"x-opt-page": "x" * (BYTES_MAX >> 1)})
+    assert pair.pass_on(state, 1) == state
 
 
 @pytest.mark.parametrize(
