@@ -137,22 +137,6 @@ def _credit(said: Any) -> int:
 
 
 @pytest.mark.parametrize("said", PAIRS, ids=_words)
-def test_a_multicast_sender_hears_the_strongest_outcome(
-    connect: Connect, said: tuple[int, int]
-) -> None:
-    address = f"all.{_words(said)}"
-    sending, receiving = connect(), [connect(), connect()]
-    receivers = [_receiver(each, address) for each in receiving]
-    delivery = sending.begin(sending.sender(address), "x")
-    for client, each, outcome in zip(receiving, receivers, said, strict=True):
-        assert each.receive(30).body == "x"
-        assert not delivery.remote_state, "not before all have ended the message"
-        each.settle(outcome)
-        client.flush()
-    assert sending.outcomes([delivery]) == [min(said, key=STRONGEST.index)]
-
-
-@pytest.mark.parametrize("said", PAIRS, ids=_words)
 def test_frames_of_outcomes(raw: Raw, said: tuple[int, int]) -> None:
     address = f"all.raw.{_words(said)}"
     sending, receiving = raw(), [raw(), raw()]
