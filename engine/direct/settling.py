@@ -52,7 +52,8 @@ def settle(core: Core, command: Settle, link: ReceivingLink) -> int | Refusal:
         forwarding = link.let_go(number)
         link.restore(forwarding.message)
         if command.awaits:
-            forwarding.awaiting = [*(forwarding.awaiting or ()), link]
+            forwarding.awaiting = forwarding.awaiting or []
+            forwarding.awaiting.append(link)
         end(core, link, forwarding, ending, reason)
     link.address.reload(link, before)
     serve(core, link)
